@@ -1,0 +1,185 @@
+// Connections: a pool whose waits and queries are bounded, which the driver's own pool is not.
+import postgres from 'postgres';
+
+// biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
+export type Sql = postgres.ISql<{}>;
+
+export interface PoolOptions {
+  url: string;
+  /** The role that every statement of this pool runs under; undefined: the one of the URL, for migrations. */
+  role: string | undefined;
+  lanes: number;
+  prepare: boolean;
+  /** Milliseconds that a request may wait for a free connection. */
+  wait: number;
+  /** Milliseconds after which the server itself gives a statement up. */
+  statementTimeout: number;
+}
+
+/** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
+export interface Lane {
+  readonly sql: postgres.Sql;
+  /** True after the connection failed; the lane is then thrown away, never used again. */
+  broken: boolean;
+}
+
+/** Thrown when no connection became free in time. */
+export class PoolExhausted extends Error {
+  readonly code = 'POOL_EXHAUSTED';
+}
+
+/** The types that differ from the driver's defaults: 64-bit integers are numbers, since all of ours are safe; dates stay text. */
+const types = {
+  bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: (text: string) => Number(text) },
+  numeric: {
+    to: 1700,
+    from: [1700],
+    serialize: (value: number) => String(value),
+    parse: (text: string) => Number(text),
+  },
+  day: { to: 1082, from: [1082], serialize: (value: string) => value, parse: (text: string) => text },
+};
+
+/** A fixed number of connections, opened when first needed. */
+export class Pool {
+  readonly #options: PoolOptions;
+  readonly #free: Lane[] = [];
+  readonly #waiting: { resolve: (lane: Lane) => void; reject: (error: Error) => void; timer: NodeJS.Timeout }[] = [];
+  readonly #all = new Set<Lane>();
+  #closed = false;
+
+  constructor(options: PoolOptions) {
+    this.#options = options;
+    for (let index = 0; index < options.lanes; index += 1) this.#free.push(this.#newLane());
+  }
+
+  #newLane(): Lane {
+    const { url, role, prepare, statementTimeout } = this.#options;
+    const lane = { broken: false } as { broken: boolean; sql: postgres.Sql };
+    lane.sql = postgres(url, {
+      max: 1,
+      prepare,
+      types,
+      connect_timeout: 2,
+      idle_timeout: 0,
+      max_lifetime: null,
+      backoff: () => 0,
+      onnotice: () => undefined,
+      onclose: () => {
+        lane.broken = true;
+      },
+      connection: {
+        application_name: `crm ${role ?? 'owner'}`,
+        ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
+        ...(role ? { options: `-c role=${role}` } : {}),
+      },
+    }) as unknown as postgres.Sql;
+    this.#all.add(lane);
+    return lane;
+  }
+
+  /**
+   * Takes a connection.
+   * @throws PoolExhausted when none became free in time
+   */
+  acquire(): Promise<Lane> {
+    for (;;) {
+      const lane = this.#free.pop();
+      if (!lane) break;
+      if (!lane.broken) return Promise.resolve(lane);
+      this.#replace(lane);
+    }
+    if (this.#closed) return Promise.reject(new PoolExhausted('the pool is closed'));
+    return new Promise((resolve, reject) => {
+      const waiter = {
+        resolve,
+        reject,
+        timer: setTimeout(() => {
+          this.#waiting.splice(this.#waiting.indexOf(waiter), 1);
+          reject(new PoolExhausted(`no connection became free in ${this.#options.wait} ms`));
+        }, this.#options.wait),
+      };
+      this.#waiting.push(waiter);
+    });
+  }
+
+  /** Gives a connection back. What was sent on it without waiting still runs first. */
+  release(lane: Lane): void {
+    if (this.#closed || !this.#all.has(lane)) return;
+    if (lane.broken) {
+      this.#replace(lane);
+      return;
+    }
+    this.#offer(lane);
+  }
+
+  /** Closes a connection at once, whatever it is doing, and opens another in its place. */
+  destroy(lane: Lane): void {
+    if (this.#all.has(lane)) this.#replace(lane);
+  }
+
+  #offer(lane: Lane): void {
+    const waiter = this.#waiting.shift();
+    if (!waiter) {
+      this.#free.push(lane);
+      return;
+    }
+    clearTimeout(waiter.timer);
+    waiter.resolve(lane);
+  }
+
+  #replace(lane: Lane): void {
+    lane.broken = true;
+    this.#all.delete(lane);
+    void lane.sql.end({ timeout: 0 }).catch(() => undefined);
+    if (!this.#closed) this.#offer(this.#newLane());
+  }
+
+  /** Runs statements on one connection, without a transaction of its own. */
+  async use<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+    const lane = await this.acquire();
+    try {
+      return await work(lane.sql);
+    } finally {
+      this.release(lane);
+    }
+  }
+
+  /** Ends all connections; those at work may finish within the time. @param seconds 0: at once */
+  async close(seconds: number): Promise<void> {
+    this.#closed = true;
+    for (const waiter of this.#waiting.splice(0)) {
+      clearTimeout(waiter.timer);
+      waiter.reject(new PoolExhausted('the pool is closed'));
+    }
+    await Promise.all([...this.#all].map((lane) => lane.sql.end({ timeout: seconds }).catch(() => undefined)));
+  }
+}
+
+/** Classes and codes with which PostgreSQL says that it cannot work now: no connection, no resources, shutting down, given up, deadlock. */
+const outage = /^(08|53|57|58|25006|40001|40P01|55P03|XX000)/;
+const driverOutage = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_DESTROYED',
+  'CONNECTION_ENDED',
+  'CONNECT_TIMEOUT',
+  'POOL_EXHAUSTED',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ENOTFOUND',
+  'ETIMEDOUT',
+  'EAI_AGAIN',
+]);
+
+/** True when an error says that the database cannot do its work now, whatever the statement was. */
+export function isOutage(error: unknown): boolean {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return typeof code === 'string' && (driverOutage.has(code) || (code.length === 5 && outage.test(code)));
+}
+
+/** True for a foreign key or unique key that only a change made meanwhile can have broken. */
+export function isRace(error: unknown): boolean {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return code === '23503' || code === '23505';
+}

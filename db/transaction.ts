@@ -1,0 +1,184 @@
+// A transaction of one request: begun in the round trip of its first statement, ended with everything that must be written with it.
+import { v7 as uuidv7 } from 'uuid';
+import type { Lane, Pool, Sql } from './connect.ts';
+import * as idempotency from './idempotency.ts';
+
+/** Whose rows it sees. */
+export type Scope = { companyId: string; testMode: boolean } | 'platform' | 'nobody';
+
+export interface AuditRow {
+  companyId: string;
+  occurredAt: Date;
+  actorKind: string;
+  actorId: string;
+  apiKeyId: string | null;
+  keyName: string | null;
+  requestId: string;
+  ip: string;
+  userAgent: string | null;
+  action: string;
+  object: string | null;
+  recordId: string | null;
+  changes: object | null;
+  metadata: object | null;
+  testMode: boolean;
+  idempotencyKeyHash: Buffer | null;
+}
+
+export interface EventRow {
+  companyId: string;
+  testMode: boolean;
+  event: string;
+  occurredAt: Date;
+  actor: object;
+  requestId: string;
+  data: object;
+}
+
+export class Transaction {
+  readonly #pool: Pool;
+  readonly #lane: Lane;
+  readonly #scope: Scope;
+  #begun: Promise<unknown> | undefined;
+  #ended = false;
+
+  constructor(pool: Pool, lane: Lane, scope: Scope) {
+    this.#pool = pool;
+    this.#lane = lane;
+    this.#scope = scope;
+  }
+
+  /** Sends begin and the tenant's settings on first use; they travel with the first statement. */
+  get sql(): Sql {
+    if (this.#ended) throw new Error('the transaction has ended');
+    if (!this.#begun) {
+      const { sql } = this.#lane;
+      const begin = sql.unsafe('begin').execute();
+      const settings =
+        typeof this.#scope === 'object'
+          ? sql`select set_config('app.company_id', ${this.#scope.companyId}, true), set_config('app.test_mode', ${String(this.#scope.testMode)}, true)`.execute()
+          : undefined;
+      this.#begun = Promise.all([begin, settings]);
+      this.#begun.catch(() => undefined);
+    }
+    return this.#lane.sql;
+  }
+
+  get broken(): boolean {
+    return this.#lane.broken;
+  }
+
+  /** Claims an Idempotency-Key until the transaction ends. */
+  async claim(claim: idempotency.Claim): Promise<idempotency.Verdict> {
+    const { sql } = this;
+    const verdict = idempotency.claim(sql, claim);
+    const savepoint = sql.unsafe('savepoint work').execute();
+    savepoint.catch(() => undefined);
+    return verdict;
+  }
+
+  /** Writes what belongs to the change and commits, in one round trip. */
+  async commit(
+    audit: readonly AuditRow[],
+    events: readonly EventRow[],
+    answer: idempotency.Answer | undefined,
+    now: Date,
+  ): Promise<void> {
+    if (!this.#begun && audit.length === 0 && events.length === 0 && !answer) {
+      this.#end();
+      return;
+    }
+    const { sql } = this;
+    const statements: Promise<unknown>[] = [];
+    if (audit.length > 0) statements.push(insertAudit(sql, audit));
+    if (events.length > 0) statements.push(insertEvents(sql, events));
+    if (answer) statements.push(idempotency.save(sql, answer, now));
+    statements.push(sql.unsafe('commit').execute());
+    const results = await Promise.allSettled(statements);
+    this.#end();
+    for (const result of results) if (result.status === 'rejected') throw result.reason;
+    // After a failed statement PostgreSQL answers commit with ROLLBACK, and no error.
+    const committed = (results[results.length - 1] as PromiseFulfilledResult<{ command: string }>).value;
+    if (committed.command !== 'COMMIT') throw new Error('the transaction was rolled back');
+    if (this.broken) throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
+  }
+
+  /** Undoes the work since the claim, keeps the failure as its answer, and commits. */
+  async keepFailure(answer: idempotency.Answer, now: Date): Promise<void> {
+    const { sql } = this;
+    const undone = sql.unsafe('rollback to savepoint work').execute();
+    const saved = idempotency.save(sql, answer, now);
+    const committed = sql.unsafe('commit').execute();
+    const results = await Promise.allSettled([undone, saved, committed]);
+    this.#end();
+    for (const result of results) if (result.status === 'rejected') throw result.reason;
+  }
+
+  endRead(): void {
+    this.#finish('commit');
+  }
+
+  abandon(): void {
+    this.#finish('rollback');
+  }
+
+  destroy(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#pool.destroy(this.#lane);
+  }
+
+  #finish(how: 'commit' | 'rollback'): void {
+    if (this.#ended) return;
+    if (this.#begun && !this.broken)
+      this.#lane.sql
+        .unsafe(how)
+        .execute()
+        .catch(() => undefined);
+    this.#end();
+  }
+
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#pool.release(this.#lane);
+  }
+}
+
+// Statements that are sent without waiting must all be started with execute(): a plain await starts a microtask later, and so out of order.
+function insertAudit(sql: Sql, rows: readonly AuditRow[]): Promise<unknown> {
+  const values = rows.map((row) => ({
+    company_id: row.companyId,
+    id: uuidv7(),
+    occurred_at: row.occurredAt,
+    actor_kind: row.actorKind,
+    actor_id: row.actorId,
+    api_key_id: row.apiKeyId,
+    key_name: row.keyName,
+    request_id: row.requestId,
+    ip: row.ip,
+    user_agent: row.userAgent,
+    action: row.action,
+    object: row.object,
+    record_id: row.recordId,
+    changes: row.changes === null ? null : sql.json(row.changes as never),
+    metadata: row.metadata === null ? null : sql.json(row.metadata as never),
+    test_mode: row.testMode,
+    idempotency_key_hash: row.idempotencyKeyHash,
+  }));
+  return sql`insert into audit_logs ${sql(values)}`.execute();
+}
+
+function insertEvents(sql: Sql, rows: readonly EventRow[]): Promise<unknown> {
+  const values = rows.map((row) => ({
+    company_id: row.companyId,
+    id: uuidv7(),
+    test_mode: row.testMode,
+    event: row.event,
+    occurred_at: row.occurredAt,
+    actor: sql.json(row.actor as never),
+    request_id: row.requestId,
+    data: sql.json(row.data as never),
+  }));
+  return sql`insert into outbox_events ${sql(values)}`.execute();
+}

@@ -1,0 +1,44 @@
+// Loads a tenant's whole configuration in one statement.
+import type { Sql } from './connect.ts';
+
+/** The rows as domain/workspace.ts builds from them. */
+export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<unknown> {
+  const [row] = await sql<{ workspace: unknown }[]>`
+    select json_build_object(
+      'currency', c.currency,
+      'timezone', c.timezone,
+      'statuses', coalesce((
+        select json_agg(json_build_object('id', id, 'object', object, 'name', name, 'outcome', outcome, 'isActive', is_active, 'position', order_position)
+          order by object, order_position, id)
+        from statuses where company_id = c.id), '[]'),
+      'sources', coalesce((
+        select json_agg(json_build_object('id', id, 'name', name, 'isActive', is_enabled) order by name, id)
+        from sources where company_id = c.id), '[]'),
+      'tags', coalesce((
+        select json_agg(json_build_object('id', id, 'object', object, 'name', name) order by priority, name, id)
+        from tags where company_id = c.id), '[]'),
+      'activityTypes', coalesce((
+        select json_agg(json_build_object('id', id, 'name', name, 'icon', icon, 'color', color, 'isActive', is_active, 'isSystem', is_system, 'position', order_position)
+          order by order_position, id)
+        from activity_types where company_id = c.id), '[]'),
+      'taskTypes', coalesce((
+        select json_agg(json_build_object('id', id, 'name', name, 'isActive', is_active, 'position', order_position) order by order_position, id)
+        from task_types where company_id = c.id), '[]'),
+      'duplicateChecks', coalesce((
+        select json_agg(json_build_object('object', object, 'enabled', enabled, 'fields', fields) order by object)
+        from duplicate_checks where company_id = c.id), '[]'),
+      'customObjects', coalesce((
+        select json_agg(json_build_object('slug', slug, 'label', label, 'plural', plural, 'enabled', enabled) order by created_at, slug)
+        from custom_objects where company_id = c.id), '[]'),
+      'customFields', coalesce((
+        select json_agg(json_build_object('object', object, 'name', name, 'label', label, 'type', type, 'required', required, 'options', options, 'enabled', enabled)
+          order by object, created_at, name)
+        from custom_fields where company_id = c.id), '[]'),
+      'fieldOverrides', coalesce((
+        select json_agg(json_build_object('object', object, 'name', name, 'label', label, 'required', required, 'enabled', enabled) order by object, name)
+        from field_overrides where company_id = c.id), '[]')
+    ) as workspace
+    from companies c
+    where c.id = ${companyId}`;
+  return row?.workspace;
+}

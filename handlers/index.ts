@@ -1,0 +1,8 @@
+// Joins the areas. An operation without a handler, or a handler without an operation, does not compile.
+import type { Handlers } from '../runtime/handler.ts';
+import * as health from './health.ts';
+import * as onboarding from './onboarding.ts';
+
+const { version: _version, ...healthHandlers } = health;
+
+export const handlers = { ...healthHandlers, ...onboarding } satisfies Handlers;

@@ -1,0 +1,27 @@
+// Regular cleaning that no request waits for: idempotent answers past their time, and the next month's audit partition.
+import type { Pool } from '../db/connect.ts';
+import { sweep } from '../db/idempotency.ts';
+import type { Log } from '../runtime/log.ts';
+
+const every = 10 * 60_000;
+
+/**
+ * Starts the sweeps.
+ * @returns a function that stops them
+ */
+export function startSweeps(platform: Pool, log: Log): () => void {
+  const run = async (): Promise<void> => {
+    try {
+      const removed = await platform.use(async (sql) => {
+        await sql`select make_audit_partitions(current_date)`;
+        return sweep(sql, new Date());
+      });
+      if (removed > 0) log.info({ removed }, 'swept idempotent answers');
+    } catch (error) {
+      log.warn({ err: { message: (error as Error).message } }, 'a sweep failed; the next one tries again');
+    }
+  };
+  const timer = setInterval(() => void run(), every);
+  timer.unref();
+  return () => clearInterval(timer);
+}

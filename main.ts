@@ -1,0 +1,97 @@
+// The composition root: reads the settings, starts the database, joins all parts and serves. The one file that may import everything.
+import type { AddressInfo } from 'node:net';
+import { EmbeddedDatabaseError, startEmbedded } from './db/embedded.ts';
+import { MigrationError, migrate } from './db/migrate.ts';
+import { openServerSecrets, SecretKeyError } from './db/server-secrets.ts';
+import { handlers } from './handlers/index.ts';
+import { startSweeps } from './jobs/sweeps.ts';
+import { ConfigError, readConfig } from './runtime/config.ts';
+import { docsPages } from './runtime/docs-page.ts';
+import { loadDocument } from './runtime/document.ts';
+import { openLog } from './runtime/log.ts';
+import { Cursors } from './runtime/paging.ts';
+import { readSecretKey } from './runtime/secret-key.ts';
+import { Secrets } from './runtime/secrets.ts';
+import { buildServer } from './runtime/server.ts';
+import { newSigningKey, SessionTokens } from './runtime/session-tokens.ts';
+import { buildStore, openPools } from './store.ts';
+
+/** Milliseconds that requests in flight get to finish when the server is told to stop. */
+const drainTime = 8000;
+
+/** Names of the per-IP policies that the document may declare. */
+const publicLimits = ['health', 'availability', 'onboarding', 'document', 'sign-in'];
+
+async function start(): Promise<void> {
+  const config = readConfig(process.env);
+  const { log, flush } = openLog(config.logLevel);
+  const embedded =
+    config.databaseUrl === undefined ? await startEmbedded(config.dataDir, (text) => log.info(text)) : undefined;
+  const url = config.databaseUrl ?? (embedded?.url as string);
+  const applied = await migrate(url);
+  if (applied.length > 0) log.info({ applied }, 'migrated');
+
+  const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
+  const { signingKey } = await openServerSecrets(url, secrets, { newSigningKey });
+  const sessionTokens = await SessionTokens.fromKey(config.authUrl, signingKey);
+  const document = await loadDocument(new URL('./generated/openapi.json', import.meta.url), publicLimits);
+  const pools = openPools(url, config.databasePool, config.databasePrepare);
+  const store = buildStore(pools);
+  await store.ping();
+
+  const server = buildServer({
+    document,
+    handlers,
+    store,
+    log,
+    cursors: new Cursors(secrets),
+    sessionTokens,
+    trustedProxies: config.trustedProxies,
+    anonKey: config.anonKey,
+    pages: docsPages(document),
+  });
+  const stopSweeps = startSweeps(pools.platform, log);
+  await new Promise<void>((resolve, reject) => {
+    server.on('error', reject);
+    server.listen(config.port, config.host, 1024, resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  log.info({ port, database: embedded ? 'embedded' : 'external', database_pid: embedded?.pid }, 'listening');
+
+  let stopping = false;
+  const stop = async (signal: string): Promise<void> => {
+    if (stopping) return;
+    stopping = true;
+    log.info({ signal }, 'stopping: no new connections, requests in flight finish');
+    stopSweeps();
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeIdleConnections();
+    const cut = setTimeout(() => server.closeAllConnections(), drainTime);
+    await closed;
+    clearTimeout(cut);
+    await Promise.all([pools.tenants.close(1), pools.platform.close(1)]);
+    await embedded?.stop();
+    log.info('stopped');
+    flush();
+    process.exit(0);
+  };
+  process.on('SIGTERM', () => void stop('SIGTERM'));
+  process.on('SIGINT', () => void stop('SIGINT'));
+}
+
+start().catch((error: unknown) => {
+  const known =
+    error instanceof ConfigError ||
+    error instanceof EmbeddedDatabaseError ||
+    error instanceof MigrationError ||
+    error instanceof SecretKeyError;
+  const { code } = error as { code?: string };
+  if (known) process.stderr.write(`The server did not start. ${(error as Error).message}\n`);
+  else if (code === 'EADDRINUSE')
+    process.stderr.write('The server did not start. The port is taken: set PORT to a free one.\n');
+  else if (code === 'ECONNREFUSED')
+    process.stderr.write('The server did not start. No database answers at DATABASE_URL.\n');
+  else process.stderr.write(`The server did not start. ${error instanceof Error ? error.stack : String(error)}\n`);
+  // The embedded database is a child of its own: it is stopped by the next start, or here.
+  process.exit(1);
+});

@@ -1,0 +1,140 @@
+// The project's own rules for the OpenAPI document, and the decorator that puts the common headers on every answer.
+
+const verbs = ['list', 'get', 'create', 'update', 'delete', 'search', 'revoke', 'rotate', 'check', 'end', 'upsert'];
+const operationExtensions = new Set([
+  'x-idempotency',
+  'x-public-limit',
+  'x-platform',
+  'x-live-only',
+  'x-cache-control',
+  'x-deprecated-use',
+  'x-uniform-refusal',
+  'x-validation-status',
+  'x-single-kind-codes',
+  'x-answer',
+  'x-mcp',
+]);
+const methods = ['get', 'post', 'patch', 'put', 'delete'];
+
+const resolved = (ctx, node) => (node?.$ref ? ctx.resolve(node).node : node);
+
+/** An operationId is a verb of the list and a noun, in camelCase. */
+const operationIdVerb = () => ({
+  Operation(operation, ctx) {
+    const known = verbs.some((verb) => new RegExp(`^${verb}[A-Z][A-Za-z0-9]*$`).test(operation.operationId ?? ''));
+    if (!known)
+      ctx.report({ message: `operationId must be one of ${verbs.join(', ')} followed by a noun in camelCase` });
+  },
+});
+
+/** Every operation lists the failures that it can answer with; which ones follows from what it declares. */
+const errorAnswers = () => ({
+  Operation(operation, ctx) {
+    const path = ctx.parentLocations?.PathItem?.pointer ?? ctx.location.pointer;
+    const isPublic = (operation.security ?? []).length === 0;
+    const needed = ['429', '500', '503'];
+    if (!isPublic) needed.push('401', '403');
+    if (operation.requestBody) needed.push('400');
+    if (path.includes('{') || path.includes('%7B')) needed.push('404');
+    if (operation['x-idempotency']) needed.push('409', '422');
+    if (operation['x-idempotency'] === 'required') needed.push('428');
+    if ((operation.parameters ?? []).some((parameter) => resolved(ctx, parameter)?.in === 'query')) needed.push('400');
+    for (const status of needed) {
+      if (!operation.responses?.[status])
+        ctx.report({ message: `${operation.operationId} must list the answer ${status}` });
+    }
+    for (const [status, answer] of Object.entries(operation.responses ?? {})) {
+      if (!status.startsWith('2') && !answer.$ref) {
+        ctx.report({
+          message: `the answer ${status} must be a $ref into common.yaml`,
+          location: ctx.location.child(['responses', status]),
+        });
+      }
+    }
+  },
+});
+
+/** An extension that the server does not know would be a promise that nobody keeps. */
+const knownExtensions = () => ({
+  Operation(operation, ctx) {
+    for (const key of Object.keys(operation)) {
+      if (key.startsWith('x-') && !operationExtensions.has(key)) ctx.report({ message: `unknown extension ${key}` });
+    }
+  },
+});
+
+/** Payload schemas are named, so that generated clients have names for them. */
+const namedPayloads = () => ({
+  MediaType(media, ctx) {
+    if (media.schema && !media.schema.$ref) ctx.report({ message: 'name this schema under schemas and refer to it' });
+  },
+});
+
+/** Objects say whether they take other fields: closed unless they mean to be open. */
+const closedSchemas = () => ({
+  Schema(schema, ctx) {
+    if (schema.type === 'object' && schema.properties && schema.additionalProperties === undefined) {
+      ctx.report({ message: 'an object with properties must say additionalProperties' });
+    }
+  },
+});
+
+/** Every JSON success carries an example that an integrator can trust. */
+const successExample = () => ({
+  Response(response, ctx) {
+    const media = response.content?.['application/json'];
+    if (media && !media.example && !media.examples) ctx.report({ message: 'add an example' });
+  },
+});
+
+/** Two areas that use one schema name would silently become Name and Name-2. */
+const noRenamedComponents = () => ({
+  NamedSchemas(schemas, ctx) {
+    for (const name of Object.keys(schemas)) {
+      if (/-\d+$/.test(name)) ctx.report({ message: `two areas use the schema name ${name.replace(/-\d+$/, '')}` });
+    }
+  },
+});
+
+const commonHeaders = ['X-Request-Id', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'];
+
+/** Puts the headers of every answer on every answer, so that no area repeats them. */
+const addCommonHeaders = () => ({
+  Root: {
+    leave(root) {
+      root.components ??= {};
+      const responses = [...Object.values(root.components.responses ?? {})];
+      for (const item of Object.values(root.paths ?? {})) {
+        for (const method of methods) {
+          for (const response of Object.values(item[method]?.responses ?? {})) {
+            if (!response.$ref) responses.push(response);
+          }
+        }
+      }
+      for (const response of responses) {
+        const own = response.headers ?? {};
+        response.headers = {};
+        for (const name of commonHeaders) response.headers[name] = { $ref: `#/components/headers/${name}` };
+        Object.assign(response.headers, own);
+      }
+    },
+  },
+});
+
+export default function crm() {
+  return {
+    id: 'crm',
+    rules: {
+      oas3: {
+        'operation-id-verb': operationIdVerb,
+        'error-answers': errorAnswers,
+        'known-extensions': knownExtensions,
+        'named-payloads': namedPayloads,
+        'closed-schemas': closedSchemas,
+        'success-example': successExample,
+        'no-renamed-components': noRenamedComponents,
+      },
+    },
+    decorators: { oas3: { 'common-headers': addCommonHeaders } },
+  };
+}

@@ -1,0 +1,68 @@
+// Whether a caller may run an operation: the alternatives that the document lists, modules, and test keys on shared configuration.
+import { moduleState } from '../domain/plans.ts';
+import { moduleOf } from '../domain/scopes.ts';
+import type { Operation } from './document.ts';
+import { ApiError, notFound } from './errors.ts';
+import type { Caller } from './handler.ts';
+
+const schemeOf = { api_key: 'apiKey', session: 'session', anonymous: '' } as const;
+
+/**
+ * Lets a caller pass, or refuses.
+ * @throws ApiError 403 naming what is missing; 404 where the object of the path is not visible to the caller
+ */
+export function authorize(operation: Operation, caller: Caller, path: Record<string, string>): void {
+  const alternatives = operation.requirements.filter((requirement) => requirement.scheme === schemeOf[caller.kind]);
+  if (alternatives.length === 0) {
+    const reason = caller.kind === 'session' ? 'api_key_required' : 'session_token_required';
+    const message =
+      caller.kind === 'session'
+        ? 'A session token does not open this operation. Send an API key.'
+        : 'Only the session token of a signed-in Company_Admin opens this operation.';
+    throw new ApiError('FORBIDDEN_SCOPE', message, { required_scopes: [], reason });
+  }
+  const missing = new Set<string>();
+  let opened: string[] | undefined;
+  for (const alternative of alternatives) {
+    const scopes = alternative.scopes.map((scope) => scopeFor(scope, path, caller));
+    const lacking = scopes.filter((scope) =>
+      caller.kind === 'session' ? !caller.scopes.includes(scope) : !caller.grants.allows(scope),
+    );
+    if (lacking.length === 0) {
+      opened = scopes;
+      break;
+    }
+    for (const scope of lacking) missing.add(scope);
+  }
+  if (!opened) {
+    const required = [...missing];
+    const what = caller.kind === 'session' ? 'role' : 'scope';
+    throw new ApiError('FORBIDDEN_SCOPE', `This needs the ${what} ${required.join(' or ')}.`, {
+      required_scopes: required,
+    });
+  }
+  if (caller.kind !== 'session') for (const scope of opened) checkModule(moduleOf(scope), caller);
+  if (operation.liveOnly && caller.testMode) {
+    throw new ApiError('FORBIDDEN_SCOPE', 'Both modes share this configuration: change it with a live key.', {
+      required_scopes: [],
+      reason: 'live_key_required',
+    });
+  }
+}
+
+/** @throws ApiError 403 MODULE_DISABLED when the plan lacks the module or an administrator switched it off */
+export function checkModule(module: string, caller: Caller): void {
+  const state = moduleState(module, caller.modules);
+  if (state === 'on') return;
+  const why = state === 'not_in_plan' ? 'is not part of this plan' : 'is switched off in this workspace';
+  throw new ApiError('MODULE_DISABLED', `The module ${module} ${why}.`, { module, reason: state });
+}
+
+/** Scopes may name a path parameter, as in `{object}:create`; an object that the caller cannot view does not exist for it. */
+function scopeFor(scope: string, path: Record<string, string>, caller: Caller): string {
+  if (!scope.startsWith('{')) return scope;
+  const end = scope.indexOf('}');
+  const name = path[scope.slice(1, end)] ?? '';
+  if (!caller.grants.allows(`${name}:view`)) throw notFound();
+  return name + scope.slice(end + 1);
+}

@@ -1,0 +1,48 @@
+// The address of the client: the rightmost hop of X-Forwarded-For that is not one of the configured proxies.
+import { BlockList, isIP } from 'node:net';
+
+/** Node writes an IPv4 client of a dual-stack socket as ::ffff:a.b.c.d; here it is the IPv4 address that people write down. */
+export function plainAddress(address: string): string {
+  return address.startsWith('::ffff:') && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
+}
+
+/** Builds a set of addresses and CIDR ranges. Entries that are neither are left out. */
+export function addressSet(entries: readonly string[]): { size: number; has(address: string): boolean } {
+  const list = new BlockList();
+  let size = 0;
+  for (const entry of entries) {
+    const [address = '', prefix] = entry.split('/');
+    const family = isIP(address);
+    if (!family) continue;
+    const type = family === 4 ? 'ipv4' : 'ipv6';
+    if (prefix === undefined) list.addAddress(address, type);
+    else list.addSubnet(address, Number(prefix), type);
+    size += 1;
+  }
+  return {
+    size,
+    has(address) {
+      const family = isIP(address);
+      return family !== 0 && list.check(address, family === 4 ? 'ipv4' : 'ipv6');
+    },
+  };
+}
+
+/** Returns a function from the socket's address and the X-Forwarded-For header to the client's address. */
+export function clientAddressReader(
+  trustedProxies: readonly string[],
+): (socketAddress: string, forwardedFor: string | undefined) => string {
+  const trusted = addressSet(trustedProxies);
+  return (socketAddress, forwardedFor) => {
+    let address = plainAddress(socketAddress);
+    if (forwardedFor === undefined || trusted.size === 0 || !trusted.has(address)) return address;
+    const hops = forwardedFor.split(',').map((hop) => plainAddress(hop.trim()));
+    for (let index = hops.length - 1; index >= 0; index -= 1) {
+      const hop = hops[index] as string;
+      if (!isIP(hop)) return address;
+      address = hop;
+      if (!trusted.has(hop)) return address;
+    }
+    return address;
+  };
+}

@@ -1,0 +1,171 @@
+// Reads the bundled OpenAPI document once and turns what it declares per operation into policy that the server follows.
+import { readFileSync } from 'node:fs';
+import type { ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { OpenAPIBackend } from 'openapi-backend';
+import type { OpenAPIV3_1 } from 'openapi-types';
+
+/** One way to open an operation: a kind of credential and the scopes it must hold. */
+export interface Requirement {
+  scheme: 'apiKey' | 'oauth' | 'session';
+  scopes: readonly string[];
+}
+
+/** An operation of the document with everything that the server does because the document says so. */
+export interface Operation {
+  id: string;
+  method: string;
+  /** The path template, e.g. /v1/leads/{id}. */
+  path: string;
+  /** Alternatives; empty for public operations. */
+  requirements: readonly Requirement[];
+  idempotency: 'none' | 'honoured' | 'required';
+  /** Runs under the platform role, which looks across tenants, instead of in a tenant's transaction. */
+  platform: boolean;
+  /** Refused for test keys: it changes configuration that both modes share. */
+  liveOnly: boolean;
+  /** Name of the per-IP policy of a public operation. */
+  publicLimit: string | undefined;
+  cacheControl: string | undefined;
+  /** The handler answers a bad body itself, so that every refusal looks and costs the same. */
+  uniformRefusal: boolean;
+  /** 422: every problem of the body is a 422, as for records. */
+  validationStatus: 422 | undefined;
+  /** MISSING_REQUIRED_FIELD and INVALID_FIELD_FORMAT are used when all problems are of that kind. */
+  singleKindCodes: boolean;
+  /** envelope: the usual answer; bare: the body as the handler gives it; oauth: bare, and failures as RFC 6749 says. */
+  answer: 'envelope' | 'bare' | 'oauth';
+  takesBody: boolean;
+  bodyRequired: boolean;
+  /** True where the body may be an array. */
+  arrayBody: boolean;
+  validateParameters: ValidateFunction;
+  validateBody: ValidateFunction | undefined;
+  queryParameters: readonly string[];
+}
+
+export interface Document {
+  json: OpenAPIV3_1.Document;
+  /** The document as it is served. */
+  text: string;
+  operations: readonly Operation[];
+}
+
+const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
+
+const allowedValues: Record<string, readonly unknown[]> = {
+  'x-idempotency': ['required', 'honoured'],
+  'x-platform': [true],
+  'x-live-only': [true],
+  'x-uniform-refusal': [true],
+  'x-validation-status': [422],
+  'x-single-kind-codes': [true],
+  'x-answer': ['bare', 'oauth'],
+};
+
+/**
+ * Loads and compiles the document.
+ * @param publicLimits names of the per-IP policies that the server knows
+ * @throws Error naming the operation and the value, when the document declares something that the server does not know
+ */
+export async function loadDocument(file: URL, publicLimits: readonly string[]): Promise<Document> {
+  const text = readFileSync(file, 'utf8');
+  const json = JSON.parse(text) as OpenAPIV3_1.Document;
+  const bodies = newAjv({ coerceTypes: false });
+  const parameters = newAjv({ coerceTypes: true });
+  const backend = new OpenAPIBackend({
+    definition: structuredClone(json),
+    quick: true,
+    strict: true,
+    // One shared instance each: the library would otherwise make one per operation, without formats.
+    customizeAjv: (_ajv, _options, context) => (String(context) === 'paramsValidator' ? parameters : bodies) as never,
+  });
+  await backend.init();
+  const operations: Operation[] = [];
+  for (const [path, item] of Object.entries(json.paths ?? {})) {
+    for (const method of methods) {
+      const declared = item?.[method] as (OpenAPIV3_1.OperationObject & Record<string, unknown>) | undefined;
+      if (!declared) continue;
+      operations.push(readOperation(path, method, declared, backend, publicLimits));
+    }
+  }
+  return { json, text, operations };
+}
+
+function newAjv(options: { coerceTypes: boolean }): Ajv2020 {
+  const ajv = new Ajv2020({
+    strict: false,
+    allErrors: true,
+    useDefaults: true,
+    verbose: true,
+    coerceTypes: options.coerceTypes,
+  });
+  (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
+  // Standard vocabulary only describes these; here a request that sends such a field is told so.
+  ajv.removeKeyword('readOnly');
+  for (const keyword of ['readOnly', 'x-immutable'])
+    ajv.addKeyword({ keyword, validate: (refused: boolean) => !refused, errors: false });
+  return ajv;
+}
+
+function readOperation(
+  path: string,
+  method: string,
+  declared: OpenAPIV3_1.OperationObject & Record<string, unknown>,
+  backend: OpenAPIBackend,
+  publicLimits: readonly string[],
+): Operation {
+  const id = declared.operationId;
+  if (!id) throw new Error(`${method} ${path} has no operationId`);
+  for (const [extension, values] of Object.entries(allowedValues)) {
+    if (declared[extension] !== undefined && !values.includes(declared[extension])) {
+      throw new Error(`${id}: ${extension} must be one of ${values.join(', ')}; it is ${String(declared[extension])}`);
+    }
+  }
+  const publicLimit = declared['x-public-limit'] as string | undefined;
+  if (publicLimit !== undefined && !publicLimits.includes(publicLimit))
+    throw new Error(`${id}: unknown x-public-limit ${publicLimit}`);
+  const requirements = (declared.security ?? []).flatMap((alternative) =>
+    Object.entries(alternative).map(([scheme, scopes]) => {
+      if (scheme !== 'apiKey' && scheme !== 'oauth' && scheme !== 'session')
+        throw new Error(`${id}: unknown security scheme ${scheme}`);
+      return { scheme, scopes } satisfies Requirement;
+    }),
+  );
+  const definition = backend.router.getOperation(id);
+  const validators = backend.validator.getRequestValidatorsForOperation(id);
+  const hasBody = declared.requestBody !== undefined;
+  return {
+    id,
+    method: method.toUpperCase(),
+    path,
+    requirements,
+    idempotency: (declared['x-idempotency'] as 'honoured' | 'required' | undefined) ?? 'none',
+    platform: declared['x-platform'] === true,
+    liveOnly: declared['x-live-only'] === true,
+    publicLimit,
+    cacheControl: declared['x-cache-control'] as string | undefined,
+    uniformRefusal: declared['x-uniform-refusal'] === true,
+    validationStatus: declared['x-validation-status'] as 422 | undefined,
+    singleKindCodes: declared['x-single-kind-codes'] === true,
+    answer: (declared['x-answer'] as 'bare' | 'oauth' | undefined) ?? 'envelope',
+    takesBody: hasBody,
+    bodyRequired: hasBody && (declared.requestBody as OpenAPIV3_1.RequestBodyObject).required === true,
+    arrayBody: hasBody && takesArray(definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined),
+    validateParameters: validators[validators.length - 1] as ValidateFunction,
+    validateBody: hasBody ? (validators[0] as ValidateFunction) : undefined,
+    queryParameters: ((definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[])
+      .filter((parameter) => parameter.in === 'query')
+      .map((parameter) => parameter.name),
+  };
+}
+
+function takesArray(body: OpenAPIV3_1.RequestBodyObject | undefined): boolean {
+  const schema = body?.content['application/json']?.schema as OpenAPIV3_1.SchemaObject | undefined;
+  const shapes = [schema, ...(schema?.anyOf ?? []), ...(schema?.oneOf ?? [])] as (
+    | OpenAPIV3_1.SchemaObject
+    | undefined
+  )[];
+  return shapes.some((shape) => shape?.type === 'array');
+}

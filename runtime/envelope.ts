@@ -1,0 +1,42 @@
+// The shape of every answer: success and failure envelopes as text, written by hand because JSON.stringify of the whole would copy the data twice.
+import type { ApiError } from './errors.ts';
+
+let lastMillisecond = 0;
+let lastText = '';
+
+/** ISO 8601 with milliseconds; the text of the current millisecond is kept, since many answers share it. */
+export function timestamp(now: number): string {
+  if (now !== lastMillisecond) {
+    lastMillisecond = now;
+    lastText = new Date(now).toISOString();
+  }
+  return lastText;
+}
+
+function meta(requestId: string, now: number, testMode: boolean): string {
+  return `{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${testMode ? ',"test_mode":true' : ''}}`;
+}
+
+/**
+ * The body of a success.
+ * @param result what the handler returned: data, and whatever else the document puts beside it
+ */
+export function successBody(
+  result: { status: number; data?: unknown },
+  requestId: string,
+  now: number,
+  testMode: boolean,
+): string {
+  let beside = '';
+  for (const key of Object.keys(result)) {
+    if (key !== 'status' && key !== 'data')
+      beside += `,"${key}":${JSON.stringify((result as Record<string, unknown>)[key])}`;
+  }
+  return `{"success":true${beside},"data":${JSON.stringify(result.data)},"meta":${meta(requestId, now, testMode)}}`;
+}
+
+/** The body of a failure. */
+export function failureBody(error: ApiError, requestId: string, now: number): string {
+  const details = error.details === undefined ? '' : `,"details":${JSON.stringify(error.details)}`;
+  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":${meta(requestId, now, false)}}`;
+}

@@ -1,0 +1,111 @@
+// Every failure that a caller can see: one class, one table from code to status, and a function per case.
+import type { components } from '../generated/api.ts';
+
+export type ErrorCode = components['schemas']['ErrorCode'];
+export type FieldProblem = components['schemas']['FieldError'];
+export type FieldProblemCode = FieldProblem['code'];
+
+/** The status that each code answers with unless a case below says otherwise; the frozen catalogue of the document. */
+const statusOf: Record<ErrorCode, number> = {
+  MISSING_API_KEY: 401,
+  AUTH_INVALID_KEY: 401,
+  API_KEY_EXPIRED: 401,
+  API_KEY_REVOKED: 401,
+  FORBIDDEN_SCOPE: 403,
+  IP_NOT_ALLOWED: 403,
+  MODULE_DISABLED: 403,
+  RATE_LIMIT_EXCEEDED: 429,
+  QUOTA_EXCEEDED: 429,
+  QUOTA_UNAVAILABLE: 503,
+  IDEMPOTENCY_KEY_REQUIRED: 428,
+  IDEMPOTENCY_CONFLICT: 422,
+  IDEMPOTENCY_IN_PROGRESS: 409,
+  VALIDATION_ERROR: 400,
+  MISSING_REQUIRED_FIELD: 400,
+  INVALID_FIELD_FORMAT: 400,
+  NOT_FOUND: 404,
+  ALREADY_EXISTS: 409,
+  CONFLICT: 409,
+  AGREEMENT_ACTIVE: 409,
+  CARD_CHARGE_FAILED: 402,
+  NO_ACTIVE_SUBSCRIPTION: 409,
+  NO_BILLING_CUSTOMER: 409,
+  SEAT_LIMIT_REACHED: 409,
+  INTERNAL_ERROR: 500,
+  SERVICE_UNAVAILABLE: 503,
+  METHOD_NOT_ALLOWED: 405,
+};
+
+/** A failure to answer with. Its message and details are shown to the caller: nothing internal goes in. */
+export class ApiError extends Error {
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly details: Record<string, unknown> | undefined;
+  readonly headers: Record<string, string> | undefined;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    details?: Record<string, unknown>,
+    options: { status?: number; headers?: Record<string, string> } = {},
+  ) {
+    super(message);
+    this.code = code;
+    this.status = options.status ?? statusOf[code];
+    this.details = details;
+    this.headers = options.headers;
+  }
+}
+
+/** The answer for an id that is unknown, malformed, foreign, of the other mode or out of reach: always the same. */
+export const notFound = () => new ApiError('NOT_FOUND', 'There is no such resource.');
+
+/**
+ * A field problem, for validationFailed.
+ * @param field dotted path from the body's root
+ * @param extra allowed values (at most 50 are shown) and a hint
+ */
+export function problem(
+  field: string,
+  code: FieldProblemCode,
+  message: string,
+  extra: { allowed?: readonly (string | number | boolean)[] | undefined; hint?: string } = {},
+): FieldProblem {
+  const found: FieldProblem = { field, code, message };
+  if (extra.allowed) found.allowed = extra.allowed.slice(0, 50);
+  if (extra.hint) found.hint = extra.hint;
+  return found;
+}
+
+/** VALIDATION_ERROR with every problem listed; the message is the first problem's. */
+export function validationFailed(problems: FieldProblem[], status: 400 | 422): ApiError {
+  return new ApiError(
+    'VALIDATION_ERROR',
+    problems[0]?.message ?? 'The request is not valid.',
+    { fields: problems },
+    { status },
+  );
+}
+
+/** A request that could not be read at all: 400 with a reason and no fields. */
+export function unreadable(
+  reason: 'malformed_json' | 'body_too_large' | 'nesting_too_deep' | 'too_many_keys' | 'unsupported_media_type',
+  message: string,
+): ApiError {
+  return new ApiError('VALIDATION_ERROR', message, { reason });
+}
+
+/** 409 CONFLICT with a machine-readable reason. */
+export function conflict(reason: string, message: string, more: Record<string, unknown> = {}): ApiError {
+  return new ApiError('CONFLICT', message, { reason, ...more });
+}
+
+/** 409 ALREADY_EXISTS naming the fields that matched; existingId is null when the caller may not see the other one. */
+export function alreadyExists(message: string, matchedFields: string[], existingId: string | null = null): ApiError {
+  return new ApiError('ALREADY_EXISTS', message, { matched_fields: matchedFields, existing_id: existingId });
+}
+
+export const serviceUnavailable = () =>
+  new ApiError('SERVICE_UNAVAILABLE', 'The service is not available for the moment. Try again shortly.', undefined, {
+    headers: { 'retry-after': '1' },
+  });

@@ -1,0 +1,109 @@
+// What a handler is: the types of its input and its result, derived from the document. A handler that does not fit does not compile.
+import type { ISql } from 'postgres';
+import type { Grants } from '../domain/scopes.ts';
+import type { Workspace } from '../domain/workspace.ts';
+import type { operations } from '../generated/api.ts';
+import type { FieldProblem } from './errors.ts';
+import type { Cursors } from './paging.ts';
+import type { SessionTokens } from './session-tokens.ts';
+
+// biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
+export type Sql = ISql<{}>;
+
+export type OperationId = keyof operations;
+
+/** Who did it, as audit rows, events and `created_by` name it. */
+export interface Actor {
+  kind: 'api_key' | 'oauth_client' | 'user' | 'system';
+  id: string;
+  name: string | null;
+}
+
+/** The rows that a credential can see. */
+export type Reach = { kind: 'company' } | { kind: 'branch'; id: string } | { kind: 'team'; id: string };
+
+/** Who calls. For public operations the company is empty and nothing is granted. */
+export interface Caller {
+  kind: 'anonymous' | 'api_key' | 'session';
+  companyId: string;
+  companyName: string;
+  testMode: boolean;
+  actor: Actor;
+  grants: Grants;
+  /** As granted, for showing. */
+  scopes: readonly string[];
+  reach: Reach;
+  expiresAt: Date | null;
+  /** The user behind a session token; null for keys. */
+  userId: string | null;
+  sessionId: string | null;
+  /** Modules that are on for this workspace. */
+  modules: ReadonlySet<string>;
+  limits: { perMinute: number; perHour: number };
+  ip: string;
+  userAgent: string | null;
+  requestId: string;
+}
+
+/** Something that happened, written with the change itself: an audit row and, if named, an event for the outbox. */
+export interface Change {
+  /** e.g. lead.create */
+  action: string;
+  /** Only where the operation makes the tenant itself. */
+  companyId?: string;
+  object?: string;
+  recordId?: string;
+  changes?: Record<string, { from: unknown; to: unknown }>;
+  metadata?: Record<string, unknown>;
+  event?: { name: string; data: Record<string, unknown> };
+}
+
+type Parameters<Id extends OperationId, In extends 'path' | 'query'> = operations[Id] extends {
+  parameters: { [K in In]: infer P };
+}
+  ? P
+  : operations[Id] extends { parameters: { [K in In]?: infer P } }
+    ? NonNullable<P>
+    : Record<string, never>;
+
+type Body<Id extends OperationId> = operations[Id] extends { requestBody: { content: { 'application/json': infer B } } }
+  ? B
+  : operations[Id] extends { requestBody?: { content: { 'application/json': infer B } } }
+    ? B | undefined
+    : undefined;
+
+/** Everything that a handler works with. Nothing else is in its reach: no headers, no clock, no environment. */
+export interface Call<Id extends OperationId = OperationId> {
+  path: Parameters<Id, 'path'>;
+  query: Parameters<Id, 'query'>;
+  body: Body<Id>;
+  /** Problems of the body; never empty-handed only where the document declares x-uniform-refusal, else always []. */
+  problems: readonly FieldProblem[];
+  sql: Sql;
+  caller: Caller;
+  now: Date;
+  /** The tenant's configuration: objects, fields, statuses and the like, as they stood when the call arrived. */
+  workspace(): Promise<Workspace>;
+  /** Notes a change; its audit row and event are written with the transaction. */
+  record(change: Change): void;
+  /** Resolves when the database answers. */
+  ping(): Promise<void>;
+  cursors: Cursors;
+  sessionTokens: SessionTokens;
+}
+
+type SuccessStatus = 200 | 201 | 202;
+type Answer<B> = B extends { success: true; meta: unknown } ? Omit<B, 'success' | 'meta'> : { body: B };
+type JsonOf<R> = R extends { content: { 'application/json': infer B } } ? B : never;
+
+/** What a handler returns: a declared success status and the payload that the document gives it. */
+export type Result<Id extends OperationId> = {
+  [S in SuccessStatus & keyof operations[Id]['responses']]: { status: S } & Answer<
+    JsonOf<operations[Id]['responses'][S]>
+  >;
+}[SuccessStatus & keyof operations[Id]['responses']];
+
+export type Handler<Id extends OperationId> = (call: Call<Id>) => Promise<Result<Id>>;
+
+/** A handler for every operation, no more and no fewer. */
+export type Handlers = { [Id in OperationId]: Handler<Id> };

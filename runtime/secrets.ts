@@ -1,0 +1,80 @@
+// Keys derived from the server's one secret, and the random secrets that callers receive.
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  hkdfSync,
+  randomBytes,
+  timingSafeEqual,
+} from 'node:crypto';
+
+/** Derives keys for separate purposes from one secret, so that none of them tells anything of another. */
+export class Secrets {
+  readonly #master: Buffer;
+  readonly #encryption: Buffer;
+
+  /** @param secretKey 64 hexadecimal characters */
+  constructor(secretKey: string) {
+    this.#master = Buffer.from(secretKey, 'hex');
+    this.#encryption = this.derive('encryption at rest');
+  }
+
+  /** 32 bytes for one purpose. */
+  derive(purpose: string): Buffer {
+    return Buffer.from(hkdfSync('sha256', this.#master, '', purpose, 32));
+  }
+
+  /** Encrypts a text that must be readable again, with AES-256-GCM. */
+  encrypt(text: string): string {
+    const nonce = randomBytes(12);
+    const cipher = createCipheriv('aes-256-gcm', this.#encryption, nonce);
+    const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
+    return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64');
+  }
+
+  /** @throws Error when the text was encrypted under another secret */
+  decrypt(sealed: string): string {
+    const bytes = Buffer.from(sealed, 'base64');
+    const decipher = createDecipheriv('aes-256-gcm', this.#encryption, bytes.subarray(0, 12));
+    decipher.setAuthTag(bytes.subarray(12, 28));
+    return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString('utf8');
+  }
+}
+
+/** A keyed digest that only this server can make. */
+export function sign(key: Buffer, text: string): string {
+  return createHmac('sha256', key).update(text).digest().subarray(0, 16).toString('base64url');
+}
+
+/** Compares without telling by its duration where two texts differ. */
+export function sameText(a: string, b: string): boolean {
+  const left = Buffer.from(a);
+  const right = Buffer.from(b);
+  return left.length === right.length && timingSafeEqual(left, right);
+}
+
+/** SHA-256, as keys and tokens are stored. */
+export function sha256(text: string | Buffer): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+const keyPattern = /^(svc|legacy)_(live|test)_[0-9a-f]{32}$/;
+
+/** True when a text can be an API key at all; nothing is looked up for others. */
+export function isKeyShaped(text: string): boolean {
+  return keyPattern.test(text);
+}
+
+/** A new API key of the current kind. */
+export function newApiKey(environment: 'live' | 'test'): { key: string; prefix: string; last4: string; hash: Buffer } {
+  const prefix = `svc_${environment}_`;
+  const key = prefix + randomBytes(16).toString('hex');
+  return { key, prefix, last4: key.slice(-4), hash: sha256(key) };
+}
+
+/** A random token of 32 bytes, e.g. a refresh token. */
+export function newToken(): { token: string; hash: Buffer } {
+  const token = randomBytes(32).toString('base64url');
+  return { token, hash: sha256(token) };
+}

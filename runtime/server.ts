@@ -1,0 +1,440 @@
+// The way of a request, the same for every operation: route, authenticate, authorize, read, validate, replay, run, answer.
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Workspace } from '../domain/workspace.ts';
+import { type Authenticated, anonymous, authenticate } from './authentication.ts';
+import { authorize } from './authorization.ts';
+import { ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
+import { clientAddressReader } from './client-address.ts';
+import type { Document, Operation } from './document.ts';
+import { failureBody, successBody } from './envelope.ts';
+import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
+import type { Call, Caller, Change, Sql } from './handler.ts';
+import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
+import type { Log } from './log.ts';
+import type { Cursors } from './paging.ts';
+import { buildRouter } from './router.ts';
+import { sha256 } from './secrets.ts';
+import type { SessionTokens } from './session-tokens.ts';
+import type { IdempotencyClaim, Store, Transaction } from './store.ts';
+import { checkBody, checkParameters, refusal } from './validation.ts';
+
+/** Milliseconds after which a request that still waits for the database is answered with 503. */
+const databaseDeadline = 1800;
+
+/** A page that is not part of the API: method GET, no credential, no envelope. */
+export interface Page {
+  contentType: string;
+  body: string | Buffer;
+  headers: Record<string, string>;
+}
+
+export interface ServerParts {
+  document: Document;
+  /** By operationId; typed as Handlers where they are joined. */
+  handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
+  store: Store;
+  log: Log;
+  cursors: Cursors;
+  sessionTokens: SessionTokens;
+  trustedProxies: readonly string[];
+  /** The public `apikey` that the identity provider's routes ask for, if any. */
+  anonKey: string | undefined;
+  pages: Readonly<Record<string, Page>>;
+}
+
+interface Answer {
+  status: number;
+  body: string | Buffer | undefined;
+  headers: Record<string, string> | undefined;
+}
+
+/** What is noted of a request for its log line. */
+interface Trace {
+  requestId: string;
+  operation: string;
+  caller: Caller | undefined;
+  error: string | undefined;
+}
+
+const securityHeaders: readonly string[] = [
+  'X-Content-Type-Options',
+  'nosniff',
+  'X-Frame-Options',
+  'DENY',
+  'Strict-Transport-Security',
+  'max-age=31536000; includeSubDomains',
+];
+
+/** Builds the HTTP server; the caller listens and closes. */
+export function buildServer(parts: ServerParts): Server {
+  const { log } = parts;
+  const route = buildRouter(parts.document.operations);
+  const addressOf = clientAddressReader(parts.trustedProxies);
+
+  const server = createServer(
+    {
+      headersTimeout: 5000,
+      requestTimeout: 10_000,
+      connectionsCheckingInterval: 1000,
+      maxHeaderSize: 16_384,
+      keepAliveTimeout: 65_000,
+    },
+    (request, response) => {
+      void respond(request, response);
+    },
+  );
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (error.code === 'ECONNRESET' || !socket.writable) return;
+    const status =
+      error.code === 'HPE_HEADER_OVERFLOW'
+        ? '431 Request Header Fields Too Large'
+        : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+          ? '408 Request Timeout'
+          : '400 Bad Request';
+    const body = failureBody(
+      new ApiError('VALIDATION_ERROR', 'The request could not be read as HTTP.'),
+      randomUUID(),
+      Date.now(),
+    );
+    socket.end(
+      `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+    );
+  });
+  return server;
+
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const start = performance.now();
+    const trace: Trace = { requestId: randomUUID(), operation: '', caller: undefined, error: undefined };
+    let answer: Answer;
+    try {
+      answer = await answerTo(request, trace);
+    } catch (error) {
+      if (error instanceof ClientGone) {
+        log.info({ request_id: trace.requestId, operation: trace.operation }, 'client went away');
+        return;
+      }
+      answer = failure(error, trace, false);
+    }
+    send(request, response, answer, trace.requestId);
+    if (log.isLevelEnabled('info')) {
+      const { caller } = trace;
+      log.info(
+        {
+          request_id: trace.requestId,
+          operation: trace.operation,
+          method: request.method,
+          status: answer.status,
+          ms: Math.round((performance.now() - start) * 10) / 10,
+          ...(caller && caller.kind !== 'anonymous'
+            ? { company: caller.companyId, actor: caller.actor.id, test_mode: caller.testMode }
+            : {}),
+          ...(trace.error ? { error: trace.error } : {}),
+        },
+        'request',
+      );
+    }
+  }
+
+  /** Turns anything thrown into an answer; what a caller may not see is logged and replaced. */
+  function failure(thrown: unknown, trace: Trace, broken: boolean, operation?: Operation): Answer {
+    let error: ApiError;
+    if (broken || parts.store.isOutage(thrown)) {
+      log.warn(
+        { request_id: trace.requestId, operation: trace.operation, err: describe(thrown) },
+        'the database could not serve a request',
+      );
+      error = serviceUnavailable();
+    } else if (thrown instanceof ApiError) error = thrown;
+    else if (parts.store.isRace(thrown)) {
+      error = conflict(
+        'changed_meanwhile',
+        'Something that this call refers to changed while it ran. Read it again and retry.',
+      );
+    } else {
+      log.error(
+        { request_id: trace.requestId, operation: trace.operation, err: describe(thrown) },
+        'unexpected failure',
+      );
+      error = new ApiError('INTERNAL_ERROR', 'Something went wrong on our side.');
+    }
+    trace.error = error.code;
+    const body =
+      operation?.answer === 'oauth' ? oauthFailureBody(error) : failureBody(error, trace.requestId, Date.now());
+    return { status: error.status, body, headers: error.headers };
+  }
+
+  async function answerTo(request: IncomingMessage, trace: Trace): Promise<Answer> {
+    const url = request.url ?? '/';
+    const mark = url.indexOf('?');
+    const pathText = mark === -1 ? url : url.slice(0, mark);
+    const method = request.method ?? 'GET';
+    const page = Object.hasOwn(parts.pages, pathText) ? parts.pages[pathText] : undefined;
+    if (page && (method === 'GET' || method === 'HEAD')) {
+      trace.operation = pathText;
+      return { status: 200, body: page.body, headers: { 'content-type': page.contentType, ...page.headers } };
+    }
+    const found = route(method, pathText);
+    if (found.kind === 'not_found') throw new ApiError('NOT_FOUND', 'There is no such endpoint.');
+    if (found.kind === 'method_not_allowed') {
+      const allow = found.methods.join(', ');
+      if (method === 'OPTIONS') return { status: 204, body: undefined, headers: { allow } };
+      throw new ApiError(
+        'METHOD_NOT_ALLOWED',
+        `This path answers ${allow}.`,
+        { allowed_methods: found.methods },
+        { headers: { allow } },
+      );
+    }
+    const { operation } = found;
+    trace.operation = operation.id;
+    try {
+      return await run(operation, found.path, mark === -1 ? '' : url.slice(mark + 1), pathText, request, trace);
+    } catch (error) {
+      if (error instanceof ClientGone) throw error;
+      return failure(error, trace, false, operation);
+    }
+  }
+
+  async function run(
+    operation: Operation,
+    path: Record<string, string>,
+    queryText: string,
+    pathText: string,
+    request: IncomingMessage,
+    trace: Trace,
+  ): Promise<Answer> {
+    const now = new Date();
+    const facts = {
+      requestId: trace.requestId,
+      ip: addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined),
+      userAgent: request.headers['user-agent']?.slice(0, 200) ?? null,
+    };
+    let authenticated: Authenticated;
+    if (operation.requirements.length === 0) {
+      authenticated = { caller: anonymous(facts), configVersion: 0 };
+      if (operation.answer === 'oauth' && parts.anonKey !== undefined && request.headers.apikey !== parts.anonKey) {
+        throw new ApiError('MISSING_API_KEY', 'Send the public key of this project in the header apikey.', undefined, {
+          headers: { 'www-authenticate': 'Bearer' },
+        });
+      }
+    } else {
+      authenticated = await withDeadline(authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
+      trace.caller = authenticated.caller;
+      authorize(operation, authenticated.caller, path);
+    }
+    const { caller } = authenticated;
+    const parameters = checkParameters(operation, path, queryText);
+    const key =
+      operation.idempotency === 'none'
+        ? undefined
+        : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
+    const { body, problems } = await readBody(operation, request);
+
+    const call = new CallState(parts, caller, authenticated.configVersion, parameters, body, problems, now);
+    if (operation.method === 'GET' && operation.requirements.length === 0)
+      return success(operation, await handlerOf(operation)(call as never), caller, now);
+    if (problems.length > 0 && key === undefined && !operation.uniformRefusal)
+      throw refusal(operation, problems, 'body');
+
+    const scope = operation.platform
+      ? 'platform'
+      : caller.companyId === ''
+        ? 'nobody'
+        : { companyId: caller.companyId, testMode: caller.testMode };
+    const transaction = await withDeadline(parts.store.open(scope));
+    call.transaction = transaction;
+    const claim = key === undefined ? undefined : claimOf(caller, operation.method, pathText, key, body);
+    try {
+      return await withDeadline(runInTransaction(operation, call, transaction, claim, trace));
+    } catch (error) {
+      if (error instanceof DeadlinePassed) transaction.destroy();
+      else transaction.abandon();
+      return failure(error, trace, transaction.broken, operation);
+    }
+  }
+
+  async function runInTransaction(
+    operation: Operation,
+    call: CallState,
+    transaction: Transaction,
+    claim: IdempotencyClaim | undefined,
+    trace: Trace,
+  ): Promise<Answer> {
+    const { caller, now } = call;
+    if (claim) {
+      const verdict = await transaction.claim(claim);
+      if (verdict.kind === 'replay') {
+        transaction.abandon();
+        return { status: verdict.status, body: verdict.body, headers: { 'idempotent-replay': 'true' } };
+      }
+      refuseOthers(verdict);
+    }
+    let answer: Answer;
+    try {
+      if (call.problems.length > 0 && !operation.uniformRefusal) throw refusal(operation, [...call.problems], 'body');
+      answer = success(operation, await handlerOf(operation)(call as never), caller, now);
+    } catch (error) {
+      const failed = failure(error, trace, transaction.broken, operation);
+      if (claim && isKept(failed.status) && !transaction.broken) {
+        await transaction.keepFailure({ claim, status: failed.status, body: String(failed.body) });
+      } else transaction.abandon();
+      return failed;
+    }
+    if (transaction.broken) throw serviceUnavailable();
+    if (operation.method === 'GET' && call.changes.length === 0) transaction.endRead();
+    else {
+      const context = { caller, now, idempotencyKeyHash: claim ? sha256(claim.key) : null };
+      await transaction.commit(
+        call.changes,
+        context,
+        claim && { claim, status: answer.status, body: String(answer.body) },
+      );
+    }
+    return answer;
+  }
+
+  async function readBody(
+    operation: Operation,
+    request: IncomingMessage,
+  ): Promise<{ body: unknown; problems: FieldProblem[] }> {
+    if (!operation.takesBody) return { body: undefined, problems: [] };
+    const bytes = await readBytes(request);
+    if (bytes.length === 0 && !operation.bodyRequired) return { body: undefined, problems: [] };
+    if (bytes.length > 0 || request.headers['content-type'] !== undefined) checkMediaType(request);
+    const { value, problems } = parseJson(bytes, operation.arrayBody);
+    return { body: value, problems: [...problems, ...checkBody(operation, value)] };
+  }
+
+  function handlerOf(operation: Operation): (call: never) => Promise<unknown> {
+    const handler = parts.handlers[operation.id];
+    if (!handler) throw new Error(`no handler for ${operation.id}`);
+    return handler;
+  }
+
+  function success(operation: Operation, result: unknown, caller: Caller, now: Date): Answer {
+    const given = result as { status: number; data?: unknown; body?: unknown };
+    const body =
+      operation.answer === 'envelope'
+        ? successBody(given, caller.requestId, now.getTime(), caller.testMode)
+        : typeof given.body === 'string'
+          ? given.body
+          : JSON.stringify(given.body);
+    return {
+      status: given.status,
+      body,
+      headers: operation.cacheControl === undefined ? undefined : { 'cache-control': operation.cacheControl },
+    };
+  }
+
+  function send(request: IncomingMessage, response: ServerResponse, answer: Answer, requestId: string): void {
+    if (response.destroyed) return;
+    const headers = ['X-Request-Id', requestId, ...securityHeaders];
+    if (answer.body !== undefined) {
+      if (!answer.headers?.['content-type']) headers.push('Content-Type', 'application/json; charset=utf-8');
+      headers.push('Content-Length', String(Buffer.byteLength(answer.body)));
+    }
+    if (answer.headers)
+      for (const name of Object.keys(answer.headers)) headers.push(name, answer.headers[name] as string);
+    if (!request.complete) {
+      // The rest of an unread body is thrown away; a connection that keeps sending is not worth keeping.
+      headers.push('Connection', 'close');
+      request.resume();
+    }
+    response.writeHead(answer.status, headers);
+    response.end(request.method === 'HEAD' ? undefined : answer.body);
+  }
+}
+
+/** The state of one call; handlers see it as Call. */
+class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
+  readonly path: unknown;
+  readonly query: unknown;
+  readonly body: unknown;
+  readonly problems: readonly FieldProblem[];
+  readonly caller: Caller;
+  readonly now: Date;
+  readonly cursors: Cursors;
+  readonly sessionTokens: SessionTokens;
+  readonly changes: Change[] = [];
+  transaction: Transaction | undefined;
+  readonly #store: Store;
+  readonly #configVersion: number;
+
+  constructor(
+    parts: ServerParts,
+    caller: Caller,
+    configVersion: number,
+    parameters: { path: unknown; query: unknown },
+    body: unknown,
+    problems: FieldProblem[],
+    now: Date,
+  ) {
+    this.#store = parts.store;
+    this.#configVersion = configVersion;
+    this.cursors = parts.cursors;
+    this.sessionTokens = parts.sessionTokens;
+    this.caller = caller;
+    this.path = parameters.path;
+    this.query = parameters.query;
+    this.body = body;
+    this.problems = problems;
+    this.now = now;
+  }
+
+  get sql(): Sql {
+    if (!this.transaction) throw new Error('a public read has no transaction');
+    return this.transaction.sql;
+  }
+
+  workspace(): Promise<Workspace> {
+    return this.#store.workspace(this.caller.companyId, this.#configVersion);
+  }
+
+  record(change: Change): void {
+    this.changes.push(change);
+  }
+
+  ping(): Promise<void> {
+    return withDeadline(this.#store.ping());
+  }
+}
+
+class DeadlinePassed extends ApiError {
+  constructor() {
+    super('SERVICE_UNAVAILABLE', 'The service is not available for the moment. Try again shortly.', undefined, {
+      headers: { 'retry-after': '1' },
+    });
+  }
+}
+
+/** @throws DeadlinePassed when the work takes longer than the deadline; its own failure is then of no interest */
+async function withDeadline<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    return await Promise.race([
+      work,
+      new Promise<never>((_, reject) => {
+        timer = setTimeout(() => reject(new DeadlinePassed()), databaseDeadline);
+      }),
+    ]);
+  } finally {
+    clearTimeout(timer);
+    work.catch(() => undefined);
+  }
+}
+
+/** RFC 6749 section 5.2. */
+function oauthFailureBody(error: ApiError): string {
+  const name =
+    error.status >= 500
+      ? 'temporarily_unavailable'
+      : ((error.details?.oauth_error as string | undefined) ?? 'invalid_request');
+  return JSON.stringify({ error: name, error_description: error.message });
+}
+
+function describe(thrown: unknown): { message: string; code?: string; stack?: string } {
+  if (!(thrown instanceof Error)) return { message: String(thrown) };
+  const { code } = thrown as { code?: string };
+  return { message: thrown.message, ...(code ? { code } : {}), ...(thrown.stack ? { stack: thrown.stack } : {}) };
+}

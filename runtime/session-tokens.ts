@@ -1,0 +1,88 @@
+// Session tokens: short-lived ES256 JWTs for signed-in people, and the public keys to check them with.
+import { type CryptoKey, exportJWK, generateKeyPair, importJWK, type JWK, jwtVerify, SignJWT } from 'jose';
+
+/** Seconds that a session token is valid. */
+export const sessionTokenSeconds = 3600;
+
+/** Strict compact form: three non-empty base64url parts. The JWT library accepts spaces, newlines and padding. */
+const compactForm = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
+
+export type TokenVerdict =
+  | { kind: 'valid'; userId: string; sessionId: string; expiresAt: Date }
+  | { kind: 'expired' }
+  | { kind: 'invalid' };
+
+/** Issues and checks session tokens under one signing key. */
+export class SessionTokens {
+  readonly #issuer: string;
+  readonly #privateKey: CryptoKey;
+  readonly #publicKey: CryptoKey;
+  readonly #keyId: string;
+  /** The public key as JWKS. */
+  readonly jwks: { keys: JWK[] };
+
+  private constructor(issuer: string, privateKey: CryptoKey, publicKey: CryptoKey, publicJwk: JWK) {
+    this.#issuer = issuer;
+    this.#privateKey = privateKey;
+    this.#publicKey = publicKey;
+    this.#keyId = publicJwk.kid ?? '';
+    this.jwks = { keys: [publicJwk] };
+  }
+
+  /** @param privateJwk as made by newSigningKey */
+  static async fromKey(issuer: string, privateJwk: JWK): Promise<SessionTokens> {
+    const { d: _private, ...shown } = privateJwk;
+    const publicJwk = { ...shown, alg: 'ES256', use: 'sig' };
+    const privateKey = (await importJWK(privateJwk, 'ES256')) as CryptoKey;
+    const publicKey = (await importJWK(publicJwk, 'ES256')) as CryptoKey;
+    return new SessionTokens(issuer, privateKey, publicKey, publicJwk);
+  }
+
+  /** @param now the time of issue */
+  issue(userId: string, sessionId: string, now: Date): Promise<string> {
+    const seconds = Math.floor(now.getTime() / 1000);
+    return new SignJWT({ session_id: sessionId, role: 'authenticated' })
+      .setProtectedHeader({ alg: 'ES256', typ: 'JWT', kid: this.#keyId })
+      .setIssuer(this.#issuer)
+      .setSubject(userId)
+      .setAudience('authenticated')
+      .setIssuedAt(seconds)
+      .setExpirationTime(seconds + sessionTokenSeconds)
+      .sign(this.#privateKey);
+  }
+
+  /** Checks spelling, signature, issuer, audience and times (60 s of clock skew). */
+  async verify(token: string, now: Date): Promise<TokenVerdict> {
+    if (token.length > 4096 || !compactForm.test(token) || !isCanonical(token)) return { kind: 'invalid' };
+    try {
+      const { payload } = await jwtVerify(token, this.#publicKey, {
+        algorithms: ['ES256'],
+        issuer: this.#issuer,
+        audience: 'authenticated',
+        clockTolerance: 60,
+        currentDate: now,
+        requiredClaims: ['exp', 'sub', 'session_id'],
+      });
+      if (typeof payload.session_id !== 'string' || !payload.sub) return { kind: 'invalid' };
+      return {
+        kind: 'valid',
+        userId: payload.sub,
+        sessionId: payload.session_id,
+        expiresAt: new Date((payload.exp ?? 0) * 1000),
+      };
+    } catch (error) {
+      return { kind: (error as { code?: string }).code === 'ERR_JWT_EXPIRED' ? 'expired' : 'invalid' };
+    }
+  }
+}
+
+/** A part whose last character carries spare bits decodes to the same bytes as another spelling: only one of them is ours. */
+function isCanonical(token: string): boolean {
+  return token.split('.').every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
+}
+
+/** Makes the signing key of a new installation. */
+export async function newSigningKey(keyId: string): Promise<JWK> {
+  const { privateKey } = await generateKeyPair('ES256', { extractable: true });
+  return { ...(await exportJWK(privateKey)), kid: keyId };
+}

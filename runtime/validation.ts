@@ -1,0 +1,194 @@
+// Turns what the document's validators find into problems that name the field and the rule, and into the right status and code.
+import type { ErrorObject } from 'ajv';
+import type { Operation } from './document.ts';
+import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, validationFailed } from './errors.ts';
+
+/** Parameters as validated: coerced to their types, with defaults filled in. */
+export interface Parameters {
+  path: Record<string, string>;
+  query: Record<string, unknown>;
+}
+
+/**
+ * Validates path and query; changes the query in place (types, defaults).
+ * @throws ApiError 404 for a malformed path parameter, 400 listing every problem of the query
+ */
+export function checkParameters(operation: Operation, path: Record<string, string>, queryText: string): Parameters {
+  const problems: FieldProblem[] = [];
+  const query: Record<string, unknown> = Object.create(null);
+  if (queryText !== '') {
+    for (const [name, value] of new URLSearchParams(queryText)) {
+      if (name in query) problems.push(problem(name, 'DUPLICATE', `${name} is given more than once`));
+      if (value.includes('\0'))
+        problems.push(problem(name, 'INVALID_FORMAT', `${name} must not contain the NUL character`));
+      query[name] = value;
+    }
+  }
+  const parameters = { path, query, header: {}, cookie: {} };
+  if (!operation.validateParameters(parameters)) {
+    const found = toProblems(operation.validateParameters.errors ?? [], '/query');
+    if ((operation.validateParameters.errors ?? []).some((error) => error.instancePath.startsWith('/path')))
+      throw notFound();
+    for (const each of found) {
+      if (each.code === 'UNKNOWN_FIELD') {
+        each.message = `${each.field} is not a query parameter of this operation`;
+        each.allowed = operation.queryParameters.slice(0, 50);
+      }
+      problems.push(each);
+    }
+  }
+  if (problems.length > 0) throw refusal(operation, problems, 'query');
+  return { path, query };
+}
+
+/**
+ * Validates a body; fills in the defaults.
+ * @returns every problem; empty when the body is good
+ */
+export function checkBody(operation: Operation, body: unknown): FieldProblem[] {
+  const validate = operation.validateBody;
+  if (!validate || validate({ requestBody: body })) return [];
+  return toProblems(validate.errors ?? [], '/requestBody');
+}
+
+const structural = new Set<FieldProblemCode>(['UNKNOWN_FIELD', 'READ_ONLY', 'IMMUTABLE', 'INVALID_TYPE', 'NOT_FOUND']);
+
+/** The error for a list of problems: which code and status follow from their kinds and from what the operation declares. */
+export function refusal(operation: Operation, problems: FieldProblem[], part: 'query' | 'body'): ApiError {
+  const status =
+    part === 'body' && (operation.validationStatus === 422 || problems.some((each) => structural.has(each.code)))
+      ? 422
+      : 400;
+  const failure = validationFailed(problems, status);
+  if (!operation.singleKindCodes || status === 422) return failure;
+  const single = problems.every((each) => each.code === 'REQUIRED')
+    ? 'MISSING_REQUIRED_FIELD'
+    : problems.every((each) => each.code === 'INVALID_FORMAT')
+      ? 'INVALID_FIELD_FORMAT'
+      : undefined;
+  return single ? new ApiError(single, failure.message, failure.details) : failure;
+}
+
+function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
+  // A choice (anyOf, oneOf) reports each branch too; the choice itself is what the caller can act on.
+  const choices = errors.filter((error) => error.keyword === 'anyOf' || error.keyword === 'oneOf');
+  const problems = new Map<string, FieldProblem>();
+  for (const error of errors) {
+    if (choices.some((choice) => choice !== error && error.schemaPath.startsWith(`${choice.schemaPath}/`))) continue;
+    const found = toProblem(error, fieldOf(error.instancePath, root));
+    if (found && !problems.has(`${found.field} ${found.code}`)) problems.set(`${found.field} ${found.code}`, found);
+  }
+  return [...problems.values()];
+}
+
+function fieldOf(instancePath: string, root: string): string {
+  const parts = instancePath.slice(root.length).split('/').slice(1);
+  let field = '';
+  for (const part of parts) {
+    const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
+    field += /^\d+$/.test(name) ? `[${name}]` : field === '' ? name : `.${name}`;
+  }
+  return field;
+}
+
+function toProblem(error: ErrorObject, field: string): FieldProblem | undefined {
+  const params = error.params as Record<string, never>;
+  const inside = (name: string) => (field === '' ? name : `${field}.${name}`);
+  const name = field === '' ? 'The body' : field;
+  switch (error.keyword) {
+    case 'required':
+    case 'dependentRequired': {
+      const missing = inside(params.missingProperty ?? '');
+      if (params.missingProperty === 'requestBody') return problem('', 'REQUIRED', 'Send a JSON body');
+      return problem(missing, 'REQUIRED', `${missing} is required`);
+    }
+    case 'additionalProperties':
+    case 'unevaluatedProperties': {
+      const unknown = inside(params.additionalProperty ?? params.unevaluatedProperty ?? '');
+      const known = Object.keys((error.parentSchema as { properties?: object } | undefined)?.properties ?? {});
+      return problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, { allowed: known });
+    }
+    case 'readOnly':
+      return problem(field, 'READ_ONLY', `${name} is read-only`);
+    case 'x-immutable':
+      return problem(field, 'IMMUTABLE', `${name} cannot be changed`);
+    case 'type': {
+      const types = ([] as string[])
+        .concat(params.type ?? [])
+        .map((type) => (type === 'null' ? 'null' : `${/^[aeiou]/.test(type) ? 'an' : 'a'} ${type}`));
+      return problem(field, 'INVALID_TYPE', `${name} must be ${types.join(' or ')}`);
+    }
+    case 'format':
+      return problem(
+        field,
+        'INVALID_FORMAT',
+        `${name} must be ${formats[params.format ?? ''] ?? `in the format ${params.format}`}`,
+      );
+    case 'pattern':
+      return problem(field, 'INVALID_FORMAT', `${name} must match ${params.pattern}`);
+    case 'minLength':
+      return problem(field, 'TOO_SHORT', `${name} must have at least ${params.limit} characters`);
+    case 'maxLength':
+      return problem(field, 'TOO_LONG', `${name} must have at most ${params.limit} characters`);
+    case 'minItems':
+      return problem(field, 'TOO_SHORT', `${name} must have at least ${params.limit} items`);
+    case 'maxItems':
+      return problem(field, 'TOO_LONG', `${name} must have at most ${params.limit} items`);
+    case 'minProperties':
+      return problem(field, 'REQUIRED', `${name} must have at least ${params.limit} of the fields`, {
+        allowed: Object.keys((error.parentSchema as { properties?: object } | undefined)?.properties ?? {}),
+      });
+    case 'maxProperties':
+      return problem(field, 'TOO_LONG', `${name} must have at most ${params.limit} fields`);
+    case 'minimum':
+    case 'maximum':
+    case 'exclusiveMinimum':
+    case 'exclusiveMaximum':
+      return problem(field, 'OUT_OF_RANGE', `${name} must be ${params.comparison} ${params.limit}`);
+    case 'multipleOf':
+      return problem(field, 'OUT_OF_RANGE', `${name} must be a multiple of ${params.multipleOf}`);
+    case 'enum': {
+      const allowed = (params.allowedValues as unknown as (string | number | boolean | null)[]).filter(
+        (value) => value !== null,
+      );
+      return problem(field, 'INVALID_OPTION', `${name} must be one of ${allowed.join(', ')}`, { allowed });
+    }
+    case 'const':
+      return problem(field, 'INVALID_OPTION', `${name} must be ${JSON.stringify(params.allowedValue)}`);
+    case 'uniqueItems':
+      return problem(field, 'DUPLICATE', `${name} must not repeat an item`);
+    case 'anyOf':
+    case 'oneOf': {
+      const branches = (error.schema ?? []) as { required?: string[] }[];
+      const names = branches.flatMap((branch) => branch.required ?? []);
+      if (names.length > 0) {
+        return params.passingSchemas
+          ? problem(inside(names[0] ?? ''), 'CONFLICTING_FIELDS', `send only one of ${names.join(', ')}`)
+          : problem(
+              inside(names[0] ?? ''),
+              'REQUIRED',
+              `send ${error.keyword === 'oneOf' ? 'one' : 'at least one'} of ${names.join(', ')}`,
+            );
+      }
+      return problem(field, 'INVALID_TYPE', `${name} has none of the allowed shapes`);
+    }
+    case 'propertyNames':
+      return problem(
+        field,
+        'INVALID_FORMAT',
+        `${name} has a field with the name ${JSON.stringify(params.propertyName)}, which is not allowed`,
+      );
+    case 'if':
+      return undefined;
+    default:
+      return problem(field, 'INVALID_FORMAT', `${name} is not valid (${error.keyword})`);
+  }
+}
+
+const formats: Record<string, string> = {
+  uuid: 'a UUID',
+  email: 'an email address',
+  'date-time': 'an ISO 8601 time with its offset, e.g. 2026-11-20T23:55:00.000Z',
+  date: 'a date, e.g. 2026-11-20',
+  uri: 'a web address',
+};

@@ -1,0 +1,166 @@
+// Part of the composition root: joins the functions of db/ to what the runtime asks of a store.
+import { LRUCache } from 'lru-cache';
+import { isOutage, isRace, Pool } from './db/connect.ts';
+import { type AskedKey, findKeys, findSessions, type KeyRow, type SessionRow } from './db/credentials.ts';
+import { type AuditRow, Transaction as DatabaseTransaction, type EventRow } from './db/transaction.ts';
+import { loadWorkspaceRows } from './db/workspace.ts';
+import { buildWorkspace, type Workspace, type WorkspaceRows } from './domain/workspace.ts';
+import { coalesce } from './runtime/coalesce.ts';
+import type { Change } from './runtime/handler.ts';
+import type { ChangeContext, IdempotencyClaim, KeptAnswer, Store, Transaction } from './runtime/store.ts';
+
+export interface Pools {
+  /** Tenants' transactions, under the role that row-level security binds. */
+  tenants: Pool;
+  /** Look-ups of credentials, sign-ins and sessions. */
+  platform: Pool;
+}
+
+/** Milliseconds that a request may wait for a connection. */
+const wait = 1000;
+/** Milliseconds after which the database gives a statement up. */
+const statementTimeout = 1500;
+
+export function openPools(url: string, lanes: number, prepare: boolean): Pools {
+  const shared = { url, prepare, wait, statementTimeout };
+  return {
+    tenants: new Pool({ ...shared, role: 'crm_app', lanes }),
+    platform: new Pool({ ...shared, role: 'crm_platform', lanes: 4 }),
+  };
+}
+
+/** Tenants whose configuration is kept in memory. */
+const keptWorkspaces = 1000;
+
+export function buildStore(pools: Pools): Store {
+  const askKey = coalesce<{ hash: Buffer; ip: string }, KeyRow>(async (questions) => {
+    const asked = new Map<string, AskedKey>();
+    for (const { hash, ip } of questions) {
+      const id = hash.toString('hex');
+      const before = asked.get(id);
+      if (before) before.calls += 1;
+      else asked.set(id, { hash, ip, calls: 1 });
+    }
+    const sorted = [...asked.keys()].sort().map((id) => asked.get(id) as AskedKey);
+    const rows = await pools.platform.use((sql) => findKeys(sql, sorted, new Date()));
+    return questions.map(({ hash }) => rows.get(hash.toString('hex')));
+  }, 2);
+  const askSession = coalesce<string, SessionRow>(async (ids) => {
+    const rows = await pools.platform.use((sql) => findSessions(sql, [...new Set(ids)]));
+    return ids.map((id) => rows.get(id));
+  }, 1);
+  const workspaces = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({ max: keptWorkspaces });
+
+  async function load(companyId: string): Promise<Workspace> {
+    const transaction = new DatabaseTransaction(pools.tenants, await pools.tenants.acquire(), {
+      companyId,
+      testMode: false,
+    });
+    try {
+      return buildWorkspace((await loadWorkspaceRows(transaction.sql, companyId)) as WorkspaceRows);
+    } finally {
+      transaction.endRead();
+    }
+  }
+
+  return {
+    async open(scope) {
+      const pool = scope === 'platform' ? pools.platform : pools.tenants;
+      return new RequestTransaction(new DatabaseTransaction(pool, await pool.acquire(), scope));
+    },
+    findKey: (hash, ip) => askKey({ hash, ip }),
+    findSession: askSession,
+    workspace(companyId, version) {
+      const kept = workspaces.get(companyId);
+      // What was loaded for a version can only be newer than it, never older.
+      if (kept && kept.version >= version) return kept.workspace;
+      const workspace = load(companyId);
+      const entry = { version, workspace };
+      workspaces.set(companyId, entry);
+      workspace.catch(() => {
+        if (workspaces.get(companyId) === entry) workspaces.delete(companyId);
+      });
+      return workspace;
+    },
+    ping: () => pools.platform.use(async (sql) => void (await sql`select 1`)),
+    isOutage,
+    isRace,
+  };
+}
+
+/** The runtime's transaction on top of the database's: turns changes into rows. */
+class RequestTransaction implements Transaction {
+  readonly #inner: DatabaseTransaction;
+
+  constructor(inner: DatabaseTransaction) {
+    this.#inner = inner;
+  }
+
+  get sql() {
+    return this.#inner.sql;
+  }
+
+  get broken() {
+    return this.#inner.broken;
+  }
+
+  claim(claim: IdempotencyClaim) {
+    return this.#inner.claim(claim);
+  }
+
+  commit(changes: readonly Change[], context: ChangeContext, answer?: KeptAnswer): Promise<void> {
+    const audit = changes.map((change) => auditRow(change, context));
+    const events = changes.flatMap((change) => eventRow(change, context) ?? []);
+    return this.#inner.commit(audit, events, answer, context.now);
+  }
+
+  keepFailure(answer: KeptAnswer): Promise<void> {
+    return this.#inner.keepFailure(answer, new Date());
+  }
+
+  endRead(): void {
+    this.#inner.endRead();
+  }
+
+  abandon(): void {
+    this.#inner.abandon();
+  }
+
+  destroy(): void {
+    this.#inner.destroy();
+  }
+}
+
+function auditRow(change: Change, { caller, now, idempotencyKeyHash }: ChangeContext): AuditRow {
+  return {
+    companyId: change.companyId ?? caller.companyId,
+    occurredAt: now,
+    actorKind: caller.actor.kind,
+    actorId: caller.actor.id,
+    apiKeyId: caller.kind === 'api_key' ? caller.actor.id : null,
+    keyName: caller.kind === 'api_key' ? caller.actor.name : null,
+    requestId: caller.requestId,
+    ip: caller.ip,
+    userAgent: caller.userAgent,
+    action: change.action,
+    object: change.object ?? null,
+    recordId: change.recordId ?? null,
+    changes: change.changes ?? null,
+    metadata: change.metadata ?? null,
+    testMode: caller.testMode,
+    idempotencyKeyHash,
+  };
+}
+
+function eventRow(change: Change, { caller, now }: ChangeContext): EventRow | undefined {
+  if (!change.event) return undefined;
+  return {
+    companyId: change.companyId ?? caller.companyId,
+    testMode: caller.testMode,
+    event: change.event.name,
+    occurredAt: now,
+    actor: caller.actor,
+    requestId: caller.requestId,
+    data: change.event.data,
+  };
+}
