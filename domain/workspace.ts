@@ -48,6 +48,8 @@ export interface NamedItem {
 export interface WorkspaceRows {
   currency: string;
   timezone: string;
+  /** As given at onboarding: free text, often an ISO code. */
+  country: string | null;
   statuses: Status[];
   sources: NamedItem[];
   tags: { id: string; object: string; name: string }[];

@@ -2,7 +2,7 @@
 import type { Handler } from '../runtime/handler.ts';
 
 /** The version of the API that this server speaks. */
-export const version = '1.0.0';
+const version = '1.0.0';
 
 export const getHealth: Handler<'getHealth'> = async (call) => {
   await call.ping();

@@ -3,6 +3,7 @@ import type { Handlers } from '../runtime/handler.ts';
 import * as health from './health.ts';
 import * as onboarding from './onboarding.ts';
 
-const { version: _version, ...healthHandlers } = health;
-
-export const handlers = { ...healthHandlers, ...onboarding } satisfies Handlers;
+export const handlers = {
+  ...health,
+  ...onboarding,
+} satisfies Handlers;

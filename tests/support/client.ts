@@ -1,0 +1,88 @@
+// The test client: real HTTP to the server under test; every answer is held against the document.
+import { randomUUID } from 'node:crypto';
+import { inject } from 'vitest';
+import { noteAnswer } from './coverage.ts';
+import { checkAnswer, operationOf } from './document.ts';
+
+export interface CallOptions {
+  /** An API key. */
+  key?: string | undefined;
+  /** A bearer token. */
+  token?: string | undefined;
+  body?: unknown;
+  /** Sent as it is, in place of body. */
+  rawBody?: string | Buffer;
+  headers?: Record<string, string>;
+  /** true: a fresh random key. */
+  idempotencyKey?: string | true;
+  query?: Record<string, string | number>;
+  /** The client's address, as the trusted proxy reports it. */
+  ip?: string;
+  /** Another server than the common one. */
+  baseUrl?: string;
+}
+
+/** Bodies are read as the test expects them; the document's check guards the shape. */
+// biome-ignore lint/suspicious/noExplicitAny: tests reach into answers freely.
+export type Json = any;
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  body: Json;
+  text: string;
+}
+
+/** Calls the API. Fails when the answer is not declared, or does not fit what is declared. */
+export async function call(method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+  const headers: Record<string, string> = { ...options.headers };
+  if (options.key !== undefined) headers['x-api-key'] = options.key;
+  if (options.token !== undefined) headers.authorization = `Bearer ${options.token}`;
+  if (options.ip !== undefined) headers['x-forwarded-for'] = options.ip;
+  if (options.idempotencyKey !== undefined)
+    headers['idempotency-key'] = options.idempotencyKey === true ? randomUUID() : options.idempotencyKey;
+  let body: string | Buffer | undefined = options.rawBody;
+  if (options.body !== undefined) body = JSON.stringify(options.body);
+  if (body !== undefined && !headers['content-type']) headers['content-type'] = 'application/json';
+  const query = options.query ? `?${new URLSearchParams(options.query as Record<string, string>)}` : '';
+  const response = await fetch(`${options.baseUrl ?? inject('baseUrl')}${path}${query}`, {
+    method,
+    headers,
+    body: body as string,
+    redirect: 'manual',
+  });
+  const text = await response.text();
+  const isJson = (response.headers.get('content-type') ?? '').startsWith('application/json');
+  const answer: Answer = {
+    status: response.status,
+    headers: response.headers,
+    body: isJson && text !== '' ? JSON.parse(text) : undefined,
+    text,
+  };
+  const operation = operationOf(method, path.split('?')[0] ?? path);
+  if (operation && method !== 'OPTIONS') {
+    noteAnswer(inject('coverageFolder'), operation.id, answer.status);
+    checkAnswer(operation, answer.status, answer.body);
+  }
+  if (
+    answer.body?.meta &&
+    answer.body.meta.request_id !== response.headers.get('x-request-id') &&
+    response.headers.get('idempotent-replay') === null
+  ) {
+    throw new Error('meta.request_id and X-Request-Id differ');
+  }
+  return answer;
+}
+
+/** Calls and expects a status; the failure message carries the answer. */
+export async function expectStatus(
+  status: number,
+  method: string,
+  path: string,
+  options: CallOptions = {},
+): Promise<Answer> {
+  const answer = await call(method, path, options);
+  if (answer.status !== status)
+    throw new Error(`${method} ${path} answered ${answer.status} instead of ${status}: ${answer.text.slice(0, 2000)}`);
+  return answer;
+}

@@ -1,0 +1,45 @@
+// Which operations and declared statuses the tests have seen; printed at the end, and refused below the agreed share.
+import { appendFileSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { operations } from './document.ts';
+
+/** Statuses that need a fault or a limit of the platform; exercised where those are built. */
+const agreedShare = 0.9;
+
+/** Notes one answer. Each test worker writes a file of its own. */
+export function noteAnswer(folder: string, operationId: string, status: number): void {
+  appendFileSync(join(folder, `${process.pid}.txt`), `${operationId} ${status}\n`);
+}
+
+/**
+ * Prints the table.
+ * @returns false when an operation was never called, or too few declared statuses were seen
+ */
+export function reportCoverage(folder: string): boolean {
+  const seen = new Set(readdirSync(folder).flatMap((file) => readFileSync(join(folder, file), 'utf8').split('\n')));
+  if (process.argv.slice(2).some((argument) => argument.includes('.test'))) return true;
+  let declared = 0;
+  let exercised = 0;
+  let operationsSeen = 0;
+  const lines: string[] = [];
+  for (const operation of operations) {
+    // A fault of ours cannot be ordered from outside; 500 is declared everywhere and must never be seen.
+    const statuses = operation.statuses.filter((status) => status !== '500');
+    const hit = statuses.filter((status) => seen.has(`${operation.id} ${status}`));
+    declared += statuses.length;
+    exercised += hit.length;
+    if (hit.length > 0) operationsSeen += 1;
+    const missed = statuses.filter((status) => !hit.includes(status));
+    lines.push(
+      `  ${operation.id.padEnd(34)} ${hit.join(' ')}${missed.length > 0 ? `   not seen: ${missed.join(' ')}` : ''}`,
+    );
+  }
+  const share = exercised / declared;
+  process.stdout.write(
+    `\nOperations and the declared statuses that the tests saw (500 left out):\n${lines.join('\n')}\n`,
+  );
+  process.stdout.write(
+    `  ${operationsSeen} of ${operations.length} operations, ${exercised} of ${declared} statuses (${Math.round(share * 100)} %)\n`,
+  );
+  return operationsSeen === operations.length && share >= agreedShare;
+}

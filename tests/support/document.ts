@@ -1,0 +1,92 @@
+// The document as tests see it: its operations, and a check of every answer against what it declares.
+import { readFileSync } from 'node:fs';
+import type { ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import type { OpenAPIV3_1 } from 'openapi-types';
+
+export const document = JSON.parse(
+  readFileSync(new URL('../../generated/openapi.json', import.meta.url), 'utf8'),
+) as OpenAPIV3_1.Document;
+
+export interface DeclaredOperation {
+  id: string;
+  method: string;
+  path: string;
+  declared: OpenAPIV3_1.OperationObject & Record<string, unknown>;
+  /** Declared statuses, as written. */
+  statuses: string[];
+}
+
+const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
+
+export const operations: readonly DeclaredOperation[] = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
+  methods.flatMap((method) => {
+    const declared = item?.[method] as DeclaredOperation['declared'] | undefined;
+    if (!declared) return [];
+    return [
+      {
+        id: declared.operationId ?? '',
+        method: method.toUpperCase(),
+        path,
+        declared,
+        statuses: Object.keys(declared.responses ?? {}),
+      },
+    ];
+  }),
+);
+
+const matchers = operations.map((operation) => ({
+  operation,
+  pattern: new RegExp(`^${operation.path.replace(/[.*+?^$()|[\]\\]/g, '\\$&').replace(/\{\w+\}/g, '[^/]+')}$`),
+  parameters: (operation.path.match(/\{/g) ?? []).length,
+}));
+
+/** The operation that a request is for; the path with the fewest parameters wins. */
+export function operationOf(method: string, path: string): DeclaredOperation | undefined {
+  const wanted = method === 'HEAD' ? 'GET' : method;
+  return matchers
+    .filter((matcher) => matcher.operation.method === wanted && matcher.pattern.test(path))
+    .sort((a, b) => a.parameters - b.parameters)[0]?.operation;
+}
+
+const ajv = new Ajv2020({ strict: false, allErrors: true });
+(addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
+ajv.addSchema({ $id: 'document', ...document });
+const validators = new Map<string, ValidateFunction | null>();
+
+function validatorOf(operation: DeclaredOperation, status: number): ValidateFunction | null {
+  const id = `${operation.id} ${status}`;
+  const known = validators.get(id);
+  if (known !== undefined) return known;
+  const declared = operation.declared.responses?.[status] as
+    | OpenAPIV3_1.ResponseObject
+    | OpenAPIV3_1.ReferenceObject
+    | undefined;
+  if (!declared) throw new Error(`${operation.id} answered ${status}, which the document does not declare`);
+  const response = '$ref' in declared ? (resolve(declared.$ref) as OpenAPIV3_1.ResponseObject) : declared;
+  const schema = response.content?.['application/json']?.schema as { $ref?: string } | undefined;
+  const validate = schema?.$ref ? ajv.compile({ $ref: `document${schema.$ref}` }) : null;
+  validators.set(id, validate);
+  return validate;
+}
+
+function resolve(reference: string): unknown {
+  return reference
+    .slice(2)
+    .split('/')
+    .reduce<unknown>(
+      (node, part) => (node as Record<string, unknown>)[part.replaceAll('~1', '/').replaceAll('~0', '~')],
+      document,
+    );
+}
+
+/** Throws when an answer is not one that the document declares for the operation. */
+export function checkAnswer(operation: DeclaredOperation, status: number, body: unknown): void {
+  const validate = validatorOf(operation, status);
+  if (validate && body !== undefined && !validate(body)) {
+    throw new Error(
+      `${operation.id} ${status} does not fit the document: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(body).slice(0, 2000)}`,
+    );
+  }
+}

@@ -1,0 +1,60 @@
+// Starts real servers for tests and ends them by their process id.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createWriteStream } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+export interface TestServer {
+  url: string;
+  pid: number;
+  /** Milliseconds from the start of the process until it listened. */
+  startMilliseconds: number;
+  /** The rest of its log so far, one line of JSON each. */
+  output(): string;
+  /** Ends it with a signal and waits; SIGTERM lets requests in flight finish. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+}
+
+const main = fileURLToPath(new URL('../../main.ts', import.meta.url));
+
+/**
+ * Starts a server on a free port.
+ * @param env settings beside the environment's; PORT is chosen by the system unless given
+ * @param logFile where its log goes as well
+ */
+export function startServer(env: Record<string, string>, logFile?: string): Promise<TestServer> {
+  const started = performance.now();
+  const child = spawn(process.execPath, [main], {
+    env: { PATH: process.env.PATH ?? '', PORT: '0', DEMO: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const file = logFile ? createWriteStream(logFile, { flags: 'a' }) : undefined;
+  let output = '';
+  return new Promise((resolve, reject) => {
+    const read = (chunk: Buffer): void => {
+      file?.write(chunk);
+      if (output.length < 2_000_000) output += chunk.toString();
+      const port = /"port":(\d+),.*"msg":"listening"/.exec(output)?.[1];
+      if (port) {
+        resolve({
+          url: `http://127.0.0.1:${port}`,
+          pid: child.pid as number,
+          startMilliseconds: performance.now() - started,
+          output: () => output,
+          stop: (signal = 'SIGTERM') => end(child, signal),
+        });
+      }
+    };
+    child.stdout.on('data', read);
+    child.stderr.on('data', read);
+    child.on('error', reject);
+    child.on('exit', (code) => reject(new Error(`the server ended with ${code}: ${output.slice(-2000)}`)));
+  });
+}
+
+function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+  return new Promise((resolve) => {
+    if (child.exitCode !== null || child.signalCode !== null) return resolve(child.exitCode);
+    child.on('exit', (code) => resolve(code));
+    child.kill(signal);
+  });
+}

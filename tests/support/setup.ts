@@ -1,0 +1,54 @@
+// Before all tests: one embedded PostgreSQL and one server. After them: the coverage table, and everything ended.
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { startEmbedded } from '../../db/embedded.ts';
+import { reportCoverage } from './coverage.ts';
+import { startServer } from './servers.ts';
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    baseUrl: string;
+    /** The owner of the tables; for arranging, and for starting further servers on the same data. */
+    databaseUrl: string;
+    /** The secret that all servers on this database share. */
+    secretKey: string;
+    logFile: string;
+    serverPid: number;
+    coverageFolder: string;
+  }
+}
+
+/** Settings of the server under test: no limit on signups, and a trusted proxy, so that tests can come from any address. */
+export const testSettings = { ONBOARDING_PER_HOUR: '1000000', TRUSTED_PROXIES: '127.0.0.1', LOG_LEVEL: 'info' };
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `run-${process.pid}`);
+  const coverageFolder = resolve(folder, 'coverage');
+  mkdirSync(coverageFolder, { recursive: true });
+  const logFile = resolve(folder, 'server.log');
+  const secretKey = '5e'.repeat(32);
+  const database = await startEmbedded(folder, () => undefined);
+  const server = await startServer(
+    { ...testSettings, DATABASE_URL: database.url, SECRET_KEY: secretKey, DATA_DIR: folder },
+    logFile,
+  );
+  project.provide('baseUrl', server.url);
+  project.provide('databaseUrl', database.url);
+  project.provide('secretKey', secretKey);
+  project.provide('logFile', logFile);
+  project.provide('serverPid', server.pid);
+  project.provide('coverageFolder', coverageFolder);
+  return async () => {
+    await server.stop();
+    await database.stop();
+    const failures = readFileSync(logFile, 'utf8')
+      .split('\n')
+      .filter((line) => line.includes('"msg":"unexpected failure"'));
+    for (const line of failures.slice(0, 20))
+      process.stderr.write(`unexpected failure in the server: ${line.slice(0, 1500)}\n`);
+    const complete = reportCoverage(coverageFolder);
+    rmSync(folder, { recursive: true, force: true });
+    if (failures.length > 0 || !complete) process.exitCode = 1;
+  };
+}

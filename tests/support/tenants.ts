@@ -1,0 +1,118 @@
+// Fresh tenants for tests: arranged in the database, so that each test has one of its own at little cost.
+import { randomUUID } from 'node:crypto';
+import postgres from 'postgres';
+import { v7 as uuidv7 } from 'uuid';
+import { inject } from 'vitest';
+import { createCompany } from '../../db/onboarding.ts';
+import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../../domain/defaults.ts';
+import { hashPassword } from '../../runtime/passwords.ts';
+import { newApiKey, sha256 } from '../../runtime/secrets.ts';
+
+export const adminPassword = 'correct horse battery staple';
+
+let connection: postgres.Sql | undefined;
+let passwordHash: Promise<string> | undefined;
+
+/** The database as its owner: for arranging, and for looking at what a call left behind. */
+export function database(): postgres.Sql {
+  connection ??= postgres(inject('databaseUrl'), { max: 2, onnotice: () => undefined });
+  return connection;
+}
+
+export interface Tenant {
+  companyId: string;
+  branchId: string;
+  admin: { id: string; email: string };
+  /** A live key with every scope. */
+  key: string;
+  /** A test key with every scope. */
+  testKey: string;
+}
+
+/** A new company with its defaults, an admin who can sign in, and a live and a test key that may do everything. */
+export async function newTenant(name = 'Tenant'): Promise<Tenant> {
+  passwordHash ??= hashPassword(adminPassword);
+  const companyId = uuidv7();
+  const admin = { id: uuidv7(), email: `admin-${randomUUID()}@example.com` };
+  const now = new Date();
+  const hash = await passwordHash;
+  const company = {
+    ...nowhere,
+    id: companyId,
+    name,
+    email: 'office@example.com',
+    region: 'europe',
+    industry: 'Testing',
+    timezone: 'Europe/Berlin',
+    currency: 'EUR',
+  };
+  const trial = { packageCode: 'growth', endsAt: new Date(now.getTime() + 14 * 86_400_000) };
+  const created = await database().begin((sql) =>
+    createCompany(
+      sql,
+      company,
+      {
+        id: admin.id,
+        email: admin.email,
+        fullName: 'Ada Admin',
+        passwordHash: hash,
+        mustChangePassword: false,
+        metadata: {},
+      },
+      { dealStatuses, leadStatuses, activityTypes, taskTypes, trial },
+      now,
+    ),
+  );
+  const tenant = { companyId, branchId: created?.branchId ?? '', admin };
+  return { ...tenant, key: await newKey(tenant), testKey: await newKey(tenant, { environment: 'test' }) };
+}
+
+const nowhere = { phone: null, website: null, address: null, city: null, state: null, country: null, postalCode: null };
+
+export interface KeyOptions {
+  scopes?: string[];
+  environment?: 'live' | 'test';
+  /** Uses the legacy prefix. */
+  legacy?: boolean;
+  ipAllowlist?: string[];
+  expiresAt?: Date;
+  revokedAt?: Date;
+  reach?: { kind: 'branch' | 'team'; id: string };
+}
+
+/** A further key of a tenant; all scopes unless some are named. */
+export async function newKey(tenant: Pick<Tenant, 'companyId'>, options: KeyOptions = {}): Promise<string> {
+  const environment = options.environment ?? 'live';
+  const made = newApiKey(environment);
+  const key = options.legacy ? made.key.replace(/^svc/, 'legacy') : made.key;
+  const id = uuidv7();
+  const sql = database();
+  await sql`
+    insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour, ip_allowlist,
+      reach_kind, reach_id, expires_at, created_by_id, created_at, updated_at, revoked_at, is_legacy)
+    values (${tenant.companyId}, ${id}, ${sha256(key)}, 'Test key', ${environment}, ${key.slice(0, -32)}, ${key.slice(-4)}, ${options.scopes ?? ['*']},
+      6000, 200000, ${options.ipAllowlist ?? []}, ${options.reach?.kind ?? 'company'}, ${options.reach?.id ?? null}, ${options.expiresAt ?? null},
+      'test', now(), now(), ${options.revokedAt ?? null}, ${options.legacy ?? false})`;
+  await sql`insert into api_key_usage (company_id, api_key_id) values (${tenant.companyId}, ${id})`;
+  return key;
+}
+
+/** A key of the platform with the scope onboarding. */
+export function newPlatformKey(): Promise<string> {
+  return newKey({ companyId: '00000000-0000-7000-8000-000000000000' }, { scopes: ['onboarding'] });
+}
+
+/** A further user of a tenant. */
+export async function newUser(
+  tenant: Tenant,
+  options: { status?: 'active' | 'inactive'; branchId?: string; createdAt?: Date; role?: string } = {},
+): Promise<{ id: string; email: string }> {
+  const id = uuidv7();
+  const email = `user-${id}@example.com`;
+  const sql = database();
+  await sql`
+    insert into users (company_id, id, email, full_name, status, branch_id, created_at, updated_at)
+    values (${tenant.companyId}, ${id}, ${email}, 'Uma User', ${options.status ?? 'active'}, ${options.branchId ?? tenant.branchId}, ${options.createdAt ?? new Date()}, now())`;
+  await sql`insert into user_roles (company_id, user_id, role_id) select ${tenant.companyId}, ${id}, id from roles where name = ${options.role ?? 'Sales_Rep'}`;
+  return { id, email };
+}
