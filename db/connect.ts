@@ -156,6 +156,15 @@ export class Pool {
   }
 }
 
+/**
+ * Has a statement planned anew instead of kept prepared. For statements whose text follows what callers ask for: kept ones
+ * would pile up on the connection.
+ */
+export function unprepared<Query extends Promise<unknown>>(query: Query): Query {
+  (query as unknown as { options: { prepare: boolean } }).options.prepare = false;
+  return query;
+}
+
 /** Classes and codes with which PostgreSQL says that it cannot work now: no connection, no resources, shutting down, given up, deadlock. */
 const outage = /^(08|53|57|58|25006|40001|40P01|55P03|XX000)/;
 const driverOutage = new Set([

@@ -2,8 +2,12 @@
 import type { Handlers } from '../runtime/handler.ts';
 import * as health from './health.ts';
 import * as onboarding from './onboarding.ts';
+import * as recordBatch from './record-batch.ts';
+import * as records from './records.ts';
 
 export const handlers = {
   ...health,
   ...onboarding,
+  ...recordBatch,
+  ...records,
 } satisfies Handlers;

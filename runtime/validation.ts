@@ -70,15 +70,36 @@ export function refusal(operation: Operation, problems: FieldProblem[], part: 'q
 }
 
 function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
-  // A choice (anyOf, oneOf) reports each branch too; the choice itself is what the caller can act on.
+  // A choice (anyOf, oneOf) reports each branch too. What the caller can act on is the one branch of the value's type; where the
+  // types do not tell which branch is meant, it is the choice itself.
   const choices = errors.filter((error) => error.keyword === 'anyOf' || error.keyword === 'oneOf');
+  const meant = new Map(choices.map((choice) => [choice, branchOfType(choice)]));
   const problems = new Map<string, FieldProblem>();
   for (const error of errors) {
-    if (choices.some((choice) => choice !== error && error.schemaPath.startsWith(`${choice.schemaPath}/`))) continue;
+    if (meant.get(error) !== undefined) continue;
+    const hidden = choices.some((choice) => {
+      const branch = meant.get(choice);
+      return (
+        choice !== error &&
+        error.schemaPath.startsWith(`${choice.schemaPath}/`) &&
+        (branch === undefined || !error.schemaPath.startsWith(`${choice.schemaPath}/${branch}/`))
+      );
+    });
+    if (hidden) continue;
     const found = toProblem(error, fieldOf(error.instancePath, root));
     if (found && !problems.has(`${found.field} ${found.code}`)) problems.set(`${found.field} ${found.code}`, found);
   }
   return [...problems.values()];
+}
+
+/** The index of the one branch that takes an array, for an array, or an object, for an object. */
+function branchOfType(choice: ErrorObject): number | undefined {
+  const { data } = choice;
+  const type = Array.isArray(data) ? 'array' : data !== null && typeof data === 'object' ? 'object' : undefined;
+  const branches = ((choice.schema ?? []) as { type?: unknown }[]).flatMap((branch, index) =>
+    type !== undefined && branch.type === type ? [index] : [],
+  );
+  return branches.length === 1 ? branches[0] : undefined;
 }
 
 function fieldOf(instancePath: string, root: string): string {
