@@ -251,6 +251,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/leads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a lead
+         * @description Takes in one lead. Source, status and tags are sent by name, in any case; the assignee by email. What is left out gets
+         *     a default: the first active status, priority 3, and the active user who has been in the workspace longest.
+         *     At least one of `email` and `mobile` is needed. Empty or blank text counts as left out.
+         *
+         *     Needs the scope `leads:create`; the legacy `leads:write` grants it. Send an `Idempotency-Key`, so that a retry after a
+         *     lost answer cannot make a second lead.
+         *
+         *     What can go wrong:
+         *
+         *     - **400**: a required field is missing (`MISSING_REQUIRED_FIELD`), a value has the wrong format
+         *       (`INVALID_FIELD_FORMAT`), or problems of several kinds or of length and range (`VALIDATION_ERROR`).
+         *     - **409** `ALREADY_EXISTS`: the workspace checks leads for duplicates, and a lead with this email, or with the same values
+         *       in all selected fields that you sent, exists. `details.matched_fields` names the fields; `details.existing_id` is the
+         *       lead, or null when this key cannot see it. Update that lead instead.
+         *     - **422**: a field is unknown or read-only, a value has the wrong JSON type, a source, status or tag has no such name
+         *       (`allowed` lists those there are), or `assigned_to_email` is not an active user.
+         *
+         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
+         *     off is unknown. With a mix of problems the status is 422 and `details.fields` lists all of them. Fires `record.created`.
+         */
+        post: operations["createLead"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -577,6 +615,142 @@ export interface components {
         RecordBatchAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["RecordBatchResult"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description One of email and mobile is needed. */
+        LeadCreate: {
+            /** @example Sara */
+            first_name: string;
+            /** @example Haddad */
+            last_name?: string | null;
+            /**
+             * @description An email address; stored in lower case.
+             * @example sara@bluelake.example
+             */
+            email?: string | null;
+            /**
+             * @description A telephone number, best in international format; stored as E.164. Without a country code it is read as a number of the company's country.
+             * @example +971501234567
+             */
+            mobile?: string | null;
+            /** @example Wants a quote for 20 seats. */
+            inquiry_details?: string | null;
+            /** @example Met at the fair. */
+            notes?: string | null;
+            /**
+             * @description The name of an enabled source, in any case.
+             * @example Website
+             */
+            source?: string | null;
+            /**
+             * @description 1 is the highest, 4 the lowest; 3 when left out.
+             * @example 3
+             */
+            priority?: number | null;
+            /**
+             * @description Where it came from, in your own words.
+             * @example contact-us form
+             */
+            origin?: string | null;
+            /**
+             * @description The email of an active user. Left out: the active user who has been in the workspace longest.
+             * @example uma@bluelake.example
+             */
+            assigned_to_email?: string | null;
+            /**
+             * @description The name of an active lead status, in any case; the first one when left out.
+             * @example New
+             */
+            lead_status?: string | null;
+            /**
+             * @description Values of the workspace's own fields of leads, by their names. GET /v1/objects/leads/schema lists them.
+             * @example {
+             *       "budget": 12000
+             *     }
+             */
+            custom_fields?: {
+                [key: string]: string | number | boolean | null;
+            };
+            /**
+             * @description Names of lead tags, in any case.
+             * @example [
+             *       "Hot"
+             *     ]
+             */
+            tags?: string[];
+            /**
+             * @description Anything of yours about this call, up to 20 keys with simple values. Kept in the audit log only, and not returned.
+             * @example {
+             *       "form": "contact-us"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string | number | boolean | null;
+            };
+        };
+        /** @description Who did it. */
+        Actor: {
+            /**
+             * @example api_key
+             * @enum {string}
+             */
+            kind: "api_key" | "oauth_client" | "user" | "system";
+            /** @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10 */
+            id: string;
+            /** @example Website forms */
+            name: string | null;
+        };
+        Lead: {
+            id: components["schemas"]["Uuid"];
+            first_name: string;
+            last_name: string | null;
+            /** @description First and last name. */
+            full_name: string;
+            email: string | null;
+            /** @description E.164. */
+            mobile: string | null;
+            inquiry_details: string | null;
+            notes: string | null;
+            /** @description The name of the source. */
+            source: string | null;
+            /** Format: uuid */
+            source_id: string | null;
+            priority: number;
+            origin: string | null;
+            /** @description The name of the status. */
+            lead_status: string;
+            lead_status_id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The user; null when the workspace has no active user.
+             */
+            assigned_to: string | null;
+            assigned_to_email: string | null;
+            assigned_to_name: string | null;
+            /** @description Names, by the priority of the tags. */
+            tags: string[];
+            /** @description Every published field of the workspace's own, null where it has no value. */
+            custom_fields: {
+                [key: string]: string | number | boolean | null;
+            };
+            /** Format: date-time */
+            last_contacted_at: string | null;
+            /** Format: date-time */
+            next_followup_at: string | null;
+            /** Format: date-time */
+            converted_at: string | null;
+            /** @description True for test data. */
+            test_mode: boolean;
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        LeadData: {
+            lead: components["schemas"]["Lead"];
+        };
+        LeadAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LeadData"];
             meta: components["schemas"]["Meta"];
         };
     };
@@ -1030,6 +1204,11 @@ export interface components {
          * @example Bearer
          */
         "WWW-Authenticate": string;
+        /**
+         * @description `true` when this is the stored answer of an earlier call with the same Idempotency-Key.
+         * @example true
+         */
+        "Idempotent-Replay": "true";
     };
     pathItems: never;
 }
@@ -1682,6 +1861,98 @@ export interface operations {
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
             428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createLead: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LeadCreate"];
+            };
+        };
+        responses: {
+            /** @description The lead is stored. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "lead": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "first_name": "Sara",
+                     *           "last_name": "Haddad",
+                     *           "full_name": "Sara Haddad",
+                     *           "email": "sara@bluelake.example",
+                     *           "mobile": "+971501234567",
+                     *           "inquiry_details": "Wants a quote for 20 seats.",
+                     *           "notes": null,
+                     *           "source": "Website",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20",
+                     *           "priority": 3,
+                     *           "origin": null,
+                     *           "lead_status": "New",
+                     *           "lead_status_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d21",
+                     *           "assigned_to": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "assigned_to_email": "uma@bluelake.example",
+                     *           "assigned_to_name": "Uma Berg",
+                     *           "tags": [
+                     *             "Hot"
+                     *           ],
+                     *           "custom_fields": {
+                     *             "budget": null
+                     *           },
+                     *           "last_contacted_at": null,
+                     *           "next_followup_at": null,
+                     *           "converted_at": null,
+                     *           "test_mode": false,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LeadAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -72,10 +72,17 @@ export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknow
   return { value, problems };
 }
 
+/** True for text that the database can hold: no NUL character, no half of a surrogate pair. */
+function isStorable(text: string): boolean {
+  return text.isWellFormed() && !text.includes('\0');
+}
+
 function walk(value: unknown, path: string, objects: number, arrays: number, problems: FieldProblem[]): void {
   if (typeof value === 'string') {
     if (value.includes('\0'))
       problems.push(problem(path, 'INVALID_FORMAT', `${path} must not contain the NUL character`));
+    else if (!value.isWellFormed())
+      problems.push(problem(path, 'INVALID_FORMAT', `${path} must not contain half of a surrogate pair`));
     return;
   }
   if (value === null || typeof value !== 'object') return;
@@ -94,10 +101,10 @@ function walk(value: unknown, path: string, objects: number, arrays: number, pro
   for (const key of keys) {
     const inner = (value as Record<string, unknown>)[key];
     // Only strings and containers can break a rule here, so that plain numbers cost no path.
-    if (typeof inner === 'string' ? inner.includes('\0') : typeof inner === 'object') {
+    if (typeof inner === 'string' ? !isStorable(inner) : typeof inner === 'object') {
       walk(inner, path ? `${path}.${key}` : key, objects + 1, arrays, problems);
     }
-    if (key.includes('\0'))
-      problems.push(problem(path, 'UNKNOWN_FIELD', 'A field name must not contain the NUL character'));
+    if (!isStorable(key))
+      problems.push(problem(path, 'UNKNOWN_FIELD', 'A field name must be text without the NUL character'));
   }
 }

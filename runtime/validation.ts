@@ -69,6 +69,22 @@ export function refusal(operation: Operation, problems: FieldProblem[], part: 'q
   return single ? new ApiError(single, failure.message, failure.details) : failure;
 }
 
+/**
+ * The error for a body that both the document and the tenant's configuration were asked about.
+ * @param found problems that the configuration adds; where both refuse a field, these know more
+ */
+export function joinedRefusal(
+  operation: Operation,
+  documented: readonly FieldProblem[],
+  found: readonly FieldProblem[],
+): ApiError {
+  const named = new Set(found.map((each) => each.field));
+  const problems = [...found, ...documented.filter((each) => !named.has(each.field))];
+  // The name of a configured thing that does not exist is not a malformed value.
+  if (found.some((each) => each.code === 'INVALID_OPTION')) return validationFailed(problems, 422);
+  return refusal(operation, problems, 'body');
+}
+
 function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
   // A choice (anyOf, oneOf) reports each branch too. What the caller can act on is the one branch of the value's type; where the
   // types do not tell which branch is meant, it is the choice itself.
