@@ -233,16 +233,14 @@ test(`${runs} random filters and sorts find the rows of the reference, in its or
   timeout: 600_000,
 }, async () => {
   process.stdout.write(`F8: ${runs} random filters, seed ${seed}\n`);
-  const query = fc
-    .constantFrom(...Object.keys(pools))
-    .chain((object) =>
-      fc.record({
-        object: fc.constant(object),
-        filter: filterOf(object),
-        sort: sortOf(object),
-        limit: fc.constantFrom(7, 100, 100, 100),
-      }),
-    );
+  const query = fc.constantFrom(...Object.keys(pools)).chain((object) =>
+    fc.record({
+      object: fc.constant(object),
+      filter: filterOf(object),
+      sort: sortOf(object),
+      limit: fc.constantFrom(7, 100, 100, 100),
+    }),
+  );
   let found = 0;
   await fc.assert(
     fc.asyncProperty(query, async ({ object, filter, sort, limit }) => {
