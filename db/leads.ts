@@ -33,6 +33,7 @@ export interface LeadRow {
   origin: string | null;
   lead_status_id: string;
   assigned_to: string | null;
+  converted_at: Date | null;
   custom: object;
   created_by_kind: 'api_key' | 'oauth_client' | 'user' | 'system';
   created_by_id: string;

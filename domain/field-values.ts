@@ -34,10 +34,12 @@ export function fieldProblem(
   rule: string,
   more: { allowed?: readonly string[] | undefined; hint?: string | undefined } = {},
 ): FieldProblem {
+  // The name of an unknown field is the caller's, and may be of any length.
+  const shown = field.length > 80 ? `${field.slice(0, 80)}…` : field;
   return {
     field,
     code,
-    message: `${field} ${rule}`,
+    message: `${shown} ${rule}`,
     ...(more.allowed ? { allowed: more.allowed.slice(0, 50) } : {}),
     ...(more.hint ? { hint: more.hint } : {}),
   };

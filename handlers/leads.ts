@@ -27,7 +27,7 @@ export const createLead: Handler<'createLead'> = async (call) => {
     throw alreadyExists(`A lead with this ${matchedFields.join(' and ')} exists.`, matchedFields, visible ? id : null);
   }
 
-  const row = rowOf(call, lead, assignee);
+  const row = rowOf(call, lead, assignee, workspace);
   await insertLead(
     sql,
     row,
@@ -43,8 +43,14 @@ export const createLead: Handler<'createLead'> = async (call) => {
   return { status: 201, data: { lead: toLead(row, lead, assignee, workspace) } };
 };
 
-function rowOf(call: Call<'createLead'>, lead: CheckedLead, assignee: Assignee | undefined): LeadRow {
+function rowOf(
+  call: Call<'createLead'>,
+  lead: CheckedLead,
+  assignee: Assignee | undefined,
+  workspace: Workspace,
+): LeadRow {
   const { caller, now } = call;
+  const status = workspace.statuses.find((each) => each.id === lead.values.lead_status);
   const text = (field: string) => (lead.values[field] ?? null) as string | null;
   return {
     company_id: caller.companyId,
@@ -62,6 +68,7 @@ function rowOf(call: Call<'createLead'>, lead: CheckedLead, assignee: Assignee |
     origin: text('origin'),
     lead_status_id: lead.values.lead_status as string,
     assigned_to: assignee?.id ?? null,
+    converted_at: status?.outcome === 'converted' ? now : null,
     custom: lead.custom,
     created_by_kind: caller.actor.kind,
     created_by_id: caller.actor.id,
@@ -100,7 +107,7 @@ function toLead(
     custom_fields: Object.fromEntries(custom.map((field) => [field.name, lead.custom[field.name] ?? null])),
     last_contacted_at: null,
     next_followup_at: null,
-    converted_at: null,
+    converted_at: row.converted_at?.toISOString() ?? null,
     test_mode: row.test_mode,
     created_by: { kind: row.created_by_kind, id: row.created_by_id, name: row.created_by_name },
     created_at: row.created_at.toISOString(),

@@ -151,6 +151,13 @@ describe('what is stored', () => {
     expect(await assignedTo({})).toBeNull();
   });
 
+  test('a lead that comes in as converted was converted when it came', async () => {
+    const tenant = await newTenant();
+    const { lead } = (await post(201, tenant.key, person({ lead_status: 'converted' }))).body.data;
+    expect(lead).toMatchObject({ lead_status: 'Converted', converted_at: lead.created_at });
+    expect((await leadsOf(tenant))[0]?.converted_at.toISOString()).toBe(lead.created_at);
+  });
+
   test('a test key makes test data', async () => {
     const tenant = await newTenant();
     const { body } = await post(201, tenant.testKey, person());

@@ -215,6 +215,9 @@ describe('fields of an object', () => {
     expect(create('object:visits', { name: 'A', zzzz: 1 }).problems[0]?.hint).toContain(
       '/v1/objects/object%3Avisits/schema',
     );
+    expect(create('leads', { ...lead, ['x'.repeat(50_000)]: 1 }).problems[0]?.message).toBe(
+      `${'x'.repeat(80)}… is not a field of leads`,
+    );
     expect(codes(create('leads', JSON.parse('{"first_name":"A","email":"a@b.co","__proto__":{"x":1}}')))).toEqual([
       '__proto__ UNKNOWN_FIELD',
     ]);
