@@ -1,6 +1,6 @@
 // What logging activities does to the leads and deals that they are logged on.
 import type { Sql } from './connect.ts';
-import type { Scope } from './record-scope.ts';
+import type { Scope } from './reach.ts';
 
 export type EntityType = 'lead' | 'deal';
 

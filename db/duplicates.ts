@@ -1,7 +1,7 @@
 // Finding the record that a new one would duplicate, so that two that arrive together cannot both pass.
 import { createHash } from 'node:crypto';
 import type { Sql } from './connect.ts';
-import { inReach, type Reach } from './reach.ts';
+import { inReach, type Scope } from './reach.ts';
 
 /** A field and the value that a duplicate has in it. */
 export interface ComparedField {
@@ -19,13 +19,6 @@ export interface Duplicate {
   matchedFields: string[];
 }
 
-export interface Asked {
-  companyId: string;
-  testMode: boolean;
-  object: 'leads' | 'deals';
-  reach: Reach;
-}
-
 /**
  * Looks for a record that has the same values in all fields of one of the sets. Until the transaction ends, nobody else who asks
  * about one of these values is answered; call it in the transaction that then stores the record.
@@ -33,11 +26,12 @@ export interface Asked {
  */
 export async function findDuplicate(
   sql: Sql,
-  asked: Asked,
+  scope: Scope,
+  object: 'leads' | 'deals',
   sets: readonly (readonly ComparedField[])[],
 ): Promise<Duplicate | undefined> {
   if (sets.length === 0) return undefined;
-  const { companyId, testMode, object, reach } = asked;
+  const { companyId, testMode } = scope;
   const equal = (field: ComparedField) =>
     field.custom
       ? sql`custom -> ${field.field}::text = ${sql.json(field.value)}`
@@ -45,11 +39,11 @@ export async function findDuplicate(
   const conditions = sets.map((set) => set.map(equal).reduce((all, one) => sql`${all} and ${one}`));
   const anyOf = conditions.reduce((all, one) => sql`${all} or ${one}`);
   const matches = conditions.map((one) => sql`coalesce(${one}, false)`).reduce((all, one) => sql`${all}, ${one}`);
-  const locking = lockValues(sql, asked, sets.flat());
+  const locking = lockValues(sql, scope, object, sets.flat());
   // A statement of its own: it must see what the locks' last holder committed.
   const finding = sql<{ id: string; visible: boolean; matches: boolean[] }[]>`
     with matching as materialized (
-      select id, created_at, ${inReach(sql, companyId, reach)} as visible, array[${matches}] as matches
+      select id, created_at, ${inReach(sql, scope)} as visible, array[${matches}] as matches
       from ${sql(object)}
       where company_id = ${companyId} and test_mode = ${testMode} and (${anyOf})
       limit 20
@@ -64,7 +58,8 @@ export async function findDuplicate(
 /** Two records can only be duplicates when they share a value, so each value is a lock; sorted, so that no two wait for each other. */
 function lockValues(
   sql: Sql,
-  { companyId, testMode, object }: Asked,
+  { companyId, testMode }: Scope,
+  object: string,
   fields: readonly ComparedField[],
 ): Promise<unknown> {
   const locks = fields.map(({ field, value }) => {

@@ -21,8 +21,8 @@ export interface RecordTable {
   columns: ReadonlyMap<string, Column>;
   /** The object whose rows are picked out of a table that several objects share. */
   object: string | undefined;
-  /** Has the column assigned_to. */
-  assigned: boolean;
+  /** Whether it has the column assigned_to. */
+  assigned: 'assigned' | 'unassigned';
 }
 
 /** Columns that every record has. */
@@ -108,10 +108,10 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
 const builtin = new Map<string, RecordTable>(
   Object.entries(columnsOf).map(([name, columns]) => {
     const table = { name, columns: new Map([...columns, ...common]), object: undefined };
-    return [name, { ...table, assigned: table.columns.has('assigned_to') }];
+    return [name, { ...table, assigned: table.columns.has('assigned_to') ? 'assigned' : 'unassigned' }];
   }),
 );
-const shared = { name: 'custom_records', columns: new Map(common), assigned: false };
+const shared = { name: 'custom_records', columns: new Map(common), assigned: 'unassigned' } as const;
 
 /** The table of an object by its API name; the caller has made sure that there is such an object. */
 export function recordTable(object: string): RecordTable {

@@ -1,8 +1,8 @@
 // What records refer to: users, leads, deals, customers, accounts and records of any object, all looked up in one statement.
 import type { Fragment } from 'postgres';
 import type { Sql } from './connect.ts';
+import { inReach, type Scope } from './reach.ts';
 import { recordTable } from './record-columns.ts';
-import { type Scope, withinReach } from './record-scope.ts';
 
 export interface Reference {
   kind: 'user' | 'user_email' | 'lead' | 'deal' | 'customer' | 'account' | 'record';
@@ -67,7 +67,7 @@ function lookUp(sql: Sql, scope: Scope, group: string, values: string[]): Fragme
       select r.id
       from ${sql(table.name)} r
       where r.company_id = ${companyId} and r.test_mode = ${testMode} ${table.object === undefined ? sql`` : sql`and r.object = ${table.object}`}
-        and r.id = any(${values}::uuid[]) ${withinReach(sql, scope, table.assigned)}
+        and r.id = any(${values}::uuid[]) and ${inReach(sql, scope, table.assigned)}
       for key share
     ) locked`;
 }

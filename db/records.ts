@@ -1,9 +1,9 @@
 // Records of all objects: read, listed, written and deleted, as values by the fields' API names.
 import type { Fragment } from 'postgres';
 import { type Sql, unprepared } from './connect.ts';
+import { inReach, type Scope } from './reach.ts';
 import { type RecordTable, recordTable } from './record-columns.ts';
 import { type Filter, filterCondition } from './record-filter.ts';
-import { type Scope, withinReach } from './record-scope.ts';
 import { type KeyValue, orderOf, type SortKey } from './record-sort.ts';
 
 export type StoredValue = string | number | boolean | null;
@@ -44,7 +44,7 @@ async function selectOne(sql: Sql, scope: Scope, object: string, id: string, loc
   const [row] = await sql<Row[]>`
     select ${sql(selected(table))}
     from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and r.id = ${id} ${withinReach(sql, scope, table.assigned)}
+    where ${belongs(sql, scope, table)} and r.id = ${id} and ${inReach(sql, scope, table.assigned)}
     ${lock}`;
   return row && fromRow(table, row);
 }
@@ -70,7 +70,7 @@ export async function listRecords(
   const query = sql<Row[]>`
     select ${sql(selected(table))}, ${order.columns}
     from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} ${withinReach(sql, scope, table.assigned)}
+    where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
       ${page.filter ? sql`and ${filterCondition(sql, table, page.filter)}` : sql``}
       ${page.after ? order.after(page.after) : sql``}
     order by ${order.orderBy}
@@ -161,7 +161,7 @@ export async function deleteRecord(
   const { companyId, testMode } = scope;
   const [row] = await sql<Row[]>`
     delete from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and r.id = ${id} ${withinReach(sql, scope, table.assigned)}
+    where ${belongs(sql, scope, table)} and r.id = ${id} and ${inReach(sql, scope, table.assigned)}
     returning ${sql(selected(table))}`;
   if (!row) return undefined;
   // A statement of its own: it sees what others attached until the record was locked.

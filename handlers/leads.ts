@@ -10,14 +10,13 @@ import type { Call, Handler } from '../runtime/handler.ts';
 
 export const createLead: Handler<'createLead'> = async (call) => {
   const { body, caller, sql, now } = call;
-  const { companyId, testMode, reach } = caller;
   const workspace = await call.workspace();
   const lead = checkLead(body, workspace, now);
   const refused = call.problems.length > 0 || lead.problems.length > 0;
   // Asked even for a body that is refused, so that an unknown assignee is listed with its other problems.
   const [assignee, duplicate] = await Promise.all([
-    findAssignee(sql, companyId, lead.assigneeEmail),
-    findDuplicate(sql, { companyId, testMode, object: 'leads', reach }, refused ? [] : lead.duplicates),
+    findAssignee(sql, caller.companyId, lead.assigneeEmail),
+    findDuplicate(sql, caller, 'leads', refused ? [] : lead.duplicates),
   ]);
   if (lead.assigneeEmail !== null && !assignee)
     lead.problems.push(problem('assigned_to_email', 'NOT_FOUND', 'assigned_to_email is not an active user'));

@@ -104,12 +104,11 @@ async function refuseDuplicate(
   sets: ReturnType<typeof duplicateSets>,
 ): Promise<void> {
   if (object.object !== 'leads' && object.object !== 'deals') return;
-  const { companyId, testMode, reach } = caller;
-  const duplicate = await findDuplicate(sql, { companyId, testMode, reach, object: object.object }, sets);
+  const duplicate = await findDuplicate(sql, caller, object.object, sets);
   if (!duplicate) return;
   const { matchedFields } = duplicate;
   throw alreadyExists(
-    `A ${object.label.toLowerCase()} with the same ${matchedFields.join(', ')} exists.`,
+    `A ${object.label.toLowerCase()} with this ${matchedFields.join(' and ')} exists.`,
     matchedFields,
     duplicate.visible ? duplicate.id : null,
   );

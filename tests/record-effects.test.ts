@@ -1,7 +1,7 @@
 // What writing a record does beside it: statuses set their moments, activities move their lead or deal, duplicates are refused, and races have one outcome.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { call, expectStatus, type Json } from './support/client.ts';
+import { call, expectStatus } from './support/client.ts';
 import {
   createRecord,
   leftBehind,
