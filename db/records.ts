@@ -136,7 +136,9 @@ export async function updateRecord(
 ): Promise<StoredRecord> {
   const table = recordTable(object);
   const columns = sql(writable(table));
-  const next = { ...toRow(table, record.values, record.custom), version: record.version + 1, updated_at: now };
+  // A call that waited for the lock began before the change it waited for; time does not go back for that.
+  const updatedAt = now > record.updatedAt ? now : record.updatedAt;
+  const next = { ...toRow(table, record.values, record.custom), version: record.version + 1, updated_at: updatedAt };
   const [row] = await sql<Row[]>`
     update ${sql(table.name)} r
     set (${columns}) = (select ${columns} from jsonb_populate_record(null::${sql(table.name)}, ${sql.json(next as never)}))
