@@ -9,6 +9,7 @@ const operationExtensions = new Set([
   'x-cache-control',
   'x-deprecated-use',
   'x-uniform-refusal',
+  'x-tenant-fields',
   'x-validation-status',
   'x-single-kind-codes',
   'x-answer',

@@ -28,7 +28,10 @@ export class PoolExhausted extends Error {
   readonly code = 'POOL_EXHAUSTED';
 }
 
-/** The types that differ from the driver's defaults: 64-bit integers are numbers, since all of ours are safe; dates stay text. */
+/**
+ * The types that differ from the driver's defaults: 64-bit integers are numbers, since all of ours are safe; dates stay text;
+ * times are read as ISO 8601, since the driver's way moves the years 1 to 99 into the last two centuries.
+ */
 const types = {
   bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: (text: string) => Number(text) },
   numeric: {
@@ -36,6 +39,12 @@ const types = {
     from: [1700],
     serialize: (value: number) => String(value),
     parse: (text: string) => Number(text),
+  },
+  moment: {
+    to: 1184,
+    from: [1184],
+    serialize: (value: Date | string) => (value instanceof Date ? value.toISOString() : value),
+    parse: (text: string) => new Date(text.replace(' ', 'T').replace('+00', 'Z')),
   },
   day: { to: 1082, from: [1082], serialize: (value: string) => value, parse: (text: string) => text },
 };
@@ -69,6 +78,7 @@ export class Pool {
         lane.broken = true;
       },
       connection: {
+        TimeZone: 'UTC',
         application_name: `crm ${role ?? 'owner'}`,
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
         ...(role ? { options: `-c role=${role}` } : {}),
@@ -154,6 +164,15 @@ export class Pool {
     }
     await Promise.all([...this.#all].map((lane) => lane.sql.end({ timeout: seconds }).catch(() => undefined)));
   }
+}
+
+/**
+ * Has a statement planned anew instead of kept prepared. For statements whose text follows what callers ask for: kept ones
+ * would pile up on the connection.
+ */
+export function unprepared<Query extends Promise<unknown>>(query: Query): Query {
+  (query as unknown as { options: { prepare: boolean } }).options.prepare = false;
+  return query;
 }
 
 /** Classes and codes with which PostgreSQL says that it cannot work now: no connection, no resources, shutting down, given up, deadlock. */

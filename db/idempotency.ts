@@ -33,24 +33,25 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
   const scope = [claimed.companyId, String(claimed.testMode), claimed.endpoint, claimed.key];
   const keyLock = lockId(scope);
   const bodyLock = lockId([...scope, claimed.requestHash.toString('hex')]);
-  for (let attempt = 0; attempt < 3; attempt += 1) {
-    const locking = sql<{ locked: boolean }[]>`
-      select pg_advisory_xact_lock_shared(${bodyLock}::bigint), pg_try_advisory_xact_lock(${keyLock}::bigint) as locked`;
-    // A statement of its own: it must see what the lock's last holder committed.
-    const finding = sql<{ request_hash: Buffer; status: number; body: string }[]>`
+  // Always a statement of its own: it must see what the lock's last holder committed.
+  const find = () =>
+    sql<{ request_hash: Buffer; status: number; body: string }[]>`
       select request_hash, status, body
       from idempotency_records
       where company_id = ${claimed.companyId} and test_mode = ${claimed.testMode}
         and endpoint = ${claimed.endpoint} and key = ${claimed.key}
-        and created_at > now() - interval '24 hours'`;
-    const [[lock], [record]] = await Promise.all([locking.execute(), finding.execute()]);
-    if (record) {
-      return record.request_hash.equals(claimed.requestHash)
-        ? { kind: 'replay', status: record.status, body: record.body }
-        : { kind: 'conflict' };
-    }
+        and created_at > now() - interval '24 hours'`.execute();
+  const verdictOn = (record: { request_hash: Buffer; status: number; body: string }): Verdict =>
+    record.request_hash.equals(claimed.requestHash)
+      ? { kind: 'replay', status: record.status, body: record.body }
+      : { kind: 'conflict' };
+  for (let attempt = 0; attempt < 3; attempt += 1) {
+    const locking = sql<{ locked: boolean }[]>`
+      select pg_advisory_xact_lock_shared(${bodyLock}::bigint), pg_try_advisory_xact_lock(${keyLock}::bigint) as locked`;
+    const [[lock], [record]] = await Promise.all([locking.execute(), find()]);
+    if (record) return verdictOn(record);
     if (lock?.locked) return { kind: 'ours' };
-    const [holder] = await sql<{ same_body: boolean }[]>`
+    const holding = sql<{ same_body: boolean }[]>`
       select exists (
         select from pg_locks other
         where other.pid = held.pid and other.locktype = 'advisory' and other.granted
@@ -60,6 +61,9 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
       where held.locktype = 'advisory' and held.granted and held.mode = 'ExclusiveLock'
         and held.classid = ((${keyLock}::bigint >> 32) & 4294967295)::oid and held.objid = (${keyLock}::bigint & 4294967295)::oid
       limit 1`;
+    // The holder may have come after the one that ran the call, and only be reading its answer; that answer then decides.
+    const [[holder], [late]] = await Promise.all([holding.execute(), find()]);
+    if (late) return verdictOn(late);
     // No holder any more: it has just finished, so its answer is there to be found.
     if (holder) return { kind: holder.same_body ? 'in_progress' : 'conflict' };
   }

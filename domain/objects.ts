@@ -47,6 +47,8 @@ export interface BuiltinField {
   readOnly?: boolean;
   /** Cannot be disabled, nor made optional. */
   locked?: boolean;
+  /** Set when the record is created and never changed. */
+  immutable?: boolean;
   minLength?: number;
   /** Characters; 255 where nothing else is said. */
   maxLength?: number;
@@ -234,6 +236,7 @@ export const builtinObjects: readonly BuiltinObject[] = [
     object: 'activities',
     label: 'Activity',
     plural: 'Activities',
+    oneOf: ['summary', 'details'],
     fields: [
       { name: 'activity_type', label: 'Type', type: 'select', required: true, locked: true, lookup: 'activity_types' },
       {
@@ -242,12 +245,13 @@ export const builtinObjects: readonly BuiltinObject[] = [
         type: 'select',
         required: true,
         locked: true,
+        immutable: true,
         options: [
           { label: 'Lead', value: 'lead' },
           { label: 'Deal', value: 'deal' },
         ],
       },
-      text('entity_id', 'Entity', { required: true, locked: true }),
+      text('entity_id', 'Entity', { required: true, locked: true, immutable: true }),
       text('summary', 'Summary', { maxLength: 255 }),
       { name: 'details', label: 'Details', type: 'textarea', maxLength: 10_000 },
       { name: 'performed_at', label: 'Performed', type: 'datetime' },

@@ -1,43 +1,254 @@
 // What a record's body means for a tenant's object: every problem found, every value in the form it is stored in.
-import type { components } from '../generated/api.ts';
-import type { Workspace, WorkspaceObject } from './workspace.ts';
+import {
+  checkValue,
+  type FieldProblem,
+  fieldProblem,
+  isNoValue,
+  type StoredValue,
+  shownValue,
+  toUuid,
+} from './field-values.ts';
+import { type BuiltinField, builtinObject, commonFields } from './objects.ts';
+import { checkRules } from './record-rules.ts';
+import { type Field, lookupItems, type Workspace, type WorkspaceObject } from './workspace.ts';
 
-export type FieldProblem = components['schemas']['FieldError'];
-
-/** A value as it is stored: numbers, booleans, text; dates as YYYY-MM-DD, times as ISO 8601 in UTC; ids for configured lists. */
-export type StoredValue = string | number | boolean | null;
+export type { FieldProblem, StoredValue };
+export { shownValue, type toUuid };
 
 /** Something that must exist and be visible; the handler asks the database for all of a body at once. */
 export interface NeededReference {
+  /** The field that a NOT_FOUND names. */
   field: string;
-  kind: 'user' | 'user_email' | 'lead' | 'customer' | 'account' | 'record';
-  /** An id, or the address for user_email. */
+  kind: 'user' | 'user_email' | 'lead' | 'deal' | 'customer' | 'account' | 'record';
+  /** An id, or the address for user_email: an active user, whose id becomes the value of assigned_to. */
   value: string;
   /** For kind record: the object that the id belongs to. */
   object?: string;
 }
 
 export interface CheckedRecord {
-  /** By the field's API name, built-in fields only. Only what the body (or, on create, a default) says. */
+  /** By the field's API name, built-in fields only. Only what the body (or, on create, a default) says; on update, null clears. */
   values: Record<string, StoredValue>;
-  /** By the field's API name, custom fields only; null clears. */
+  /** By the field's API name, custom fields only; on update, null clears. */
   custom: Record<string, StoredValue>;
   references: NeededReference[];
   problems: FieldProblem[];
 }
 
+/** A body while it is checked. */
+export interface Draft extends CheckedRecord {
+  object: WorkspaceObject;
+  mode: 'create' | 'update';
+  workspace: Workspace;
+  now: Date;
+  /** Fields that the body names, good or not. */
+  sent: ReadonlySet<string>;
+  /** What the record has, or will have, in a built-in field; undefined where the body's value is refused. */
+  joined(name: string): StoredValue | undefined;
+}
+
 /**
  * Checks a flat body of field values.
  * @param mode create: required fields must be there, defaults are filled in; update: only what is sent is checked
- * @param stored on update, the values the record has, for rules that join fields (e.g. one of email, mobile)
+ * @param stored on update, the values the record has (as values: ids for lists, ISO 8601 for times), for rules that join fields
  */
 export function checkRecord(
-  _object: WorkspaceObject,
-  _body: Record<string, unknown>,
-  _mode: 'create' | 'update',
-  _workspace: Workspace,
-  _now: Date,
-  _stored?: Record<string, StoredValue>,
+  object: WorkspaceObject,
+  body: Record<string, unknown>,
+  mode: 'create' | 'update',
+  workspace: Workspace,
+  now: Date,
+  stored: Record<string, StoredValue> = {},
 ): CheckedRecord {
-  throw new Error('not written yet');
+  const sent = new Set(Object.keys(body));
+  const refused = (name: string) => draft.problems.some((problem) => problem.field === name);
+  const draft: Draft = {
+    values: emptyValues(),
+    custom: emptyValues(),
+    references: [],
+    problems: [],
+    object,
+    mode,
+    workspace,
+    now,
+    sent,
+    joined: (name) => (refused(name) ? undefined : name in draft.values ? draft.values[name] : (stored[name] ?? null)),
+  };
+  for (const [name, given] of Object.entries(body)) {
+    if (name === assigneeEmail && object.fields.has('assigned_to')) checkAssigneeEmail(draft, given, body.assigned_to);
+    else checkField(draft, name, given);
+  }
+  if (mode === 'create') complete(draft);
+  checkOneOf(draft);
+  checkRules(draft);
+  const { values, custom, references, problems } = draft;
+  return { values, custom, references, problems };
+}
+
+/**
+ * Checks custom fields that are sent in an object of their own, on create.
+ * @param prefix where that object stands in the body; problems name `<prefix>.<field>`
+ */
+export function checkCustomFields(
+  object: WorkspaceObject,
+  body: Record<string, unknown>,
+  workspace: Workspace,
+  prefix: string,
+): Pick<CheckedRecord, 'custom' | 'problems'> {
+  const custom = emptyValues();
+  const problems: FieldProblem[] = [];
+  const fields = new Map([...object.fields].filter(([, field]) => field.custom));
+  for (const [name, given] of Object.entries(body)) {
+    const field = fields.get(name);
+    if (!field) {
+      problems.push(unknownField(`${prefix}.${name}`, name, fields, object));
+      continue;
+    }
+    const checked = checkValue(field, given, workspace);
+    if ('fault' in checked)
+      problems.push(fieldProblem(`${prefix}.${name}`, checked.fault.code, checked.fault.rule, checked.fault));
+    else if (checked.value !== null) custom[name] = checked.value;
+  }
+  for (const [name, field] of fields) {
+    if (field.required && !(Object.hasOwn(body, name) && !isNoValue(body[name])))
+      problems.push(fieldProblem(`${prefix}.${name}`, 'REQUIRED', 'is required'));
+  }
+  return { custom, problems };
+}
+
+/** Without a prototype, so that a custom field may be called constructor. */
+const emptyValues = (): Record<string, StoredValue> => Object.create(null) as Record<string, StoredValue>;
+
+const assigneeEmail = 'assigned_to_email';
+const commonNames = new Set(commonFields.map((field) => field.name));
+
+function checkField(draft: Draft, name: string, given: unknown): void {
+  const { object, mode, problems } = draft;
+  const field = object.fields.get(name);
+  if (commonNames.has(name) || field?.readOnly) {
+    problems.push(fieldProblem(name, 'READ_ONLY', 'is read-only'));
+    return;
+  }
+  if (!field) {
+    problems.push(unknownField(name, name, object.fields, object));
+    return;
+  }
+  if (mode === 'update' && field.immutable) {
+    problems.push(fieldProblem(name, 'IMMUTABLE', 'cannot be changed'));
+    return;
+  }
+  const checked = checkValue(field, given, draft.workspace);
+  if ('fault' in checked) {
+    problems.push(fieldProblem(name, checked.fault.code, checked.fault.rule, checked.fault));
+    return;
+  }
+  const { value } = checked;
+  if (value === null && mode === 'create') return;
+  if (value === null && (field.required || defaultOf(draft, field) !== null)) {
+    problems.push(fieldProblem(name, 'REQUIRED', 'cannot be cleared'));
+    return;
+  }
+  if (value !== null && field.reference) {
+    const id = toUuid(String(value));
+    if (id === undefined) problems.push(fieldProblem(name, 'INVALID_FORMAT', 'must be the id of a record, a UUID'));
+    else {
+      draft.references.push({ field: name, kind: field.reference, value: id });
+      draft.values[name] = id;
+    }
+    return;
+  }
+  (field.custom ? draft.custom : draft.values)[name] = value;
+}
+
+function checkAssigneeEmail(draft: Draft, given: unknown, assignedTo: unknown): void {
+  const address: Field = { name: assigneeEmail, label: '', type: 'email', custom: false, required: false };
+  const checked = checkValue(address, given, draft.workspace);
+  if ('fault' in checked) {
+    draft.problems.push(fieldProblem(assigneeEmail, checked.fault.code, checked.fault.rule, checked.fault));
+  } else if (checked.value === null) {
+    if (isNoValue(assignedTo)) checkField(draft, 'assigned_to', null);
+  } else if (!isNoValue(assignedTo)) {
+    draft.problems.push(
+      fieldProblem(assigneeEmail, 'CONFLICTING_FIELDS', 'and assigned_to name the same thing; send only one of them'),
+    );
+  } else {
+    draft.references.push({ field: assigneeEmail, kind: 'user_email', value: String(checked.value) });
+  }
+}
+
+/** On create: defaults where nothing is sent, and a problem for each required field that is still without a value. */
+function complete(draft: Draft): void {
+  const { object, values, custom, problems } = draft;
+  // A field that the tenant disabled still gets its default: the record needs its status, seen or not.
+  for (const field of builtinObject(object.object)?.fields ?? []) {
+    if (field.name in values || problems.some((problem) => problem.field === field.name)) continue;
+    const value = defaultOf(draft, field);
+    if (value !== null) values[field.name] = value;
+  }
+  const assigneeNamed = draft.references.some((reference) => reference.kind === 'user_email');
+  for (const [name, field] of object.fields) {
+    if (!field.required || field.readOnly || problems.some((problem) => problem.field === name)) continue;
+    if (name === 'assigned_to' && (assigneeNamed || problems.some((problem) => problem.field === assigneeEmail)))
+      continue;
+    if (!(name in (field.custom ? custom : values))) problems.push(fieldProblem(name, 'REQUIRED', 'is required'));
+  }
+}
+
+function defaultOf(draft: Draft, field: BuiltinField): StoredValue {
+  if (field.default !== undefined) return field.default;
+  const { workspace } = draft;
+  switch (`${draft.object.object}.${field.name}`) {
+    case 'leads.lead_status':
+    case 'deals.stage': {
+      const statuses = field.lookup ? lookupItems(field.lookup, workspace) : [];
+      return statuses.find((status) => status.isActive)?.id ?? null;
+    }
+    case 'deals.currency_code':
+      return workspace.currency;
+    case 'activities.performed_at':
+      return draft.now.toISOString();
+    default:
+      return null;
+  }
+}
+
+function checkOneOf(draft: Draft): void {
+  const names = draft.object.oneOf.filter((name) => draft.object.fields.has(name));
+  const [first] = names;
+  if (first === undefined || (draft.mode === 'update' && !names.some((name) => draft.sent.has(name)))) return;
+  if (names.every((name) => draft.joined(name) === null))
+    draft.problems.push({ field: first, code: 'REQUIRED', message: `at least one of ${names.join(', ')} is required` });
+}
+
+function unknownField(
+  path: string,
+  name: string,
+  fields: ReadonlyMap<string, Field>,
+  object: WorkspaceObject,
+): FieldProblem {
+  const close = [...fields.values()]
+    .filter((field) => !field.readOnly && isClose(name.toLowerCase(), field.name))
+    .map((field) => field.name);
+  return close.length > 0
+    ? fieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
+        allowed: close,
+        hint: `Did you mean ${close.join(' or ')}?`,
+      })
+    : fieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
+        hint: `GET /v1/objects/${encodeURIComponent(object.object)}/schema lists the fields.`,
+      });
+}
+
+/** True for names that differ by a missing, added or wrong letter, or one of which begins with the other. */
+function isClose(given: string, name: string): boolean {
+  if (given.length > 60 || given.length < 3) return false;
+  const plain = given.replace(/[^a-z0-9]/g, '');
+  const wanted = name.replaceAll('_', '');
+  if (plain === wanted || (plain.length >= 4 && (wanted.startsWith(plain) || plain.startsWith(wanted)))) return true;
+  let start = 0;
+  while (start < plain.length && plain[start] === wanted[start]) start += 1;
+  let end = 0;
+  const shorter = Math.min(plain.length, wanted.length);
+  while (end < shorter - start && plain[plain.length - 1 - end] === wanted[wanted.length - 1 - end]) end += 1;
+  return Math.max(plain.length, wanted.length) - start - end <= 1;
 }

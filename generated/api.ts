@@ -94,6 +94,201 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/objects/{object}/records": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List records
+         * @description Lists the records of an object that this key can see, newest first unless `sort` says otherwise. Needs the view scope of
+         *     the object, e.g. `leads:view` or `object:visits:view`.
+         *
+         *     **filter** is JSON, percent-encoded: a condition `{"field", "op", "value"}`, or `{"and": […]}` or `{"or": […]}` of
+         *     conditions and further combinators, nested at most 3 deep, with at most 50 conditions. Fields are those of the schema, and
+         *     `id`, `created_at` and `updated_at`.
+         *
+         *     | Type of the field | Operators | Value |
+         *     |---|---|---|
+         *     | text, textarea, email, phone, url | eq, neq, gt, gte, lt, lte, contains, in, is_null | string; `eq` minds the case except for email; telephone numbers may be written in any usual form |
+         *     | select | eq, neq, in, is_null | the name; of statuses, sources and types in any case |
+         *     | number, currency | eq, neq, gt, gte, lt, lte, in, is_null | number, or text that is one |
+         *     | boolean | eq, neq, is_null | true or false |
+         *     | date, datetime | eq, neq, gt, gte, lt, lte, in, is_null | ISO 8601; a bare date compared with a datetime means 00:00 UTC |
+         *
+         *     `contains` finds a part of a text in any case; nothing in a value is ever query syntax. `neq` also finds records without a
+         *     value. `in` takes a list of 1 to 100 values. `is_null` takes true (also when left out) or false. Your own fields are
+         *     compared and sorted as text, character by character, whatever their type: `"9"` comes after `"10"`.
+         *
+         *     **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-priority,last_name`.
+         *     Records without a value come last in both directions; the id decides between equals. Of long texts the first 255
+         *     characters count.
+         *
+         *     **400** names every unknown field, operator and value that does not fit, and what is allowed instead. A cursor is only good
+         *     for the query that it came from.
+         */
+        get: operations["listRecords"];
+        put?: never;
+        /**
+         * Create a record
+         * @description Creates one record from a flat body of field values. GET /v1/objects/{object}/schema lists the fields, their types and
+         *     which of them are required. Needs the create scope of the object, and an `Idempotency-Key`.
+         *
+         *     - Selects take the value; statuses, sources and types are found by name, in any case. Without a status a lead or deal gets
+         *       the first active one.
+         *     - `assigned_to` is the id of an active user; `assigned_to_email` may be sent in its place. Without either, nobody is assigned.
+         *     - Numbers may be sent as text. Money is in minor units.
+         *     - Ids of other records must be visible to this key.
+         *     - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its `followup_at`
+         *       becomes their `next_followup_at`.
+         *
+         *     **409** `ALREADY_EXISTS`: the workspace checks leads or deals for duplicates, and a record with the same values in all
+         *     selected fields exists; `details.existing_id` is null when it is out of this key's reach. **422** lists every problem of
+         *     the body, also unknown and read-only fields. Fires `record.created`.
+         */
+        post: operations["createRecord"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a record
+         * @description One record with every field of the schema, null where it has no value. Needs the view scope of the object. A record of
+         *     another workspace, of the other mode or out of this key's reach is 404, as one that never was.
+         */
+        get: operations["getRecord"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a record
+         * @description Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks and its tags. Other records that
+         *     refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null. Deleting an activity recomputes
+         *     `next_followup_at` of its lead or deal. Needs the delete scope of the object.
+         *
+         *     Fires one `record.deleted`, for the record itself. There is no way back.
+         */
+        delete: operations["deleteRecord"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a record
+         * @description Changes the fields that you send and no others. Null clears a field; required fields cannot be cleared. The rules are those
+         *     of create, and rules that join fields count what is stored, e.g. a lead keeps one of email and mobile. Needs the edit scope
+         *     of the object.
+         *
+         *     A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome and clears them when the record leaves it.
+         *     What an activity is logged on cannot be changed (`IMMUTABLE`).
+         *
+         *     Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
+         *     event; any other raises `updated_at` and fires `record.updated` with `changed_fields`.
+         */
+        patch: operations["updateRecord"];
+        trace?: never;
+    };
+    "/v1/objects/{object}/records:batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create up to 100 records
+         * @description Creates 1 to 100 records of one object in one call. The body is a list of records, or `{"records": [...]}`. Needs the
+         *     create scope of the object, and an `Idempotency-Key`.
+         *
+         *     Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`. `index` is the position in
+         *     the list that you sent. Everything that is stored is stored together; each stored record fires `record.created`.
+         *
+         *     An item fails with `VALIDATION_ERROR` for its body (`details.fields` lists every problem, as for a single create), and with
+         *     `DUPLICATE_IN_BATCH` when the workspace checks the object for duplicates and an earlier item that is stored has the same
+         *     values in all selected fields. Records that were stored before are not checked.
+         *
+         *     The whole call is refused, and nothing is written, without the key (428), without the scope (403), for an object that is
+         *     not visible (404), and with more than 100 items, none, or no list (422). To send corrected items, make a new batch of them
+         *     with a new `Idempotency-Key`.
+         */
+        post: operations["createRecordBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/leads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a lead
+         * @description Takes in one lead. Source, status and tags are sent by name, in any case; the assignee by email. What is left out gets
+         *     a default: the first active status, priority 3, and the active user who has been in the workspace longest.
+         *     At least one of `email` and `mobile` is needed. Empty or blank text counts as left out.
+         *
+         *     Needs the scope `leads:create`; the legacy `leads:write` grants it. Send an `Idempotency-Key`, so that a retry after a
+         *     lost answer cannot make a second lead.
+         *
+         *     What can go wrong:
+         *
+         *     - **400**: a required field is missing (`MISSING_REQUIRED_FIELD`), a value has the wrong format
+         *       (`INVALID_FIELD_FORMAT`), or problems of several kinds or of length and range (`VALIDATION_ERROR`).
+         *     - **409** `ALREADY_EXISTS`: the workspace checks leads for duplicates, and a lead with this email, or with the same values
+         *       in all selected fields that you sent, exists. `details.matched_fields` names the fields; `details.existing_id` is the
+         *       lead, or null when this key cannot see it. Update that lead instead.
+         *     - **422**: a field is unknown or read-only, a value has the wrong JSON type, a source, status or tag has no such name
+         *       (`allowed` lists those there are), or `assigned_to_email` is not an active user.
+         *
+         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
+         *     off is unknown. With a mix of problems the status is 422 and `details.fields` lists all of them. Fires `record.created`.
+         */
+        post: operations["createLead"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -320,6 +515,242 @@ export interface components {
              */
             exists: boolean;
             data: components["schemas"]["EmailCheck"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description The object's API name, as in the path.
+         * @example accounts
+         */
+        RecordObjectName: string;
+        /**
+         * @description Every published field of the object, null where it has no value; which fields those are, the schema of the object says.
+         *     Read-only: `id`, `created_at`, `updated_at`, and fields with `read_only` in the schema.
+         */
+        Record: {
+            id: components["schemas"]["Uuid"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        } & {
+            [key: string]: string | number | boolean | null;
+        };
+        /**
+         * @description Send it as `cursor` to get the next page. Null on the last page.
+         * @example null
+         */
+        NextCursor: string | null;
+        /**
+         * @description True when `next_cursor` is not null.
+         * @example false
+         */
+        HasMore: boolean;
+        RecordList: {
+            object: components["schemas"]["RecordObjectName"];
+            records: components["schemas"]["Record"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        RecordListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordList"];
+            meta: components["schemas"]["Meta"];
+        };
+        IdempotencyKey: string;
+        /** @description Field values by name. Unknown and read-only fields are refused. */
+        RecordCreate: {
+            [key: string]: unknown;
+        };
+        RecordData: {
+            object: components["schemas"]["RecordObjectName"];
+            record: components["schemas"]["Record"];
+        };
+        RecordAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordData"];
+            meta: components["schemas"]["Meta"];
+        };
+        RecordDeleted: {
+            object: components["schemas"]["RecordObjectName"];
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        RecordDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Field values by name; null clears. Unknown, read-only and immutable fields are refused. */
+        RecordPatch: {
+            [key: string]: unknown;
+        };
+        /** @description A flat object of field values, as for a single create. Anything else fails alone, with `VALIDATION_ERROR`. */
+        RecordBatchItem: unknown;
+        RecordBatchItems: components["schemas"]["RecordBatchItem"][];
+        RecordBatch: {
+            records: components["schemas"]["RecordBatchItem"][];
+        };
+        RecordBatchCreate: components["schemas"]["RecordBatchItems"] | components["schemas"]["RecordBatch"];
+        RecordBatchSuccess: {
+            /** @description Position in the list that was sent. */
+            index: number;
+            record: components["schemas"]["Record"];
+        };
+        RecordBatchFailure: {
+            /** @description Position in the list that was sent. */
+            index: number;
+            /** @enum {string} */
+            code: "VALIDATION_ERROR" | "ALREADY_EXISTS" | "DUPLICATE_IN_BATCH" | "CONFLICT";
+            /** @description For people; the wording may change. */
+            message: string;
+            details?: components["schemas"]["ErrorDetails"];
+        };
+        RecordBatchResult: {
+            object: components["schemas"]["RecordObjectName"];
+            succeeded_count: number;
+            failed_count: number;
+            succeeded: components["schemas"]["RecordBatchSuccess"][];
+            /** @description Always present. */
+            failed: components["schemas"]["RecordBatchFailure"][];
+        };
+        RecordBatchAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordBatchResult"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description One of email and mobile is needed. */
+        LeadCreate: {
+            /** @example Sara */
+            first_name: string;
+            /** @example Haddad */
+            last_name?: string | null;
+            /**
+             * @description An email address; stored in lower case.
+             * @example sara@bluelake.example
+             */
+            email?: string | null;
+            /**
+             * @description A telephone number, best in international format; stored as E.164. Without a country code it is read as a number of the company's country.
+             * @example +971501234567
+             */
+            mobile?: string | null;
+            /** @example Wants a quote for 20 seats. */
+            inquiry_details?: string | null;
+            /** @example Met at the fair. */
+            notes?: string | null;
+            /**
+             * @description The name of an enabled source, in any case.
+             * @example Website
+             */
+            source?: string | null;
+            /**
+             * @description 1 is the highest, 4 the lowest; 3 when left out.
+             * @example 3
+             */
+            priority?: number | null;
+            /**
+             * @description Where it came from, in your own words.
+             * @example contact-us form
+             */
+            origin?: string | null;
+            /**
+             * @description The email of an active user. Left out: the active user who has been in the workspace longest.
+             * @example uma@bluelake.example
+             */
+            assigned_to_email?: string | null;
+            /**
+             * @description The name of an active lead status, in any case; the first one when left out.
+             * @example New
+             */
+            lead_status?: string | null;
+            /**
+             * @description Values of the workspace's own fields of leads, by their names. GET /v1/objects/leads/schema lists them.
+             * @example {
+             *       "budget": 12000
+             *     }
+             */
+            custom_fields?: {
+                [key: string]: string | number | boolean | null;
+            };
+            /**
+             * @description Names of lead tags, in any case.
+             * @example [
+             *       "Hot"
+             *     ]
+             */
+            tags?: string[];
+            /**
+             * @description Anything of yours about this call, up to 20 keys with simple values. Kept in the audit log only, and not returned.
+             * @example {
+             *       "form": "contact-us"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string | number | boolean | null;
+            };
+        };
+        /** @description Who did it. */
+        Actor: {
+            /**
+             * @example api_key
+             * @enum {string}
+             */
+            kind: "api_key" | "oauth_client" | "user" | "system";
+            /** @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10 */
+            id: string;
+            /** @example Website forms */
+            name: string | null;
+        };
+        Lead: {
+            id: components["schemas"]["Uuid"];
+            first_name: string;
+            last_name: string | null;
+            /** @description First and last name. */
+            full_name: string;
+            email: string | null;
+            /** @description E.164. */
+            mobile: string | null;
+            inquiry_details: string | null;
+            notes: string | null;
+            /** @description The name of the source. */
+            source: string | null;
+            /** Format: uuid */
+            source_id: string | null;
+            priority: number;
+            origin: string | null;
+            /** @description The name of the status. */
+            lead_status: string;
+            lead_status_id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The user; null when the workspace has no active user.
+             */
+            assigned_to: string | null;
+            assigned_to_email: string | null;
+            assigned_to_name: string | null;
+            /** @description Names, by the priority of the tags. */
+            tags: string[];
+            /** @description Every published field of the workspace's own, null where it has no value. */
+            custom_fields: {
+                [key: string]: string | number | boolean | null;
+            };
+            /** Format: date-time */
+            last_contacted_at: string | null;
+            /** Format: date-time */
+            next_followup_at: string | null;
+            /** Format: date-time */
+            converted_at: string | null;
+            /** @description True for test data. */
+            test_mode: boolean;
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        LeadData: {
+            lead: components["schemas"]["Lead"];
+        };
+        LeadAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LeadData"];
             meta: components["schemas"]["Meta"];
         };
     };
@@ -598,8 +1029,128 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
+        /** @description There is no such thing, or this credential cannot see it. Ids of other workspaces, of the other mode and malformed ones answer the same. */
+        NotFound: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": false,
+                 *       "error": {
+                 *         "code": "NOT_FOUND",
+                 *         "message": "There is no such resource."
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
+        /** @description It clashes with what is stored (`ALREADY_EXISTS`, or `CONFLICT` with `details.reason`), or the first call with this Idempotency-Key is still running (`IDEMPOTENCY_IN_PROGRESS`, try again shortly). */
+        Conflict: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": false,
+                 *       "error": {
+                 *         "code": "ALREADY_EXISTS",
+                 *         "message": "A lead with this email exists.",
+                 *         "details": {
+                 *           "matched_fields": [
+                 *             "email"
+                 *           ],
+                 *           "existing_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10"
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
+        /** @description The header Idempotency-Key is missing. Nothing was done. */
+        IdempotencyKeyRequired: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": false,
+                 *       "error": {
+                 *         "code": "IDEMPOTENCY_KEY_REQUIRED",
+                 *         "message": "Send an Idempotency-Key header with this call."
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
     };
-    parameters: never;
+    parameters: {
+        /**
+         * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+         * @example accounts
+         */
+        RecordObject: string;
+        /**
+         * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+         * @example 25
+         */
+        Limit: number;
+        /**
+         * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+         *     made it; with another sort, filter or object it is refused with 400.
+         */
+        Cursor: string;
+        /**
+         * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+         *     Send the same key with the same body and you get the first answer again, byte for byte, with
+         *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+         *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+         * @example 7d1c0f5e-import-row-17
+         */
+        RequiredIdempotencyKey: components["schemas"]["IdempotencyKey"];
+        /**
+         * @description The record's id.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+         */
+        RecordId: components["schemas"]["Uuid"];
+        /**
+         * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+         *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+         *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+         * @example 7d1c0f5e-import-row-17
+         */
+        IdempotencyKey: components["schemas"]["IdempotencyKey"];
+    };
     requestBodies: {
         Onboarding: {
             content: {
@@ -653,6 +1204,11 @@ export interface components {
          * @example Bearer
          */
         "WWW-Authenticate": string;
+        /**
+         * @description `true` when this is the stored answer of an earlier call with the same Idempotency-Key.
+         * @example true
+         */
+        "Idempotent-Replay": "true";
     };
     pathItems: never;
 }
@@ -781,6 +1337,621 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRecords: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Up to three field names, separated by commas; `-` in front means descending.
+                 * @example -priority,last_name
+                 */
+                sort?: string;
+                /**
+                 * @description A filter as JSON, percent-encoded; see above.
+                 * @example {"and":[{"field":"lead_status","op":"eq","value":"New"},{"field":"email","op":"contains","value":"@bluelake.example"}]}
+                 */
+                filter?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of records. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "records": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Blue Lake Trading",
+                     *             "email": "office@bluelake.example",
+                     *             "phone": null,
+                     *             "website": null,
+                     *             "industry": "Retail",
+                     *             "employee_count": 40,
+                     *             "annual_revenue_minor": null,
+                     *             "address": null,
+                     *             "city": "Berlin",
+                     *             "state": null,
+                     *             "country": "DE",
+                     *             "postal_code": null,
+                     *             "description": null,
+                     *             "assigned_to": null,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createRecord: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
+                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Blue Lake Trading",
+                 *       "email": "office@bluelake.example",
+                 *       "employee_count": 40
+                 *     }
+                 */
+                "application/json": components["schemas"]["RecordCreate"];
+            };
+        };
+        responses: {
+            /** @description The record as it is stored. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getRecord: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The record. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordAnswer"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteRecord: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The record is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateRecord: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "employee_count": 45,
+                 *       "description": null
+                 *     }
+                 */
+                "application/json": components["schemas"]["RecordPatch"];
+            };
+        };
+        responses: {
+            /** @description The record as it is stored now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createRecordBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
+                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "records": [
+                 *         {
+                 *           "name": "Blue Lake Trading",
+                 *           "city": "Berlin"
+                 *         },
+                 *         {
+                 *           "city": "Madrid"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["RecordBatchCreate"];
+            };
+        };
+        responses: {
+            /** @description What was stored and what was not. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "succeeded_count": 1,
+                     *         "failed_count": 1,
+                     *         "succeeded": [
+                     *           {
+                     *             "index": 0,
+                     *             "record": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Blue Lake Trading",
+                     *               "city": "Berlin",
+                     *               "created_at": "2026-11-20T23:55:00.000Z",
+                     *               "updated_at": "2026-11-20T23:55:00.000Z"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "failed": [
+                     *           {
+                     *             "index": 1,
+                     *             "code": "VALIDATION_ERROR",
+                     *             "message": "name is required",
+                     *             "details": {
+                     *               "fields": [
+                     *                 {
+                     *                   "field": "name",
+                     *                   "code": "REQUIRED",
+                     *                   "message": "name is required"
+                     *                 }
+                     *               ]
+                     *             }
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordBatchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createLead: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LeadCreate"];
+            };
+        };
+        responses: {
+            /** @description The lead is stored. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "lead": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "first_name": "Sara",
+                     *           "last_name": "Haddad",
+                     *           "full_name": "Sara Haddad",
+                     *           "email": "sara@bluelake.example",
+                     *           "mobile": "+971501234567",
+                     *           "inquiry_details": "Wants a quote for 20 seats.",
+                     *           "notes": null,
+                     *           "source": "Website",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20",
+                     *           "priority": 3,
+                     *           "origin": null,
+                     *           "lead_status": "New",
+                     *           "lead_status_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d21",
+                     *           "assigned_to": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "assigned_to_email": "uma@bluelake.example",
+                     *           "assigned_to_name": "Uma Berg",
+                     *           "tags": [
+                     *             "Hot"
+                     *           ],
+                     *           "custom_fields": {
+                     *             "budget": null
+                     *           },
+                     *           "last_contacted_at": null,
+                     *           "next_followup_at": null,
+                     *           "converted_at": null,
+                     *           "test_mode": false,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LeadAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

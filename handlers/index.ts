@@ -1,9 +1,15 @@
 // Joins the areas. An operation without a handler, or a handler without an operation, does not compile.
 import type { Handlers } from '../runtime/handler.ts';
 import * as health from './health.ts';
+import * as leads from './leads.ts';
 import * as onboarding from './onboarding.ts';
+import * as recordBatch from './record-batch.ts';
+import * as records from './records.ts';
 
 export const handlers = {
   ...health,
+  ...leads,
   ...onboarding,
+  ...recordBatch,
+  ...records,
 } satisfies Handlers;

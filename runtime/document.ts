@@ -30,6 +30,8 @@ export interface Operation {
   cacheControl: string | undefined;
   /** The handler answers a bad body itself, so that every refusal looks and costs the same. */
   uniformRefusal: boolean;
+  /** What the body may hold depends on the tenant too: the handler joins the document's problems with its own. */
+  tenantFields: boolean;
   /** 422: every problem of the body is a 422, as for records. */
   validationStatus: 422 | undefined;
   /** MISSING_REQUIRED_FIELD and INVALID_FIELD_FORMAT are used when all problems are of that kind. */
@@ -59,6 +61,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-platform': [true],
   'x-live-only': [true],
   'x-uniform-refusal': [true],
+  'x-tenant-fields': [true],
   'x-validation-status': [422],
   'x-single-kind-codes': [true],
   'x-answer': ['bare', 'oauth'],
@@ -147,6 +150,7 @@ function readOperation(
     publicLimit,
     cacheControl: declared['x-cache-control'] as string | undefined,
     uniformRefusal: declared['x-uniform-refusal'] === true,
+    tenantFields: declared['x-tenant-fields'] === true,
     validationStatus: declared['x-validation-status'] as 422 | undefined,
     singleKindCodes: declared['x-single-kind-codes'] === true,
     answer: (declared['x-answer'] as 'bare' | 'oauth' | undefined) ?? 'envelope',

@@ -3,7 +3,7 @@ import type { ISql } from 'postgres';
 import type { Grants } from '../domain/scopes.ts';
 import type { Workspace } from '../domain/workspace.ts';
 import type { operations } from '../generated/api.ts';
-import type { FieldProblem } from './errors.ts';
+import type { ApiError, FieldProblem } from './errors.ts';
 import type { Cursors } from './paging.ts';
 import type { SessionTokens } from './session-tokens.ts';
 
@@ -77,8 +77,10 @@ export interface Call<Id extends OperationId = OperationId> {
   path: Parameters<Id, 'path'>;
   query: Parameters<Id, 'query'>;
   body: Body<Id>;
-  /** Problems of the body; never empty-handed only where the document declares x-uniform-refusal, else always []. */
+  /** Problems of the body; only where the document declares x-uniform-refusal or x-tenant-fields, else always []. */
   problems: readonly FieldProblem[];
+  /** The refusal of a body for its problems and those that the tenant's configuration adds; one problem per field. */
+  refusal(found: readonly FieldProblem[]): ApiError;
   sql: Sql;
   caller: Caller;
   now: Date;

@@ -17,7 +17,7 @@ import { buildRouter } from './router.ts';
 import { sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import type { IdempotencyClaim, Store, Transaction } from './store.ts';
-import { checkBody, checkParameters, refusal } from './validation.ts';
+import { checkBody, checkParameters, joinedRefusal, refusal } from './validation.ts';
 
 /** Milliseconds after which a request that still waits for the database is answered with 503. */
 const databaseDeadline = 1800;
@@ -231,10 +231,10 @@ export function buildServer(parts: ServerParts): Server {
         : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
     const { body, problems } = await readBody(operation, request);
 
-    const call = new CallState(parts, caller, authenticated.configVersion, parameters, body, problems, now);
+    const call = new CallState(parts, operation, caller, authenticated.configVersion, parameters, body, problems, now);
     if (operation.method === 'GET' && operation.requirements.length === 0)
       return success(operation, await handlerOf(operation)(call as never), caller, now);
-    if (problems.length > 0 && key === undefined && !operation.uniformRefusal)
+    if (problems.length > 0 && key === undefined && !handlerRefuses(operation))
       throw refusal(operation, problems, 'body');
 
     const scope = operation.platform
@@ -272,7 +272,7 @@ export function buildServer(parts: ServerParts): Server {
     }
     let answer: Answer;
     try {
-      if (call.problems.length > 0 && !operation.uniformRefusal) throw refusal(operation, [...call.problems], 'body');
+      if (call.problems.length > 0 && !handlerRefuses(operation)) throw refusal(operation, [...call.problems], 'body');
       answer = success(operation, await handlerOf(operation)(call as never), caller, now);
     } catch (error) {
       const failed = failure(error, trace, transaction.broken, operation);
@@ -346,6 +346,11 @@ export function buildServer(parts: ServerParts): Server {
   }
 }
 
+/** True where the handler is told of the body's problems instead of being spared them. */
+function handlerRefuses(operation: Operation): boolean {
+  return operation.uniformRefusal || operation.tenantFields;
+}
+
 /** The state of one call; handlers see it as Call. */
 class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   readonly path: unknown;
@@ -359,10 +364,12 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   readonly changes: Change[] = [];
   transaction: Transaction | undefined;
   readonly #store: Store;
+  readonly #operation: Operation;
   readonly #configVersion: number;
 
   constructor(
     parts: ServerParts,
+    operation: Operation,
     caller: Caller,
     configVersion: number,
     parameters: { path: unknown; query: unknown },
@@ -371,6 +378,7 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     now: Date,
   ) {
     this.#store = parts.store;
+    this.#operation = operation;
     this.#configVersion = configVersion;
     this.cursors = parts.cursors;
     this.sessionTokens = parts.sessionTokens;
@@ -385,6 +393,10 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   get sql(): Sql {
     if (!this.transaction) throw new Error('a public read has no transaction');
     return this.transaction.sql;
+  }
+
+  refusal(found: readonly FieldProblem[]): ApiError {
+    return joinedRefusal(this.#operation, this.problems, found);
   }
 
   workspace(): Promise<Workspace> {

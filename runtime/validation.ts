@@ -69,16 +69,53 @@ export function refusal(operation: Operation, problems: FieldProblem[], part: 'q
   return single ? new ApiError(single, failure.message, failure.details) : failure;
 }
 
+/**
+ * The error for a body that both the document and the tenant's configuration were asked about.
+ * @param found problems that the configuration adds; where both refuse a field, these know more
+ */
+export function joinedRefusal(
+  operation: Operation,
+  documented: readonly FieldProblem[],
+  found: readonly FieldProblem[],
+): ApiError {
+  const named = new Set(found.map((each) => each.field));
+  const problems = [...found, ...documented.filter((each) => !named.has(each.field))];
+  // The name of a configured thing that does not exist is not a malformed value.
+  if (found.some((each) => each.code === 'INVALID_OPTION')) return validationFailed(problems, 422);
+  return refusal(operation, problems, 'body');
+}
+
 function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
-  // A choice (anyOf, oneOf) reports each branch too; the choice itself is what the caller can act on.
+  // A choice (anyOf, oneOf) reports each branch too. What the caller can act on is the one branch of the value's type; where the
+  // types do not tell which branch is meant, it is the choice itself.
   const choices = errors.filter((error) => error.keyword === 'anyOf' || error.keyword === 'oneOf');
+  const meant = new Map(choices.map((choice) => [choice, branchOfType(choice)]));
   const problems = new Map<string, FieldProblem>();
   for (const error of errors) {
-    if (choices.some((choice) => choice !== error && error.schemaPath.startsWith(`${choice.schemaPath}/`))) continue;
+    if (meant.get(error) !== undefined) continue;
+    const hidden = choices.some((choice) => {
+      const branch = meant.get(choice);
+      return (
+        choice !== error &&
+        error.schemaPath.startsWith(`${choice.schemaPath}/`) &&
+        (branch === undefined || !error.schemaPath.startsWith(`${choice.schemaPath}/${branch}/`))
+      );
+    });
+    if (hidden) continue;
     const found = toProblem(error, fieldOf(error.instancePath, root));
     if (found && !problems.has(`${found.field} ${found.code}`)) problems.set(`${found.field} ${found.code}`, found);
   }
   return [...problems.values()];
+}
+
+/** The index of the one branch that takes an array, for an array, or an object, for an object. */
+function branchOfType(choice: ErrorObject): number | undefined {
+  const { data } = choice;
+  const type = Array.isArray(data) ? 'array' : data !== null && typeof data === 'object' ? 'object' : undefined;
+  const branches = ((choice.schema ?? []) as { type?: unknown }[]).flatMap((branch, index) =>
+    type !== undefined && branch.type === type ? [index] : [],
+  );
+  return branches.length === 1 ? branches[0] : undefined;
 }
 
 function fieldOf(instancePath: string, root: string): string {

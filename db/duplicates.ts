@@ -1,0 +1,71 @@
+// Finding the record that a new one would duplicate, so that two that arrive together cannot both pass.
+import { createHash } from 'node:crypto';
+import type { Sql } from './connect.ts';
+import { inReach, type Scope } from './reach.ts';
+
+/** A field and the value that a duplicate has in it. */
+export interface ComparedField {
+  field: string;
+  custom: boolean;
+  lookup: boolean;
+  value: string | number | boolean;
+}
+
+export interface Duplicate {
+  id: string;
+  /** In the caller's reach. */
+  visible: boolean;
+  /** API names of the fields that are the same. */
+  matchedFields: string[];
+}
+
+/**
+ * Looks for a record that has the same values in all fields of one of the sets. Until the transaction ends, nobody else who asks
+ * about one of these values is answered; call it in the transaction that then stores the record.
+ * @returns undefined also when there are no sets; then nothing is sent to the database
+ */
+export async function findDuplicate(
+  sql: Sql,
+  scope: Scope,
+  object: 'leads' | 'deals',
+  sets: readonly (readonly ComparedField[])[],
+): Promise<Duplicate | undefined> {
+  if (sets.length === 0) return undefined;
+  const { companyId, testMode } = scope;
+  const equal = (field: ComparedField) =>
+    field.custom
+      ? sql`custom -> ${field.field}::text = ${sql.json(field.value)}`
+      : sql`${sql(field.lookup ? `${field.field}_id` : field.field)} = ${field.value}`;
+  const conditions = sets.map((set) => set.map(equal).reduce((all, one) => sql`${all} and ${one}`));
+  const anyOf = conditions.reduce((all, one) => sql`${all} or ${one}`);
+  const matches = conditions.map((one) => sql`coalesce(${one}, false)`).reduce((all, one) => sql`${all}, ${one}`);
+  const locking = lockValues(sql, scope, object, sets.flat());
+  // A statement of its own: it must see what the locks' last holder committed.
+  const finding = sql<{ id: string; visible: boolean; matches: boolean[] }[]>`
+    with matching as materialized (
+      select id, created_at, ${inReach(sql, scope)} as visible, array[${matches}] as matches
+      from ${sql(object)}
+      where company_id = ${companyId} and test_mode = ${testMode} and (${anyOf})
+      limit 20
+    )
+    select id, visible, matches from matching order by visible desc, created_at, id limit 1`.execute();
+  const [, [row]] = await Promise.all([locking, finding]);
+  if (!row) return undefined;
+  const matched = sets.filter((_, index) => row.matches[index]).flat();
+  return { id: row.id, visible: row.visible, matchedFields: [...new Set(matched.map((each) => each.field))] };
+}
+
+/** Two records can only be duplicates when they share a value, so each value is a lock; sorted, so that no two wait for each other. */
+function lockValues(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  object: string,
+  fields: readonly ComparedField[],
+): Promise<unknown> {
+  const locks = fields.map(({ field, value }) => {
+    const text = JSON.stringify(['duplicate', companyId, testMode, object, field, value]);
+    return createHash('sha256').update(text).digest().readBigInt64BE(0);
+  });
+  const sorted = [...new Set(locks)].sort((a, b) => (a < b ? -1 : 1)).map(String);
+  return sql`select pg_advisory_xact_lock(id) from unnest(${sorted}::bigint[]) locks (id)`.execute();
+}

@@ -1,0 +1,30 @@
+// Which records a credential can see: a condition for every statement that reads them.
+import type { Fragment } from 'postgres';
+import type { Sql } from './connect.ts';
+
+export type Reach = { kind: 'company' } | { kind: 'branch'; id: string } | { kind: 'team'; id: string };
+
+/** Whose records are asked for, and by whom. */
+export interface Scope {
+  companyId: string;
+  testMode: boolean;
+  reach: Reach;
+  actor: { kind: string; id: string; name: string | null };
+}
+
+/**
+ * True for rows that are assigned to a user of the branch or team or, unassigned, were created by such a user or by the caller.
+ * @param table without the column assigned_to, rows count as unassigned
+ */
+export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned' = 'assigned'): Fragment {
+  const { companyId, reach, actor } = scope;
+  if (reach.kind === 'company') return sql`true`;
+  const members = sql`
+    select id from users
+    where company_id = ${companyId} and ${reach.kind === 'branch' ? sql`branch_id` : sql`team_id`} = ${reach.id}`;
+  const created = sql`(
+    created_by_kind = ${actor.kind} and created_by_id = ${actor.id}
+    or created_by_kind = 'user' and created_by_id in (select id::text from (${members}) member)
+  )`;
+  return table === 'assigned' ? sql`(assigned_to in (${members}) or assigned_to is null and ${created})` : created;
+}

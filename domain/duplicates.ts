@@ -1,0 +1,39 @@
+// Which stored records a new one would duplicate, as sets of fields to compare.
+import type { StoredValue } from './record-values.ts';
+import type { Workspace, WorkspaceObject } from './workspace.ts';
+
+/** A field and the value that a duplicate has in it. */
+export interface DuplicateField {
+  field: string;
+  custom: boolean;
+  /** The value is the id of an item of a configured list. */
+  lookup: boolean;
+  value: string | number | boolean;
+}
+
+/**
+ * A stored record that has the same values in all fields of one set is a duplicate.
+ * @param always a field that counts by itself, whatever fields the tenant selected
+ * @returns no sets when the tenant does not check this object, or when no selected field has a value
+ */
+export function duplicateSets(
+  object: WorkspaceObject,
+  workspace: Workspace,
+  values: Record<string, StoredValue>,
+  custom: Record<string, StoredValue>,
+  always?: string,
+): DuplicateField[][] {
+  const check = workspace.duplicateChecks.find((each) => each.object === object.object && each.enabled);
+  if (!check) return [];
+  const compared = (name: string): DuplicateField[] => {
+    const field = object.fields.get(name);
+    const value = (field?.custom ? custom : values)[name] ?? null;
+    return field && value !== null
+      ? [{ field: name, custom: field.custom, lookup: field.lookup !== undefined, value }]
+      : [];
+  };
+  const selected = check.fields.flatMap(compared);
+  const alone =
+    always === undefined || (selected.length === 1 && check.fields.includes(always)) ? [] : compared(always);
+  return [selected, alone].filter((set) => set.length > 0);
+}

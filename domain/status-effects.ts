@@ -1,0 +1,57 @@
+// What a record's entering a status sets beside it: the moments of being won, lost, converted and completed.
+import type { StoredValue } from './record-values.ts';
+import { lookupItems, type Status, type Workspace } from './workspace.ts';
+
+type Values = Readonly<Record<string, StoredValue>>;
+
+/** The field that holds the status, and what entering one sets. */
+const statusFields: Readonly<
+  Record<string, { field: string; effects: (outcome: string, now: string) => Record<string, StoredValue> }>
+> = {
+  leads: {
+    field: 'lead_status',
+    effects: (outcome, now) => ({ converted_at: outcome === 'converted' ? now : null }),
+  },
+  deals: {
+    field: 'stage',
+    effects: (outcome, now) => ({
+      stage_changed_at: now,
+      won_at: outcome === 'won' ? now : null,
+      lost_at: outcome === 'lost' ? now : null,
+    }),
+  },
+  tasks: {
+    field: 'status',
+    effects: (outcome, now) => ({ completed_at: outcome === 'completed' ? now : null }),
+  },
+};
+
+/**
+ * The status that a write moves the record into, or undefined when it stays where it is. What a status demands of the records
+ * that enter it is to be checked for exactly these writes.
+ * @param before undefined for a new record
+ */
+export function enteredStatus(object: string, before: Values | undefined, after: Values): string | undefined {
+  const field = statusFields[object]?.field;
+  const status = field === undefined ? null : (after[field] ?? null);
+  return field === undefined || status === null || status === (before?.[field] ?? null) ? undefined : String(status);
+}
+
+/** The read-only fields that entering a status sets and clears. */
+export function statusEffects(
+  object: string,
+  status: string | undefined,
+  workspace: Workspace,
+  now: Date,
+): Record<string, StoredValue> {
+  const rule = statusFields[object];
+  if (!rule || status === undefined) return {};
+  return rule.effects(outcomeOf(object, status, workspace), now.toISOString());
+}
+
+/** The outcome of a configured status; a task's status says it itself. */
+function outcomeOf(object: string, status: string, workspace: Workspace): string {
+  if (object === 'tasks') return status;
+  const items = lookupItems(object === 'leads' ? 'lead_statuses' : 'deal_stages', workspace) as readonly Status[];
+  return items.find((item) => item.id === status)?.outcome ?? 'open';
+}
