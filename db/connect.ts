@@ -1,4 +1,5 @@
 // Connections: a pool whose waits and queries are bounded, which the driver's own pool is not.
+import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
 
 // biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
@@ -14,6 +15,8 @@ export interface PoolOptions {
   wait: number;
   /** Milliseconds after which the server itself gives a statement up. */
   statementTimeout: number;
+  /** Milliseconds after which a connection that still works for use() is closed: a server that hangs gives nothing up itself. */
+  useTimeout: number;
 }
 
 /** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
@@ -21,6 +24,8 @@ export interface Lane {
   readonly sql: postgres.Sql;
   /** True after the connection failed; the lane is then thrown away, never used again. */
   broken: boolean;
+  /** Cuts the connection at once, so that a server that hangs cannot run later what was sent on it. */
+  cut(): void;
 }
 
 /** Thrown when no connection became free in time. */
@@ -55,25 +60,42 @@ export class Pool {
 
   #newLane(): Lane {
     const { url, role, prepare, statementTimeout } = this.#options;
-    const lane = { broken: false } as { broken: boolean; sql: postgres.Sql };
-    lane.sql = postgres(url, {
+    let socket: Socket | undefined;
+    const options = {
       max: 1,
       prepare,
       types,
       connect_timeout: 2,
       idle_timeout: 0,
       max_lifetime: null,
-      backoff: () => 0,
       onnotice: () => undefined,
-      onclose: () => {
-        lane.broken = true;
+      onclose: () => lane.cut(),
+      // The driver connects again by itself, and would run the rest of a transaction outside of it: a lane connects once.
+      socket: ({ host, port }: { host: string[]; port: number[] }) => {
+        if (socket) {
+          lane.cut();
+          throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
+        }
+        socket = connect(port[0] as number, host[0]).setNoDelay(true);
+        return Object.assign(socket, { host: host[0], port: port[0] });
       },
       connection: {
         application_name: `crm ${role ?? 'owner'}`,
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
         ...(role ? { options: `-c role=${role}` } : {}),
       },
-    }) as unknown as postgres.Sql;
+    };
+    const lane: Lane = {
+      sql: postgres(url, options) as unknown as postgres.Sql,
+      broken: false,
+      cut() {
+        if (lane.broken) return;
+        lane.broken = true;
+        // A reset, not an orderly end: PostgreSQL then stops at its next answer instead of running what is still queued.
+        socket?.resetAndDestroy();
+        void lane.sql.end({ timeout: 0 }).catch(() => undefined);
+      },
+    };
     this.#all.add(lane);
     return lane;
   }
@@ -129,18 +151,19 @@ export class Pool {
   }
 
   #replace(lane: Lane): void {
-    lane.broken = true;
     this.#all.delete(lane);
-    void lane.sql.end({ timeout: 0 }).catch(() => undefined);
+    lane.cut();
     if (!this.#closed) this.#offer(this.#newLane());
   }
 
   /** Runs statements on one connection, without a transaction of its own. */
   async use<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     const lane = await this.acquire();
+    const overdue = setTimeout(() => this.destroy(lane), this.#options.useTimeout);
     try {
       return await work(lane.sql);
     } finally {
+      clearTimeout(overdue);
       this.release(lane);
     }
   }

@@ -5,6 +5,9 @@ import type { Sql } from './connect.ts';
 /** Hours that an answer is kept. */
 export const keptHours = 24;
 
+/** Where keepFailure returns to. */
+export const savepoint = 'work';
+
 export interface Claim {
   companyId: string;
   testMode: boolean;
@@ -26,7 +29,8 @@ export interface Answer {
 }
 
 /**
- * Claims a key. Two locks are taken: a shared one on the key with this body, then the exclusive one on the key. Whoever
+ * Claims a key, and sets the savepoint that follows it: locks taken after a savepoint would be lost by returning to it.
+ * Two locks are taken: a shared one on the key with this body, then the exclusive one on the key. Whoever
  * finds the key taken sees from the holder's other lock whether it runs the same body.
  */
 export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
@@ -43,7 +47,8 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
       where company_id = ${claimed.companyId} and test_mode = ${claimed.testMode}
         and endpoint = ${claimed.endpoint} and key = ${claimed.key}
         and created_at > now() - interval '24 hours'`;
-    const [[lock], [record]] = await Promise.all([locking.execute(), finding.execute()]);
+    const saving = sql.unsafe(`savepoint ${savepoint}`);
+    const [[lock], [record]] = await Promise.all([locking.execute(), finding.execute(), saving.execute()]);
     if (record) {
       return record.request_hash.equals(claimed.requestHash)
         ? { kind: 'replay', status: record.status, body: record.body }
