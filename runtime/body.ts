@@ -1,4 +1,4 @@
-// Reads a JSON body within the limits: 100 KB, five levels of objects, 100 keys in one object, UTF-8, no NUL characters.
+// Reads a JSON body within the limits: 100 KB, five levels of objects, 100 keys in one object, UTF-8, nothing that cannot be stored.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { type FieldProblem, problem, unreadable } from './errors.ts';
@@ -26,7 +26,7 @@ export function readBytes(request: IncomingMessage): Promise<Buffer> {
       } else chunks.push(chunk);
     });
     request.on('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
-    request.on('error', reject);
+    request.on('error', () => reject(new ClientGone()));
     request.on('close', () => {
       if (!request.complete) reject(new ClientGone());
     });
@@ -49,7 +49,7 @@ export function checkMediaType(request: IncomingMessage): void {
 /**
  * Parses a body and holds it against the limits.
  * @param arrayAllowed true where the document lets the body be an array
- * @returns the value and the strings in it that no field can hold
+ * @returns the value and a problem for each text, number and name in it that no field can hold
  * @throws ApiError with the reason of an unreadable body
  */
 export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknown; problems: FieldProblem[] } {
@@ -73,12 +73,12 @@ export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknow
 }
 
 function walk(value: unknown, path: string, objects: number, arrays: number, problems: FieldProblem[]): void {
-  if (typeof value === 'string') {
-    if (value.includes('\0'))
-      problems.push(problem(path, 'INVALID_FORMAT', `${path} must not contain the NUL character`));
+  if (value === null || typeof value !== 'object') {
+    const wrong = unstorable(value);
+    if (wrong)
+      problems.push(problem(path, typeof value === 'number' ? 'OUT_OF_RANGE' : 'INVALID_FORMAT', `${path} ${wrong}`));
     return;
   }
-  if (value === null || typeof value !== 'object') return;
   if (Array.isArray(value)) {
     if (arrays === bodyLimits.depth)
       throw unreadable('nesting_too_deep', `Arrays are nested deeper than ${bodyLimits.depth} levels.`);
@@ -93,11 +93,21 @@ function walk(value: unknown, path: string, objects: number, arrays: number, pro
     throw unreadable('too_many_keys', `An object has more than ${bodyLimits.keys} keys.`);
   for (const key of keys) {
     const inner = (value as Record<string, unknown>)[key];
-    // Only strings and containers can break a rule here, so that plain numbers cost no path.
-    if (typeof inner === 'string' ? inner.includes('\0') : typeof inner === 'object') {
-      walk(inner, path ? `${path}.${key}` : key, objects + 1, arrays, problems);
+    const inside = () => (path ? `${path}.${key}` : key);
+    // Paths are built only for what is walked further or is wrong.
+    if (typeof inner === 'object' ? inner !== null : unstorable(inner)) {
+      walk(inner, inside(), objects + 1, arrays, problems);
     }
-    if (key.includes('\0'))
-      problems.push(problem(path, 'UNKNOWN_FIELD', 'A field name must not contain the NUL character'));
+    if (key === '__proto__' || unstorable(key))
+      problems.push(problem(inside(), 'UNKNOWN_FIELD', `${JSON.stringify(key)} cannot be the name of a field`));
   }
+}
+
+/** What is wrong with a text or number that JSON can write and the database cannot hold. */
+function unstorable(value: unknown): string | undefined {
+  if (typeof value === 'string') {
+    if (value.includes('\0')) return 'must not contain the NUL character';
+    return value.isWellFormed() ? undefined : 'must not contain half of a surrogate pair';
+  }
+  return typeof value === 'number' && !Number.isFinite(value) ? 'is too large a number' : undefined;
 }

@@ -52,6 +52,9 @@ export interface Document {
   operations: readonly Operation[];
 }
 
+/** Extensions with values of their own, and those that only other readers of the document follow. */
+const otherExtensions = ['x-public-limit', 'x-cache-control', 'x-deprecated-use', 'x-mcp'];
+
 const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
 const allowedValues: Record<string, readonly unknown[]> = {
@@ -118,10 +121,12 @@ function readOperation(
 ): Operation {
   const id = declared.operationId;
   if (!id) throw new Error(`${method} ${path} has no operationId`);
-  for (const [extension, values] of Object.entries(allowedValues)) {
-    if (declared[extension] !== undefined && !values.includes(declared[extension])) {
-      throw new Error(`${id}: ${extension} must be one of ${values.join(', ')}; it is ${String(declared[extension])}`);
-    }
+  for (const [extension, value] of Object.entries(declared)) {
+    if (!extension.startsWith('x-') || otherExtensions.includes(extension)) continue;
+    const values = allowedValues[extension];
+    if (!values) throw new Error(`${id}: unknown extension ${extension}`);
+    if (!values.includes(value))
+      throw new Error(`${id}: ${extension} must be one of ${values.join(', ')}; it is ${String(value)}`);
   }
   const publicLimit = declared['x-public-limit'] as string | undefined;
   if (publicLimit !== undefined && !publicLimits.includes(publicLimit))
