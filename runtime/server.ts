@@ -7,7 +7,7 @@ import { type Authenticated, anonymous, authenticate } from './authentication.ts
 import { authorize } from './authorization.ts';
 import { bodyLimits, ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { clientAddressReader } from './client-address.ts';
-import { DatabaseTime, DeadlinePassed } from './database-time.ts';
+import { Deadline, DeadlinePassed } from './deadline.ts';
 import type { Document, Operation } from './document.ts';
 import { failureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
@@ -221,7 +221,7 @@ export function buildServer(parts: ServerParts): Server {
     trace: Trace,
   ): Promise<Answer> {
     const now = new Date();
-    const time = new DatabaseTime();
+    const deadline = new Deadline();
     const facts = {
       requestId: trace.requestId,
       ip: addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined),
@@ -236,7 +236,7 @@ export function buildServer(parts: ServerParts): Server {
         });
       }
     } else {
-      authenticated = await time.spend(authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
+      authenticated = await deadline.race(authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
       trace.caller = authenticated.caller;
       authorize(operation, authenticated.caller, path);
     }
@@ -260,7 +260,7 @@ export function buildServer(parts: ServerParts): Server {
         ? 'nobody'
         : { companyId: caller.companyId, testMode: caller.testMode };
     const opening = parts.store.open(scope);
-    const transaction = await time.spend(opening).catch((error: unknown) => {
+    const transaction = await deadline.race(opening).catch((error: unknown) => {
       // A connection that comes too late goes straight back.
       opening.then((late) => late.abandon()).catch(() => undefined);
       throw error;
@@ -268,7 +268,7 @@ export function buildServer(parts: ServerParts): Server {
     call.transaction = transaction;
     const claim = key === undefined ? undefined : claimOf(caller, operation.method, pathText, key, body);
     try {
-      return await time.spend(runInTransaction(operation, call, transaction, claim, trace));
+      return await deadline.race(runInTransaction(operation, call, transaction, claim, trace));
     } catch (error) {
       if (error instanceof DeadlinePassed) transaction.destroy();
       else transaction.abandon();
@@ -428,7 +428,7 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   }
 
   ping(): Promise<void> {
-    return new DatabaseTime().spend(this.#store.ping());
+    return new Deadline().race(this.#store.ping());
   }
 }
 
