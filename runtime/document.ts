@@ -140,7 +140,8 @@ function readOperation(
   );
   const definition = backend.router.getOperation(id);
   const validators = backend.validator.getRequestValidatorsForOperation(id);
-  const hasBody = declared.requestBody !== undefined;
+  // As the library resolved it: the document itself may hold a reference here.
+  const requestBody = definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined;
   return {
     id,
     method: method.toUpperCase(),
@@ -155,11 +156,11 @@ function readOperation(
     validationStatus: declared['x-validation-status'] as 422 | undefined,
     singleKindCodes: declared['x-single-kind-codes'] === true,
     answer: (declared['x-answer'] as 'bare' | 'oauth' | undefined) ?? 'envelope',
-    takesBody: hasBody,
-    bodyRequired: hasBody && (declared.requestBody as OpenAPIV3_1.RequestBodyObject).required === true,
-    arrayBody: hasBody && takesArray(definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined),
+    takesBody: requestBody !== undefined,
+    bodyRequired: requestBody?.required === true,
+    arrayBody: takesArray(requestBody),
     validateParameters: validators[validators.length - 1] as ValidateFunction,
-    validateBody: hasBody ? (validators[0] as ValidateFunction) : undefined,
+    validateBody: requestBody ? (validators[0] as ValidateFunction) : undefined,
     queryParameters: ((definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[])
       .filter((parameter) => parameter.in === 'query')
       .map((parameter) => parameter.name),
