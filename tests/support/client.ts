@@ -33,6 +33,20 @@ export interface Answer {
   text: string;
 }
 
+/** What every answer carries, whatever it says. */
+const everyAnswer: Record<string, RegExp> = {
+  'x-request-id': /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+  'x-content-type-options': /^nosniff$/,
+  'x-frame-options': /^DENY$/,
+  'strict-transport-security': /^max-age=\d{8}; includeSubDomains$/,
+};
+
+/** Throws when a header that every answer carries is missing. */
+export function checkHeaders(headers: Pick<Headers, 'get'>): void {
+  for (const [name, pattern] of Object.entries(everyAnswer))
+    if (!pattern.test(headers.get(name) ?? '')) throw new Error(`the answer's ${name} is ${headers.get(name)}`);
+}
+
 /** Calls the API. Fails when the answer is not declared, or does not fit what is declared. */
 export async function call(method: string, path: string, options: CallOptions = {}): Promise<Answer> {
   const headers: Record<string, string> = { ...options.headers };
@@ -52,6 +66,7 @@ export async function call(method: string, path: string, options: CallOptions = 
     redirect: 'manual',
   });
   const text = await response.text();
+  checkHeaders(response.headers);
   const isJson = (response.headers.get('content-type') ?? '').startsWith('application/json');
   const answer: Answer = {
     status: response.status,

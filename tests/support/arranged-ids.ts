@@ -1,0 +1,116 @@
+// What must be in the database for a request to find it: path parameters by path, bodies by operation. A new operation adds its line here.
+import { randomUUID } from 'node:crypto';
+import { v7 as uuidv7 } from 'uuid';
+import { adminPassword, database, newKey, type Tenant } from './tenants.ts';
+
+export type Mode = 'live' | 'test';
+
+export interface ArrangedPath {
+  /** Path parameters of something that exists for a tenant in a mode; something new on each call. */
+  exists(tenant: Tenant, mode: Mode): Promise<Record<string, string>>;
+  /** Path parameters of something of another tenant, where they are not simply those that exist there. */
+  foreign?(other: Tenant, mode: Mode): Promise<Record<string, string>>;
+  /** True for configuration, which live and test keys share. */
+  shared?: true;
+}
+
+const inObject: ArrangedPath = {
+  exists: async () => ({ object: 'leads' }),
+  foreign: async (other) => ({ object: await newObject(other) }),
+  shared: true,
+};
+const anObject: ArrangedPath = { exists: async (tenant) => ({ object: await newObject(tenant) }), shared: true };
+const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
+
+/** By path of the document. */
+export const arrangedPaths: Record<string, ArrangedPath> = {
+  '/v1/objects/{object}': anObject,
+  '/v1/objects/{object}/schema': anObject,
+  '/v1/objects/{object}/fields': anObject,
+  '/v1/objects/{object}/fields/{field}': {
+    exists: async (tenant) => {
+      const object = await newObject(tenant);
+      return { object, field: await newField(tenant, object) };
+    },
+    shared: true,
+  },
+  '/v1/objects/{object}/records': inObject,
+  '/v1/objects/{object}/records:batch': inObject,
+  '/v1/objects/{object}/records/{id}': {
+    exists: async (tenant, mode) => ({ object: 'leads', id: await newRecord(tenant, mode, 'leads') }),
+  },
+  '/v1/customers/{id}': { exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }) },
+  '/v1/activities/{id}': { exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }) },
+  '/v1/api-keys/{id}': aKey,
+  '/v1/api-keys/{id}/revoke': aKey,
+  '/v1/api-keys/{id}/rotate': aKey,
+};
+
+type Example = Record<string, unknown>;
+
+/** By operationId: the document's example with what only the moment can give, e.g. an id or an address that is not in use. */
+export const arrangedBodies: Record<
+  string,
+  (example: Example, tenant: Tenant, mode: Mode) => Promise<unknown> | unknown
+> = {
+  createOnboarding: newSignup,
+  createOnboardingAsPlatform: newSignup,
+  createSession: (example, tenant) => ({ ...example, email: tenant.admin.email, password: adminPassword }),
+  createActivity: async (example, tenant, mode) => ({
+    ...example,
+    entity_type: 'lead',
+    entity_id: await newRecord(tenant, mode, 'leads'),
+  }),
+};
+
+function newSignup(example: Example): Example {
+  const admin = example.admin_user as Example;
+  return { ...example, admin_user: { ...admin, email: `${randomUUID()}@bluelake.example` } };
+}
+
+/** A custom object; answers its API name. */
+export async function newObject(tenant: Tenant): Promise<string> {
+  const slug = `o${randomUUID().slice(0, 8)}`;
+  await database()`
+    insert into custom_objects (company_id, slug, label, plural, created_at, updated_at)
+    values (${tenant.companyId}, ${slug}, 'Visit', 'Visits', now(), now())`;
+  return `object:${slug}`;
+}
+
+/** A custom text field of an object; answers its name. */
+export async function newField(tenant: Tenant, object: string): Promise<string> {
+  const name = `f_${randomUUID().slice(0, 8)}`;
+  await database()`
+    insert into custom_fields (company_id, object, name, label, type, created_at, updated_at)
+    values (${tenant.companyId}, ${object}, ${name}, 'Colour', 'text', now(), now())`;
+  return name;
+}
+
+/** A lead or a customer; answers its id. */
+export async function newRecord(tenant: Tenant, mode: Mode, object: 'leads' | 'customers'): Promise<string> {
+  const id = uuidv7();
+  const sql = database();
+  await sql`
+    insert into ${sql(object)} (company_id, test_mode, id, first_name, email, created_by_kind, created_by_id, created_at, updated_at)
+    values (${tenant.companyId}, ${mode === 'test'}, ${id}, 'Sara', ${`${id}@example.com`}, 'system', 'test', now(), now())`;
+  return id;
+}
+
+/** An activity on a lead of its own; answers its id. */
+export async function newActivity(tenant: Tenant, mode: Mode): Promise<string> {
+  const id = uuidv7();
+  const lead = await newRecord(tenant, mode, 'leads');
+  await database()`
+    insert into activities (company_id, test_mode, id, activity_type_id, entity_type, entity_id, summary, performed_at,
+      created_by_kind, created_by_id, created_at, updated_at)
+    select company_id, ${mode === 'test'}, ${id}, id, 'lead', ${lead}, 'Called', now(), 'system', 'test', now(), now()
+    from activity_types where company_id = ${tenant.companyId} and name = 'Call'`;
+  return id;
+}
+
+async function newKeyId(tenant: Tenant): Promise<string> {
+  const key = await newKey(tenant, { scopes: ['leads:view'] });
+  const [row] = await database()<{ id: string }[]>`
+    select id from api_keys where company_id = ${tenant.companyId} and last4 = ${key.slice(-4)} order by created_at desc, id desc limit 1`;
+  return row?.id ?? '';
+}
