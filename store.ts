@@ -1,6 +1,6 @@
 // Part of the composition root: joins the functions of db/ to what the runtime asks of a store.
 import { LRUCache } from 'lru-cache';
-import { isOutage, isRace, Pool } from './db/connect.ts';
+import { grace, isOutage, isRace, Pool } from './db/connect.ts';
 import { type AskedKey, findKeys, findSessions, type KeyRow, type SessionRow } from './db/credentials.ts';
 import { type AuditRow, Transaction as DatabaseTransaction, type EventRow } from './db/transaction.ts';
 import { loadWorkspaceRows } from './db/workspace.ts';
@@ -25,11 +25,9 @@ export interface Pools {
 const wait = 1000;
 /** Milliseconds after which the database gives a statement up. */
 const statementTimeout = 1500;
-/** Milliseconds after which a look-up that the database has not even given up is cut. */
-const useTimeout = 1700;
 
 export function openPools(url: string, lanes: number, prepare: boolean): Pools {
-  const shared = { url, prepare, wait, statementTimeout, useTimeout };
+  const shared = { url, prepare, wait, statementTimeout };
   return {
     tenants: new Pool({ ...shared, role: 'crm_app', lanes }),
     configuration: new Pool({ ...shared, role: 'crm_app', lanes: 2 }),
@@ -68,7 +66,7 @@ export function buildStore(pools: Pools): Store {
   async function load(companyId: string): Promise<Workspace> {
     const scope = { companyId, testMode: false };
     const transaction = new DatabaseTransaction(pools.configuration, await pools.configuration.acquire(), scope);
-    const overdue = setTimeout(() => transaction.destroy(), useTimeout);
+    const overdue = setTimeout(() => transaction.destroy(), statementTimeout + grace);
     try {
       return buildWorkspace((await loadWorkspaceRows(transaction.sql, companyId)) as WorkspaceRows);
     } finally {

@@ -15,9 +15,10 @@ export interface PoolOptions {
   wait: number;
   /** Milliseconds after which the server itself gives a statement up. */
   statementTimeout: number;
-  /** Milliseconds after which a connection that still works for use() is closed: a server that hangs gives nothing up itself. */
-  useTimeout: number;
 }
+
+/** Milliseconds beyond a statement's time after which its connection is cut: a server that hangs does not give up by itself. */
+export const grace = 200;
 
 /** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
 export interface Lane {
@@ -159,7 +160,7 @@ export class Pool {
   /** Runs statements on one connection, without a transaction of its own. */
   async use<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     const lane = await this.acquire();
-    const overdue = setTimeout(() => this.destroy(lane), this.#options.useTimeout);
+    const overdue = setTimeout(() => this.destroy(lane), this.#options.statementTimeout + grace);
     try {
       return await work(lane.sql);
     } finally {
