@@ -15,12 +15,15 @@ export interface ArrangedPath {
 }
 
 const inObject: ArrangedPath = {
-  exists: async () => ({ object: 'leads' }),
+  exists: async () => ({ object: 'accounts' }),
   foreign: async (other) => ({ object: await newObject(other) }),
   shared: true,
 };
 const anObject: ArrangedPath = { exists: async (tenant) => ({ object: await newObject(tenant) }), shared: true };
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
+
+/** Well-formed values of path parameters that name nothing; all others are ids. */
+export const plausible: Record<string, string> = { object: 'accounts', field: 'a_field' };
 
 /** By path of the document. */
 export const arrangedPaths: Record<string, ArrangedPath> = {
@@ -28,16 +31,13 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}/schema': anObject,
   '/v1/objects/{object}/fields': anObject,
   '/v1/objects/{object}/fields/{field}': {
-    exists: async (tenant) => {
-      const object = await newObject(tenant);
-      return { object, field: await newField(tenant, object) };
-    },
+    exists: async (tenant) => ({ object: 'accounts', field: await newField(tenant, 'accounts') }),
     shared: true,
   },
   '/v1/objects/{object}/records': inObject,
   '/v1/objects/{object}/records:batch': inObject,
   '/v1/objects/{object}/records/{id}': {
-    exists: async (tenant, mode) => ({ object: 'leads', id: await newRecord(tenant, mode, 'leads') }),
+    exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
   },
   '/v1/customers/{id}': { exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }) },
   '/v1/activities/{id}': { exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }) },
@@ -55,6 +55,11 @@ export const arrangedBodies: Record<
 > = {
   createOnboarding: newSignup,
   createOnboardingAsPlatform: newSignup,
+  createObject: (example) => ({ ...example, slug: `o${randomUUID().slice(0, 8)}` }),
+  createLead: async (example, tenant) => {
+    await configureLists(tenant, example);
+    return example;
+  },
   createSession: (example, tenant) => ({ ...example, email: tenant.admin.email, password: adminPassword }),
   createActivity: async (example, tenant, mode) => ({
     ...example,
@@ -77,23 +82,41 @@ export async function newObject(tenant: Tenant): Promise<string> {
   return `object:${slug}`;
 }
 
-/** A custom text field of an object; answers its name. */
+/** A custom select of an object; answers its name. */
 export async function newField(tenant: Tenant, object: string): Promise<string> {
   const name = `f_${randomUUID().slice(0, 8)}`;
   await database()`
-    insert into custom_fields (company_id, object, name, label, type, created_at, updated_at)
-    values (${tenant.companyId}, ${object}, ${name}, 'Colour', 'text', now(), now())`;
+    insert into custom_fields (company_id, object, name, label, type, options, created_at, updated_at)
+    values (${tenant.companyId}, ${object}, ${name}, 'Colour', 'select', ${database().json([{ label: 'Red', value: 'red' }])}, now(), now())`;
   return name;
 }
 
-/** A lead or a customer; answers its id. */
-export async function newRecord(tenant: Tenant, mode: Mode, object: 'leads' | 'customers'): Promise<string> {
+/** A record with nothing but an address; answers its id. */
+export async function newRecord(
+  tenant: Tenant,
+  mode: Mode,
+  object: 'leads' | 'customers' | 'accounts',
+): Promise<string> {
   const id = uuidv7();
   const sql = database();
   await sql`
-    insert into ${sql(object)} (company_id, test_mode, id, first_name, email, created_by_kind, created_by_id, created_at, updated_at)
-    values (${tenant.companyId}, ${mode === 'test'}, ${id}, 'Sara', ${`${id}@example.com`}, 'system', 'test', now(), now())`;
+    insert into ${sql(object)} (company_id, test_mode, id, email, created_by_kind, created_by_id, created_at, updated_at)
+    values (${tenant.companyId}, ${mode === 'test'}, ${id}, ${`${id}@example.com`}, 'system', 'test', now(), now())`;
   return id;
+}
+
+/** The source and the tags that an example names. */
+async function configureLists(tenant: Tenant, example: Example): Promise<void> {
+  const sql = database();
+  const { source, tags } = example as { source?: string; tags?: string[] };
+  if (source)
+    await sql`
+      insert into sources (company_id, id, name, created_at, updated_at)
+      values (${tenant.companyId}, ${uuidv7()}, ${source}, now(), now()) on conflict do nothing`;
+  for (const name of tags ?? [])
+    await sql`
+      insert into tags (company_id, id, object, name, created_at, updated_at)
+      values (${tenant.companyId}, ${uuidv7()}, 'leads', ${name}, now(), now()) on conflict do nothing`;
 }
 
 /** An activity on a lead of its own; answers its id. */
