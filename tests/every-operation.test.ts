@@ -1,8 +1,8 @@
 // What holds for every operation of the document, walked from the document itself: a new operation is covered the day it is written.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import { beforeAll, describe, expect, test } from 'vitest';
-import { arrangedPaths, type Mode, newObject } from './support/arranged-ids.ts';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { arrangedPaths, type Mode, newObject, plausible } from './support/arranged-ids.ts';
 import { type Answer, type CallOptions, call } from './support/client.ts';
 import { type DeclaredOperation, document, operations } from './support/document.ts';
 import { exchange, requestText } from './support/raw.ts';
@@ -16,7 +16,7 @@ import {
   newWideTenant,
   pathParameters,
 } from './support/requests.ts';
-import { bodyIsRequired, bodySchema, takesArray } from './support/schemas.ts';
+import { bodyExamples, bodyIsRequired, bodySchema, takesArray } from './support/schemas.ts';
 import { database, newKey, type Tenant } from './support/tenants.ts';
 
 /**
@@ -34,9 +34,11 @@ const exempt = {
 
 let tenant: Tenant;
 let other: Tenant;
+/** One with so many keys that no more can be minted. */
+let crowded: Tenant;
 
 beforeAll(async () => {
-  [tenant, other] = await Promise.all([newWideTenant(), newWideTenant()]);
+  [tenant, other, crowded] = await Promise.all([newWideTenant(), newWideTenant(), newWideTenant()]);
 });
 
 const guarded = operations.filter((operation) => alternativesOf(operation).length > 0);
@@ -50,7 +52,7 @@ const honouring = operations.filter((operation) => operation.declared['x-idempot
 
 /** A path with well-formed values that name nothing: for what is decided before anything is looked up. */
 function anyPath(operation: DeclaredOperation, values: Record<string, string> = {}): string {
-  const filled = pathParameters(operation.path).map((name) => [name, name === 'object' ? 'leads' : uuidv7()]);
+  const filled = pathParameters(operation.path).map((name) => [name, plausible[name] ?? uuidv7()]);
   return fillPath(operation.path, { ...Object.fromEntries(filled), ...values });
 }
 
@@ -69,9 +71,13 @@ function expectFailure(
 }
 
 test('every example of the document is accepted', async () => {
-  for (const operation of operations) {
+  const examples = operations.flatMap((operation) =>
+    Array.from({ length: Math.max(1, bodyExamples(operation).length) }, (_, index) => ({ operation, index })),
+  );
+  for (const { operation, index } of examples) {
     const { path, options } = await goodRequest(operation, tenant);
-    const answer = await call(operation.method, path, options);
+    const body = await exampleBody(operation, tenant, 'live', index);
+    const answer = await call(operation.method, path, { ...options, ...(body === undefined ? {} : { body }) });
     expect({ operation: operation.id, status: answer.status, answer: answer.text }).toMatchObject({
       status: expect.toSatisfy((status: number) => status >= 200 && status < 300),
     });
@@ -142,7 +148,7 @@ describe('scopes', () => {
       alternativesOf(operation).flatMap(({ scopes }) =>
         scopes
           .filter((scope) => scope.includes(':'))
-          .map((scope) => scope.replace('{object}', 'leads').split(':')[0] ?? ''),
+          .map((scope) => scope.replace('{object}', 'accounts').split(':')[0] ?? ''),
       ),
     ),
   );
@@ -150,8 +156,8 @@ describe('scopes', () => {
   test.each(openedByKey)(
     '$id is opened by the scopes that the document lists for it, and by no others',
     async (operation) => {
-      const custom = await newObject(tenant);
-      const objects = operation.path.includes('{object}') ? ['leads', custom] : [''];
+      const custom = await newObject(crowded);
+      const objects = operation.path.includes('{object}') ? ['accounts', custom] : [''];
       for (const object of objects) {
         const path = anyPath(operation, object ? { object } : {});
         const alternatives = alternativesOf(operation)
@@ -175,7 +181,7 @@ describe('scopes', () => {
           const opened = lacking.some((missing) => missing.length === 0);
           // An unknown query parameter is refused right behind this door, before anything happens.
           const answer = await call(operation.method, path, {
-            key: await newKey(tenant, { scopes }),
+            key: await newKey(crowded, { scopes }),
             query: { zzz: 'zzz' },
           });
           const expected = hidden ? 404 : opened ? 400 : 403;
@@ -198,7 +204,7 @@ describe('scopes', () => {
     '$id answers 403 MODULE_DISABLED while an administrator has its module switched off',
     async (operation) => {
       const [scope = ''] = alternativesOf(operation).find(({ scheme }) => scheme === 'apiKey')?.scopes ?? [];
-      const module = scope.replace('{object}', 'leads').split(':')[0] ?? '';
+      const module = scope.replace('{object}', 'accounts').split(':')[0] ?? '';
       const switchedOff = await newWideTenant();
       await database()`update companies set disabled_modules = ${[module]} where id = ${switchedOff.companyId}`;
       const answer = await call(operation.method, anyPath(operation), { key: switchedOff.key });
@@ -240,7 +246,6 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
     'x',
     '0',
     '%',
-    '..',
     ' ',
     'a/b',
     '\0',
@@ -465,13 +470,16 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
     },
   );
 
-  test.each(honouring)('$id refuses the same key with another body', async (operation) => {
-    const { path, options } = await goodRequest(operation, tenant);
-    const idempotencyKey = randomUUID();
-    await call(operation.method, path, { ...options, idempotencyKey });
-    const answer = await call(operation.method, path, { ...options, body: { zzz: 1 }, idempotencyKey });
-    expectFailure(operation, answer, 422, 'IDEMPOTENCY_CONFLICT');
-  });
+  test.each(honouring.filter((operation) => bodySchema(operation)))(
+    '$id refuses the same key with another body',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const idempotencyKey = randomUUID();
+      await call(operation.method, path, { ...options, idempotencyKey });
+      const answer = await call(operation.method, path, { ...options, body: { zzz: 1 }, idempotencyKey });
+      expectFailure(operation, answer, 422, 'IDEMPOTENCY_CONFLICT');
+    },
+  );
 
   test.each(honouring)('$id keeps keys apart by tenant and by mode', async (operation) => {
     const idempotencyKey = randomUUID();
@@ -513,24 +521,33 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
   test.each(honouring)(
     '$id answers 409 while the first call with a key still runs, and lets it finish',
     async (operation) => {
-      const { path, options } = await goodRequest(operation, other);
+      const { path, options } = await goodRequest(operation, tenant);
       const idempotencyKey = randomUUID();
       const ask = (body = options.body): Promise<Answer> =>
         call(operation.method, path, { ...options, body, idempotencyKey });
-      let first: Promise<Answer> | undefined;
-      // A row that every insert of this tenant refers to, held: the first call stops in the middle.
-      await database().begin(async (sql) => {
-        await sql`select from companies where id = ${other.companyId} for update`;
-        first = ask();
-        await waitingFor(sql, other);
+      // The place where the first call keeps its answer, taken and not yet committed: it stops in the middle.
+      const held = await database().reserve();
+      await held`begin`;
+      await held`
+      insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at)
+      values (${tenant.companyId}, false, ${`${operation.method} ${path}`}, ${idempotencyKey}, '', 0, '', now())`;
+      const first = ask();
+      try {
+        await vi.waitUntil(
+          async () =>
+            (await held`select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))`).length > 0,
+        );
         const second = await ask();
         expectFailure(operation, second, 409, 'IDEMPOTENCY_IN_PROGRESS');
         expect(second.headers.get('retry-after')).toBe('1');
-        expectFailure(operation, await ask({ zzz: 1 }), 422, 'IDEMPOTENCY_CONFLICT');
-      });
+        if (options.body) expectFailure(operation, await ask({ zzz: 1 }), 422, 'IDEMPOTENCY_CONFLICT');
+      } finally {
+        await held`rollback`;
+        held.release();
+      }
       const done = await first;
-      expect(done?.status).toBeLessThan(300);
-      expect((await ask()).text).toBe(done?.text);
+      expect(done.status).toBeLessThan(300);
+      expect((await ask()).text).toBe(done.text);
     },
   );
 
@@ -539,18 +556,6 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
     'content-type': 'application/json',
     'idempotency-key': idempotencyKey,
   });
-
-  /** Waits until a statement waits for the row that this transaction holds. */
-  async function waitingFor(sql: { unsafe: (text: string) => PromiseLike<unknown[]> }, _tenant: Tenant): Promise<void> {
-    const deadline = Date.now() + 1000;
-    for (;;) {
-      const waiting = await sql.unsafe(
-        'select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))',
-      );
-      if (waiting.length > 0) return;
-      if (Date.now() > deadline) throw new Error('the first call did not get as far as the row that is held');
-    }
-  }
 });
 
 test('the platform operations are opened by no workspace key', () => {
