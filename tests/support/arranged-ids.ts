@@ -1,6 +1,7 @@
 // What must be in the database for a request to find it: path parameters by path, bodies by operation. A new operation adds its line here.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
+import { signIn } from './sign-in.ts';
 import { adminPassword, database, newKey, type Tenant } from './tenants.ts';
 
 export type Mode = 'live' | 'test';
@@ -60,12 +61,20 @@ export const arrangedBodies: Record<
     await configureLists(tenant, example);
     return example;
   },
-  createSession: (example, tenant) => ({ ...example, email: tenant.admin.email, password: adminPassword }),
+  createSession: async (example, tenant) =>
+    'refresh_token' in example
+      ? { refresh_token: (await signIn(tenant)).refresh_token }
+      : { email: tenant.admin.email, password: adminPassword },
   createActivity: async (example, tenant, mode) => ({
     ...example,
     entity_type: 'lead',
     entity_id: await newRecord(tenant, mode, 'leads'),
   }),
+};
+
+/** By operationId: query parameters that follow from the body. */
+export const arrangedQueries: Record<string, (body: unknown) => Record<string, string>> = {
+  createSession: (body) => ({ grant_type: 'refresh_token' in (body as Example) ? 'refresh_token' : 'password' }),
 };
 
 function newSignup(example: Example): Example {

@@ -1,10 +1,10 @@
 // A good request for any operation of the document: its own example, with a credential that opens it and ids that exist.
-import { inject } from 'vitest';
-import { arrangedBodies, arrangedPaths, type Mode } from './arranged-ids.ts';
+import { arrangedBodies, arrangedPaths, arrangedQueries, type Mode } from './arranged-ids.ts';
 import type { CallOptions } from './client.ts';
 import type { DeclaredOperation } from './document.ts';
 import { bodyExamples, queryParameters } from './schemas.ts';
-import { adminPassword, database, newPlatformKey, newTenant, type Tenant } from './tenants.ts';
+import { signIn } from './sign-in.ts';
+import { database, newPlatformKey, newTenant, type Tenant } from './tenants.ts';
 
 export interface Alternative {
   scheme: 'apiKey' | 'oauth' | 'session';
@@ -50,23 +50,11 @@ export async function newWideTenant(): Promise<Tenant> {
 let platformKey: Promise<string> | undefined;
 const tokens = new WeakMap<Tenant, Promise<string>>();
 
-/** A session token of a tenant's administrator, from a sign-in of its own. */
-export async function signIn(tenant: Tenant, baseUrl: string = inject('baseUrl')): Promise<string> {
-  const response = await fetch(`${baseUrl}/auth/v1/token?grant_type=password`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ email: tenant.admin.email, password: adminPassword }),
-  });
-  const { access_token: token } = (await response.json()) as { access_token?: string };
-  if (!token) throw new Error(`the sign-in answered ${response.status}`);
-  return token;
-}
-
 /** The session token that a tenant's requests share. */
 export function sharedToken(tenant: Tenant): Promise<string> {
   const known = tokens.get(tenant);
   if (known) return known;
-  const made = signIn(tenant);
+  const made = signIn(tenant).then((signedIn) => signedIn.access_token);
   tokens.set(tenant, made);
   return made;
 }
@@ -86,48 +74,48 @@ export async function credentialFor(
   if (alternatives.some((alternative) => alternative.scheme === 'apiKey'))
     return { key: mode === 'live' ? tenant.key : tenant.testKey };
   // The one operation that ends the session it is called with.
-  return { token: await (operation.id === 'endSession' ? signIn(tenant) : sharedToken(tenant)) };
+  return { token: operation.id === 'endSession' ? (await signIn(tenant)).access_token : await sharedToken(tenant) };
 }
 
 /** The query of the document's examples, required parameters only. */
-export function exampleQuery(operation: DeclaredOperation): Record<string, string> {
+function exampleQuery(operation: DeclaredOperation, body: unknown): Record<string, string> {
   const needed = queryParameters(operation).filter((parameter) => parameter.required);
-  return Object.fromEntries(
-    needed.map((parameter) => [parameter.name, String(parameter.example ?? parameter.schema.enum?.[0])]),
-  );
+  return {
+    ...Object.fromEntries(
+      needed.map((parameter) => [parameter.name, String(parameter.example ?? parameter.schema.enum?.[0])]),
+    ),
+    ...arrangedQueries[operation.id]?.(body),
+  };
 }
 
-/** The body of the document's example. @param index which of its examples */
-export async function exampleBody(
-  operation: DeclaredOperation,
-  tenant: Tenant,
-  mode: Mode = 'live',
-  index = 0,
-): Promise<unknown> {
-  const example = bodyExamples(operation)[index];
+/** The body of one of the document's examples. */
+async function exampleBody(operation: DeclaredOperation, tenant: Tenant, mode: Mode, index: number): Promise<unknown> {
+  const example = structuredClone(bodyExamples(operation)[index]);
   const arrange = arrangedBodies[operation.id];
-  return arrange && example !== undefined
-    ? arrange(structuredClone(example) as never, tenant, mode)
-    : structuredClone(example);
+  return arrange && example !== undefined ? arrange(example as never, tenant, mode) : example;
 }
 
-/**
- * A request that the operation accepts.
- * @param values path parameters in place of some that exist
- */
+export interface RequestChoice {
+  mode?: Mode;
+  /** Path parameters in place of some that exist. */
+  values?: Record<string, string>;
+  /** Which of the document's examples. */
+  example?: number;
+}
+
+/** A request that the operation accepts. */
 export async function goodRequest(
   operation: DeclaredOperation,
   tenant: Tenant,
-  mode: Mode = 'live',
-  values?: Record<string, string>,
+  { mode = 'live', values, example = 0 }: RequestChoice = {},
 ): Promise<PreparedRequest> {
   const filled = values ?? (await arrangedPaths[operation.path]?.exists(tenant, mode)) ?? {};
-  const body = await exampleBody(operation, tenant, mode);
+  const body = await exampleBody(operation, tenant, mode, example);
   return {
     path: fillPath(operation.path, filled),
     options: {
       ...(await credentialFor(operation, tenant, mode)),
-      query: exampleQuery(operation),
+      query: exampleQuery(operation, body),
       ...(body === undefined ? {} : { body }),
       ...(operation.declared['x-idempotency'] ? { idempotencyKey: true as const } : {}),
     },
