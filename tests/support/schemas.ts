@@ -1,4 +1,5 @@
 // The document's schemas as tests walk them: references followed, request bodies and their examples found.
+import { randomUUID } from 'node:crypto';
 import { type DeclaredOperation, resolve } from './document.ts';
 
 /** The keywords that the walks follow. */
@@ -7,6 +8,7 @@ export interface Schema {
   type?: string | string[];
   enum?: unknown[];
   const?: unknown;
+  example?: unknown;
   format?: string;
   pattern?: string;
   minLength?: number;
@@ -121,7 +123,9 @@ export function queryParameters(operation: DeclaredOperation): QueryParameter[] 
 export function textOfLength(schema: Schema, length: number): string {
   const padded = (before: string, after: string): string =>
     before + 'a'.repeat(Math.max(0, length - before.length - after.length)) + after;
-  if (schema.format === 'email') return padded('', '@example.com');
+  // Of a random name, since some operations take an address only once.
+  if (schema.format === 'email')
+    return padded(randomUUID().slice(0, Math.max(0, length - 12)), '@example.com').slice(-length);
   if (schema.format === 'uri') return padded('https://example.com/', '');
   if (!schema.pattern) return 'a'.repeat(length);
   const pattern = new RegExp(schema.pattern, 'u');
