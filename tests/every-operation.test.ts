@@ -22,7 +22,8 @@ test('every example of the document is accepted', async () => {
     Array.from({ length: Math.max(1, bodyExamples(operation).length) }, (_, index) => ({ operation, index })),
   );
   for (const { operation, index } of examples) {
-    const { path, options } = await goodRequest(operation, tenant, { example: index });
+    // Some examples change the configuration that others rely on.
+    const { path, options } = await goodRequest(operation, await newWideTenant(), { example: index });
     const answer = await call(operation.method, path, options);
     expect({ operation: operation.id, status: answer.status, answer: answer.text }).toMatchObject({
       status: expect.toSatisfy((status: number) => status >= 200 && status < 300),
