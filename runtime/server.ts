@@ -85,12 +85,16 @@ export function buildServer(parts: ServerParts): Server {
       connectionsCheckingInterval: 1000,
       maxHeaderSize: 16_384,
       keepAliveTimeout: 65_000,
+      // Asked for below, so that the refusal is one of ours.
+      requireHostHeader: false,
     },
     (request, response) => {
       void respond(request, response);
     },
   );
   server.timeout = stalledWrite;
+  // An expectation other than 100-continue is ignored; the default is an answer without our headers.
+  server.on('checkExpectation', (request, response) => void respond(request, response));
   server.on('clientError', ({ code }: NodeJS.ErrnoException, socket) => {
     if (code === 'ECONNRESET' || !socket.writable || answeredEarly.has(socket)) {
       socket.destroy();
@@ -178,6 +182,8 @@ export function buildServer(parts: ServerParts): Server {
   }
 
   async function answerTo(request: IncomingMessage, trace: Trace): Promise<Answer> {
+    if (request.headers.host === undefined && request.httpVersion === '1.1')
+      throw new ApiError('VALIDATION_ERROR', 'Send the header Host.');
     // A proxy may send the whole address: RFC 9112 section 3.2.2.
     const url = (request.url ?? '/').replace(/^https?:\/\/[^/?]*/i, '') || '/';
     const mark = url.indexOf('?');
