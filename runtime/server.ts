@@ -371,6 +371,8 @@ export function buildServer(parts: ServerParts): Server {
     if (!request.complete) answeredEarly.add(request.socket);
     const rest = request.complete ? 0 : Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY);
     if (rest <= bodyLimits.bytes) {
+      // A server that stops asks its clients to go to another.
+      if (!server.listening) headers.push('Connection', 'close');
       response.writeHead(answer.status, headers).end(body);
       return;
     }

@@ -20,6 +20,8 @@ export interface CallOptions {
   ip?: string;
   /** Another server than the common one. */
   baseUrl?: string;
+  /** Gives up when there is no answer by then. */
+  within?: number;
 }
 
 /** Bodies are read as the test expects them; the document's check guards the shape. */
@@ -47,6 +49,13 @@ export function checkHeaders(headers: Pick<Headers, 'get'>): void {
     if (!pattern.test(headers.get(name) ?? '')) throw new Error(`the answer's ${name} is ${headers.get(name)}`);
 }
 
+let server: string | undefined;
+
+/** From now on this test file calls another server than the common one; undefined ends that. */
+export function useServer(baseUrl: string | undefined): void {
+  server = baseUrl;
+}
+
 /** Calls the API. Fails when the answer is not declared, or does not fit what is declared. */
 export async function call(method: string, path: string, options: CallOptions = {}): Promise<Answer> {
   const headers: Record<string, string> = { ...options.headers };
@@ -59,11 +68,12 @@ export async function call(method: string, path: string, options: CallOptions = 
   if (options.body !== undefined) body = JSON.stringify(options.body);
   if (body !== undefined && !headers['content-type']) headers['content-type'] = 'application/json';
   const query = options.query ? `?${new URLSearchParams(options.query as Record<string, string>)}` : '';
-  const response = await fetch(`${options.baseUrl ?? inject('baseUrl')}${path}${query}`, {
+  const response = await fetch(`${options.baseUrl ?? server ?? inject('baseUrl')}${path}${query}`, {
     method,
     headers,
     body: body as string,
     redirect: 'manual',
+    ...(options.within === undefined ? {} : { signal: AbortSignal.timeout(options.within) }),
   });
   const text = await response.text();
   checkHeaders(response.headers);
