@@ -1,6 +1,6 @@
 // The composition root: reads the settings, starts the database, joins all parts and serves. The one file that may import everything.
 import type { AddressInfo } from 'node:net';
-import { EmbeddedDatabaseError, startEmbedded } from './db/embedded.ts';
+import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './db/embedded.ts';
 import { MigrationError, migrate } from './db/migrate.ts';
 import { openServerSecrets, SecretKeyError } from './db/server-secrets.ts';
 import { handlers } from './handlers/index.ts';
@@ -14,7 +14,7 @@ import { readSecretKey } from './runtime/secret-key.ts';
 import { Secrets } from './runtime/secrets.ts';
 import { buildServer } from './runtime/server.ts';
 import { newSigningKey, SessionTokens } from './runtime/session-tokens.ts';
-import { buildStore, openPools } from './store.ts';
+import { buildStore, closePools, openPools } from './store.ts';
 
 /** Milliseconds that requests in flight get to finish when the server is told to stop. */
 const drainTime = 8000;
@@ -22,11 +22,17 @@ const drainTime = 8000;
 /** Names of the per-IP policies that the document may declare. */
 const publicLimits = ['health', 'availability', 'onboarding', 'document', 'sign-in'];
 
+let embedded: EmbeddedDatabase | undefined;
+
 async function start(): Promise<void> {
   const config = readConfig(process.env);
   const { log, flush } = openLog(config.logLevel);
-  const embedded =
-    config.databaseUrl === undefined ? await startEmbedded(config.dataDir, (text) => log.info(text)) : undefined;
+  // One request's forgotten promise must not end all the others.
+  process.on('unhandledRejection', (error) => {
+    const { message, stack } = error instanceof Error ? error : new Error(String(error));
+    log.error({ err: { message, stack } }, 'unexpected failure');
+  });
+  if (config.databaseUrl === undefined) embedded = await startEmbedded(config.dataDir, (text) => log.info(text));
   const url = config.databaseUrl ?? (embedded?.url as string);
   const applied = await migrate(url);
   if (applied.length > 0) log.info({ applied }, 'migrated');
@@ -69,7 +75,7 @@ async function start(): Promise<void> {
     const cut = setTimeout(() => server.closeAllConnections(), drainTime);
     await closed;
     clearTimeout(cut);
-    await Promise.all([pools.tenants.close(1), pools.platform.close(1)]);
+    await closePools(pools, 1);
     await embedded?.stop();
     log.info('stopped');
     flush();
@@ -79,19 +85,30 @@ async function start(): Promise<void> {
   process.on('SIGINT', () => void stop('SIGINT'));
 }
 
-start().catch((error: unknown) => {
+/** What an operator can do about failures of the system, by their code. */
+const remedies: Record<string, string> = {
+  EADDRINUSE: 'The port is taken: set PORT to a free one.',
+  EACCES: 'This user may not listen on that port: set PORT to one above 1023.',
+  EADDRNOTAVAIL: 'HOST is not an address of this machine.',
+  ENOTFOUND: 'The host name in DATABASE_URL, or in HOST, is not known.',
+  EAI_AGAIN: 'The host name in DATABASE_URL, or in HOST, cannot be resolved at the moment.',
+  ECONNREFUSED: 'No database answers at DATABASE_URL.',
+  CONNECT_TIMEOUT: 'The database at DATABASE_URL does not answer in time.',
+  '28P01': 'The database refuses the user or the password in DATABASE_URL.',
+  '28000': 'The database refuses the user in DATABASE_URL.',
+  '3D000': 'The database that DATABASE_URL names does not exist.',
+  '42501': 'The user in DATABASE_URL must own the database, and be allowed to create roles.',
+};
+
+start().catch(async (error: unknown) => {
   const known =
     error instanceof ConfigError ||
     error instanceof EmbeddedDatabaseError ||
     error instanceof MigrationError ||
     error instanceof SecretKeyError;
-  const { code } = error as { code?: string };
-  if (known) process.stderr.write(`The server did not start. ${(error as Error).message}\n`);
-  else if (code === 'EADDRINUSE')
-    process.stderr.write('The server did not start. The port is taken: set PORT to a free one.\n');
-  else if (code === 'ECONNREFUSED')
-    process.stderr.write('The server did not start. No database answers at DATABASE_URL.\n');
-  else process.stderr.write(`The server did not start. ${error instanceof Error ? error.stack : String(error)}\n`);
-  // The embedded database is a child of its own: it is stopped by the next start, or here.
+  const { message, code, stack } = error as { message?: string; code?: string; stack?: string };
+  const sentence = known ? message : (remedies[code ?? ''] ?? stack ?? String(error));
+  process.stderr.write(`The server did not start. ${sentence}\n`);
+  await embedded?.stop();
   process.exit(1);
 });

@@ -1,6 +1,6 @@
 // Part of the composition root: joins the functions of db/ to what the runtime asks of a store.
 import { LRUCache } from 'lru-cache';
-import { isOutage, isRace, Pool } from './db/connect.ts';
+import { grace, isOutage, isRace, Pool } from './db/connect.ts';
 import { type AskedKey, findKeys, findSessions, type KeyRow, type SessionRow } from './db/credentials.ts';
 import { type AuditRow, Transaction as DatabaseTransaction, type EventRow } from './db/transaction.ts';
 import { loadWorkspaceRows } from './db/workspace.ts';
@@ -9,11 +9,16 @@ import { coalesce } from './runtime/coalesce.ts';
 import type { Change } from './runtime/handler.ts';
 import type { ChangeContext, IdempotencyClaim, KeptAnswer, Store, Transaction } from './runtime/store.ts';
 
+/** Nobody waits in one of them while holding a connection of the same: that would be a deadlock under load. */
 export interface Pools {
   /** Tenants' transactions, under the role that row-level security binds. */
   tenants: Pool;
-  /** Look-ups of credentials, sign-ins and sessions. */
+  /** Tenants' configuration, loaded for a request that already holds its transaction. */
+  configuration: Pool;
+  /** Transactions of operations that look across tenants, and the sweeps. */
   platform: Pool;
+  /** Credentials and sessions; apart, so that no other work can hold up authentication. */
+  credentials: Pool;
 }
 
 /** Milliseconds that a request may wait for a connection. */
@@ -25,8 +30,15 @@ export function openPools(url: string, lanes: number, prepare: boolean): Pools {
   const shared = { url, prepare, wait, statementTimeout };
   return {
     tenants: new Pool({ ...shared, role: 'crm_app', lanes }),
-    platform: new Pool({ ...shared, role: 'crm_platform', lanes: 4 }),
+    configuration: new Pool({ ...shared, role: 'crm_app', lanes: 2 }),
+    platform: new Pool({ ...shared, role: 'crm_platform', lanes: 2 }),
+    credentials: new Pool({ ...shared, role: 'crm_platform', lanes: 3 }),
   };
+}
+
+/** Ends all connections; those at work may finish within the time. */
+export async function closePools(pools: Pools, seconds: number): Promise<void> {
+  await Promise.all(Object.values(pools).map((pool: Pool) => pool.close(seconds)));
 }
 
 /** Tenants whose configuration is kept in memory. */
@@ -42,23 +54,23 @@ export function buildStore(pools: Pools): Store {
       else asked.set(id, { hash, ip, calls: 1 });
     }
     const sorted = [...asked.keys()].sort().map((id) => asked.get(id) as AskedKey);
-    const rows = await pools.platform.use((sql) => findKeys(sql, sorted, new Date()));
+    const rows = await pools.credentials.use((sql) => findKeys(sql, sorted, new Date()));
     return questions.map(({ hash }) => rows.get(hash.toString('hex')));
   }, 2);
   const askSession = coalesce<string, SessionRow>(async (ids) => {
-    const rows = await pools.platform.use((sql) => findSessions(sql, [...new Set(ids)]));
+    const rows = await pools.credentials.use((sql) => findSessions(sql, [...new Set(ids)]));
     return ids.map((id) => rows.get(id));
   }, 1);
   const workspaces = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({ max: keptWorkspaces });
 
   async function load(companyId: string): Promise<Workspace> {
-    const transaction = new DatabaseTransaction(pools.tenants, await pools.tenants.acquire(), {
-      companyId,
-      testMode: false,
-    });
+    const scope = { companyId, testMode: false };
+    const transaction = new DatabaseTransaction(pools.configuration, await pools.configuration.acquire(), scope);
+    const overdue = setTimeout(() => transaction.destroy(), statementTimeout + grace);
     try {
       return buildWorkspace((await loadWorkspaceRows(transaction.sql, companyId)) as WorkspaceRows);
     } finally {
+      clearTimeout(overdue);
       transaction.endRead();
     }
   }
@@ -82,7 +94,7 @@ export function buildStore(pools: Pools): Store {
       });
       return workspace;
     },
-    ping: () => pools.platform.use(async (sql) => void (await sql`select 1`)),
+    ping: () => pools.credentials.use(async (sql) => void (await sql`select 1`)),
     isOutage,
     isRace,
   };

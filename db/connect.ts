@@ -1,4 +1,5 @@
 // Connections: a pool whose waits and queries are bounded, which the driver's own pool is not.
+import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
 
 // biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
@@ -16,11 +17,16 @@ export interface PoolOptions {
   statementTimeout: number;
 }
 
+/** Milliseconds beyond a statement's time after which its connection is cut: a server that hangs does not give up by itself. */
+export const grace = 200;
+
 /** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
 export interface Lane {
   readonly sql: postgres.Sql;
   /** True after the connection failed; the lane is then thrown away, never used again. */
   broken: boolean;
+  /** Cuts the connection at once, so that a server that hangs cannot run later what was sent on it. */
+  cut(): void;
 }
 
 /** Thrown when no connection became free in time. */
@@ -64,18 +70,24 @@ export class Pool {
 
   #newLane(): Lane {
     const { url, role, prepare, statementTimeout } = this.#options;
-    const lane = { broken: false } as { broken: boolean; sql: postgres.Sql };
-    lane.sql = postgres(url, {
+    let socket: Socket | undefined;
+    const options = {
       max: 1,
       prepare,
       types,
       connect_timeout: 2,
       idle_timeout: 0,
       max_lifetime: null,
-      backoff: () => 0,
       onnotice: () => undefined,
-      onclose: () => {
-        lane.broken = true;
+      onclose: () => lane.cut(),
+      // The driver connects again by itself, and would run the rest of a transaction outside of it: a lane connects once.
+      socket: ({ host, port }: { host: string[]; port: number[] }) => {
+        if (socket) {
+          lane.cut();
+          throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
+        }
+        socket = connect(port[0] as number, host[0]).setNoDelay(true);
+        return Object.assign(socket, { host: host[0], port: port[0] });
       },
       connection: {
         TimeZone: 'UTC',
@@ -83,7 +95,18 @@ export class Pool {
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
         ...(role ? { options: `-c role=${role}` } : {}),
       },
-    }) as unknown as postgres.Sql;
+    };
+    const lane: Lane = {
+      sql: postgres(url, options) as unknown as postgres.Sql,
+      broken: false,
+      cut() {
+        if (lane.broken) return;
+        lane.broken = true;
+        // A reset, not an orderly end: PostgreSQL then stops at its next answer instead of running what is still queued.
+        socket?.resetAndDestroy();
+        void lane.sql.end({ timeout: 0 }).catch(() => undefined);
+      },
+    };
     this.#all.add(lane);
     return lane;
   }
@@ -139,18 +162,19 @@ export class Pool {
   }
 
   #replace(lane: Lane): void {
-    lane.broken = true;
     this.#all.delete(lane);
-    void lane.sql.end({ timeout: 0 }).catch(() => undefined);
+    lane.cut();
     if (!this.#closed) this.#offer(this.#newLane());
   }
 
   /** Runs statements on one connection, without a transaction of its own. */
   async use<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     const lane = await this.acquire();
+    const overdue = setTimeout(() => this.destroy(lane), this.#options.statementTimeout + grace);
     try {
       return await work(lane.sql);
     } finally {
+      clearTimeout(overdue);
       this.release(lane);
     }
   }

@@ -40,8 +40,13 @@ interface Place {
  * Starts PostgreSQL in a folder, initialising it when it is empty.
  * @param dataDir absolute path; the cluster lives in its subfolder postgres
  * @param note told about what an operator may want to know
+ * @param port by default a free one; tests that stop it and start it again give the one it had
  */
-export async function startEmbedded(dataDir: string, note: (text: string) => void): Promise<EmbeddedDatabase> {
+export async function startEmbedded(
+  dataDir: string,
+  note: (text: string) => void,
+  port?: number,
+): Promise<EmbeddedDatabase> {
   mkdirSync(dataDir, { recursive: true });
   const place = choosePlace(dataDir, binariesFolder(), note);
   await stopLeftover(place.data);
@@ -51,7 +56,7 @@ export async function startEmbedded(dataDir: string, note: (text: string) => voi
     await initialise(place, readFileSync(passwordFile, 'utf8'));
   }
   const password = readFileSync(passwordFile, 'utf8').trim();
-  const port = await freePort();
+  const chosenPort = port ?? (await freePort());
   const child = spawn(
     join(place.binaries, 'postgres'),
     // Sockets only on loopback; few connections, since one server uses it.
@@ -59,7 +64,7 @@ export async function startEmbedded(dataDir: string, note: (text: string) => voi
       '-D',
       place.data,
       '-p',
-      String(port),
+      String(chosenPort),
       '-c',
       'listen_addresses=127.0.0.1',
       '-c',
@@ -75,7 +80,7 @@ export async function startEmbedded(dataDir: string, note: (text: string) => voi
   );
   await untilReady(child);
   return {
-    url: `postgres://crm:${password}@127.0.0.1:${port}/postgres`,
+    url: `postgres://crm:${password}@127.0.0.1:${chosenPort}/postgres`,
     pid: child.pid as number,
     stop: () => stop(child),
   };

@@ -5,6 +5,9 @@ import type { Sql } from './connect.ts';
 /** Hours that an answer is kept. */
 export const keptHours = 24;
 
+/** Where keepFailure returns to. */
+export const savepoint = 'work';
+
 export interface Claim {
   companyId: string;
   testMode: boolean;
@@ -26,7 +29,8 @@ export interface Answer {
 }
 
 /**
- * Claims a key. Two locks are taken: a shared one on the key with this body, then the exclusive one on the key. Whoever
+ * Claims a key, and sets the savepoint that follows it: locks taken after a savepoint would be lost by returning to it.
+ * Two locks are taken: a shared one on the key with this body, then the exclusive one on the key. Whoever
  * finds the key taken sees from the holder's other lock whether it runs the same body.
  */
 export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
@@ -48,7 +52,8 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
   for (let attempt = 0; attempt < 3; attempt += 1) {
     const locking = sql<{ locked: boolean }[]>`
       select pg_advisory_xact_lock_shared(${bodyLock}::bigint), pg_try_advisory_xact_lock(${keyLock}::bigint) as locked`;
-    const [[lock], [record]] = await Promise.all([locking.execute(), find()]);
+    const saving = sql.unsafe(`savepoint ${savepoint}`);
+    const [[lock], [record]] = await Promise.all([locking.execute(), find(), saving.execute()]);
     if (record) return verdictOn(record);
     if (lock?.locked) return { kind: 'ours' };
     const holding = sql<{ same_body: boolean }[]>`

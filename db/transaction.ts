@@ -69,12 +69,8 @@ export class Transaction {
   }
 
   /** Claims an Idempotency-Key until the transaction ends. */
-  async claim(claim: idempotency.Claim): Promise<idempotency.Verdict> {
-    const { sql } = this;
-    const verdict = idempotency.claim(sql, claim);
-    const savepoint = sql.unsafe('savepoint work').execute();
-    savepoint.catch(() => undefined);
-    return verdict;
+  claim(claim: idempotency.Claim): Promise<idempotency.Verdict> {
+    return idempotency.claim(this.sql, claim);
   }
 
   /** Writes what belongs to the change and commits, in one round trip. */
@@ -106,7 +102,7 @@ export class Transaction {
   /** Undoes the work since the claim, keeps the failure as its answer, and commits. */
   async keepFailure(answer: idempotency.Answer, now: Date): Promise<void> {
     const { sql } = this;
-    const undone = sql.unsafe('rollback to savepoint work').execute();
+    const undone = sql.unsafe(`rollback to savepoint ${idempotency.savepoint}`).execute();
     const saved = idempotency.save(sql, answer, now);
     const committed = sql.unsafe('commit').execute();
     const results = await Promise.allSettled([undone, saved, committed]);
@@ -124,6 +120,10 @@ export class Transaction {
 
   destroy(): void {
     if (this.#ended) return;
+    if (!this.#begun) {
+      this.#end();
+      return;
+    }
     this.#ended = true;
     this.#pool.destroy(this.#lane);
   }

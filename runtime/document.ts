@@ -5,6 +5,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { strictFormats } from './formats.ts';
 
 /** One way to open an operation: a kind of credential and the scopes it must hold. */
 export interface Requirement {
@@ -53,6 +54,9 @@ export interface Document {
   text: string;
   operations: readonly Operation[];
 }
+
+/** Extensions with values of their own, and those that only other readers of the document follow. */
+const otherExtensions = ['x-public-limit', 'x-cache-control', 'x-deprecated-use', 'x-mcp'];
 
 const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
@@ -105,6 +109,7 @@ function newAjv(options: { coerceTypes: boolean }): Ajv2020 {
     coerceTypes: options.coerceTypes,
   });
   (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
+  for (const [name, format] of Object.entries(strictFormats)) ajv.addFormat(name, format);
   // Standard vocabulary only describes these; here a request that sends such a field is told so.
   ajv.removeKeyword('readOnly');
   for (const keyword of ['readOnly', 'x-immutable'])
@@ -121,10 +126,12 @@ function readOperation(
 ): Operation {
   const id = declared.operationId;
   if (!id) throw new Error(`${method} ${path} has no operationId`);
-  for (const [extension, values] of Object.entries(allowedValues)) {
-    if (declared[extension] !== undefined && !values.includes(declared[extension])) {
-      throw new Error(`${id}: ${extension} must be one of ${values.join(', ')}; it is ${String(declared[extension])}`);
-    }
+  for (const [extension, value] of Object.entries(declared)) {
+    if (!extension.startsWith('x-') || otherExtensions.includes(extension)) continue;
+    const values = allowedValues[extension];
+    if (!values) throw new Error(`${id}: unknown extension ${extension}`);
+    if (!values.includes(value))
+      throw new Error(`${id}: ${extension} must be one of ${values.join(', ')}; it is ${String(value)}`);
   }
   const publicLimit = declared['x-public-limit'] as string | undefined;
   if (publicLimit !== undefined && !publicLimits.includes(publicLimit))
@@ -138,7 +145,8 @@ function readOperation(
   );
   const definition = backend.router.getOperation(id);
   const validators = backend.validator.getRequestValidatorsForOperation(id);
-  const hasBody = declared.requestBody !== undefined;
+  // As the library resolved it: the document itself may hold a reference here.
+  const requestBody = definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined;
   return {
     id,
     method: method.toUpperCase(),
@@ -154,11 +162,11 @@ function readOperation(
     validationStatus: declared['x-validation-status'] as 422 | undefined,
     singleKindCodes: declared['x-single-kind-codes'] === true,
     answer: (declared['x-answer'] as 'bare' | 'oauth' | undefined) ?? 'envelope',
-    takesBody: hasBody,
-    bodyRequired: hasBody && (declared.requestBody as OpenAPIV3_1.RequestBodyObject).required === true,
-    arrayBody: hasBody && takesArray(definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined),
+    takesBody: requestBody !== undefined,
+    bodyRequired: requestBody?.required === true,
+    arrayBody: takesArray(requestBody),
     validateParameters: validators[validators.length - 1] as ValidateFunction,
-    validateBody: hasBody ? (validators[0] as ValidateFunction) : undefined,
+    validateBody: requestBody ? (validators[0] as ValidateFunction) : undefined,
     queryParameters: ((definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[])
       .filter((parameter) => parameter.in === 'query')
       .map((parameter) => parameter.name),

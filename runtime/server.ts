@@ -1,11 +1,13 @@
 // The way of a request, the same for every operation: route, authenticate, authorize, read, validate, replay, run, answer.
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Workspace } from '../domain/workspace.ts';
 import { type Authenticated, anonymous, authenticate } from './authentication.ts';
 import { authorize } from './authorization.ts';
-import { ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
+import { bodyLimits, ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { clientAddressReader } from './client-address.ts';
+import { Deadline, DeadlinePassed } from './deadline.ts';
 import type { Document, Operation } from './document.ts';
 import { failureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
@@ -19,8 +21,10 @@ import type { SessionTokens } from './session-tokens.ts';
 import type { IdempotencyClaim, Store, Transaction } from './store.ts';
 import { checkBody, checkParameters, joinedRefusal, refusal } from './validation.ts';
 
-/** Milliseconds after which a request that still waits for the database is answered with 503. */
-const databaseDeadline = 1800;
+/** Milliseconds without any progress after which a client that does not read its answer is cut off. */
+const stalledWrite = 10_000;
+/** Milliseconds that an answered client may go on sending before its connection is closed. */
+const lingerTime = 1000;
 
 /** A page that is not part of the API: method GET, no credential, no envelope. */
 export interface Page {
@@ -71,6 +75,8 @@ export function buildServer(parts: ServerParts): Server {
   const { log } = parts;
   const route = buildRouter(parts.document.operations);
   const addressOf = clientAddressReader(parts.trustedProxies);
+  /** Connections that had an answer before their request had ended: what goes wrong on them afterwards needs no other. */
+  const answeredEarly = new WeakSet<object>();
 
   const server = createServer(
     {
@@ -79,27 +85,38 @@ export function buildServer(parts: ServerParts): Server {
       connectionsCheckingInterval: 1000,
       maxHeaderSize: 16_384,
       keepAliveTimeout: 65_000,
+      // Asked for below, so that the refusal is one of ours.
+      requireHostHeader: false,
     },
     (request, response) => {
       void respond(request, response);
     },
   );
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    if (error.code === 'ECONNRESET' || !socket.writable) return;
+  server.timeout = stalledWrite;
+  // An expectation other than 100-continue is ignored; the default is an answer without our headers.
+  server.on('checkExpectation', (request, response) => void respond(request, response));
+  server.on('clientError', ({ code }: NodeJS.ErrnoException, socket) => {
+    if (code === 'ECONNRESET' || !socket.writable || answeredEarly.has(socket)) {
+      socket.destroy();
+      return;
+    }
     const status =
-      error.code === 'HPE_HEADER_OVERFLOW'
+      code === 'HPE_HEADER_OVERFLOW'
         ? '431 Request Header Fields Too Large'
-        : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        : code === 'ERR_HTTP_REQUEST_TIMEOUT'
           ? '408 Request Timeout'
           : '400 Bad Request';
-    const body = failureBody(
-      new ApiError('VALIDATION_ERROR', 'The request could not be read as HTTP.'),
-      randomUUID(),
-      Date.now(),
-    );
-    socket.end(
-      `HTTP/1.1 ${status}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-    );
+    const requestId = randomUUID();
+    const error = new ApiError('VALIDATION_ERROR', 'The request could not be read as HTTP.');
+    const body = failureBody(error, requestId, Date.now());
+    const lines = [`HTTP/1.1 ${status}`, `X-Request-Id: ${requestId}`];
+    for (let index = 0; index < securityHeaders.length; index += 2)
+      lines.push(`${securityHeaders[index]}: ${securityHeaders[index + 1]}`);
+    lines.push('Content-Type: application/json; charset=utf-8', `Content-Length: ${Buffer.byteLength(body)}`);
+    log.info({ request_id: requestId, status: Number(status.slice(0, 3)), error: error.code }, 'unreadable request');
+    socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
+    // An end alone would wait for the client to end too, and a hostile one never does.
+    (socket as Socket).destroySoon();
   });
   return server;
 
@@ -165,7 +182,10 @@ export function buildServer(parts: ServerParts): Server {
   }
 
   async function answerTo(request: IncomingMessage, trace: Trace): Promise<Answer> {
-    const url = request.url ?? '/';
+    if (request.headers.host === undefined && request.httpVersion === '1.1')
+      throw new ApiError('VALIDATION_ERROR', 'Send the header Host.');
+    // A proxy may send the whole address: RFC 9112 section 3.2.2.
+    const url = (request.url ?? '/').replace(/^https?:\/\/[^/?]*/i, '') || '/';
     const mark = url.indexOf('?');
     const pathText = mark === -1 ? url : url.slice(0, mark);
     const method = request.method ?? 'GET';
@@ -174,7 +194,9 @@ export function buildServer(parts: ServerParts): Server {
       trace.operation = pathText;
       return { status: 200, body: page.body, headers: { 'content-type': page.contentType, ...page.headers } };
     }
-    const found = route(method, pathText);
+    const found = page
+      ? { kind: 'method_not_allowed' as const, methods: ['GET', 'HEAD', 'OPTIONS'] }
+      : route(method, pathText);
     if (found.kind === 'not_found') throw new ApiError('NOT_FOUND', 'There is no such endpoint.');
     if (found.kind === 'method_not_allowed') {
       const allow = found.methods.join(', ');
@@ -205,6 +227,7 @@ export function buildServer(parts: ServerParts): Server {
     trace: Trace,
   ): Promise<Answer> {
     const now = new Date();
+    const deadline = new Deadline();
     const facts = {
       requestId: trace.requestId,
       ip: addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined),
@@ -219,7 +242,7 @@ export function buildServer(parts: ServerParts): Server {
         });
       }
     } else {
-      authenticated = await withDeadline(authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
+      authenticated = await deadline.race(authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
       trace.caller = authenticated.caller;
       authorize(operation, authenticated.caller, path);
     }
@@ -242,11 +265,16 @@ export function buildServer(parts: ServerParts): Server {
       : caller.companyId === ''
         ? 'nobody'
         : { companyId: caller.companyId, testMode: caller.testMode };
-    const transaction = await withDeadline(parts.store.open(scope));
+    const opening = parts.store.open(scope);
+    const transaction = await deadline.race(opening).catch((error: unknown) => {
+      // A connection that comes too late goes straight back.
+      opening.then((late) => late.abandon()).catch(() => undefined);
+      throw error;
+    });
     call.transaction = transaction;
     const claim = key === undefined ? undefined : claimOf(caller, operation.method, pathText, key, body);
     try {
-      return await withDeadline(runInTransaction(operation, call, transaction, claim, trace));
+      return await deadline.race(runInTransaction(operation, call, transaction, claim, trace));
     } catch (error) {
       if (error instanceof DeadlinePassed) transaction.destroy();
       else transaction.abandon();
@@ -303,7 +331,9 @@ export function buildServer(parts: ServerParts): Server {
     if (bytes.length === 0 && !operation.bodyRequired) return { body: undefined, problems: [] };
     if (bytes.length > 0 || request.headers['content-type'] !== undefined) checkMediaType(request);
     const { value, problems } = parseJson(bytes, operation.arrayBody);
-    return { body: value, problems: [...problems, ...checkBody(operation, value)] };
+    const unstorable = new Set(problems.map((each) => each.field));
+    const invalid = checkBody(operation, value).filter((each) => !unstorable.has(each.field));
+    return { body: value, problems: [...problems, ...invalid] };
   }
 
   function handlerOf(operation: Operation): (call: never) => Promise<unknown> {
@@ -336,13 +366,23 @@ export function buildServer(parts: ServerParts): Server {
     }
     if (answer.headers)
       for (const name of Object.keys(answer.headers)) headers.push(name, answer.headers[name] as string);
-    if (!request.complete) {
-      // The rest of an unread body is thrown away; a connection that keeps sending is not worth keeping.
-      headers.push('Connection', 'close');
-      request.resume();
+    const body = request.method === 'HEAD' ? undefined : answer.body;
+    // What is left of a body of a known, allowed size is read and thrown away; more than that is not worth the connection.
+    if (!request.complete) answeredEarly.add(request.socket);
+    const rest = request.complete ? 0 : Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY);
+    if (rest <= bodyLimits.bytes) {
+      // A server that stops asks its clients to go to another.
+      if (!server.listening) headers.push('Connection', 'close');
+      response.writeHead(answer.status, headers).end(body);
+      return;
     }
-    response.writeHead(answer.status, headers);
-    response.end(request.method === 'HEAD' ? undefined : answer.body);
+    headers.push('Connection', 'close');
+    response.writeHead(answer.status, headers).flushHeaders();
+    if (body !== undefined) response.write(body);
+    // Closed under a client that is still sending, the connection would lose the answer on its way: so it is read a little longer.
+    const timer = setTimeout(() => response.end(), lingerTime);
+    response.on('close', () => clearTimeout(timer));
+    request.on('end', () => response.end()).resume();
   }
 }
 
@@ -408,31 +448,7 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   }
 
   ping(): Promise<void> {
-    return withDeadline(this.#store.ping());
-  }
-}
-
-class DeadlinePassed extends ApiError {
-  constructor() {
-    super('SERVICE_UNAVAILABLE', 'The service is not available for the moment. Try again shortly.', undefined, {
-      headers: { 'retry-after': '1' },
-    });
-  }
-}
-
-/** @throws DeadlinePassed when the work takes longer than the deadline; its own failure is then of no interest */
-async function withDeadline<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  try {
-    return await Promise.race([
-      work,
-      new Promise<never>((_, reject) => {
-        timer = setTimeout(() => reject(new DeadlinePassed()), databaseDeadline);
-      }),
-    ]);
-  } finally {
-    clearTimeout(timer);
-    work.catch(() => undefined);
+    return new Deadline().race(this.#store.ping());
   }
 }
 

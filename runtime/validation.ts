@@ -14,6 +14,7 @@ export interface Parameters {
  * @throws ApiError 404 for a malformed path parameter, 400 listing every problem of the query
  */
 export function checkParameters(operation: Operation, path: Record<string, string>, queryText: string): Parameters {
+  for (const name of Object.keys(path)) if (path[name]?.includes('\0')) throw notFound();
   const problems: FieldProblem[] = [];
   const query: Record<string, unknown> = Object.create(null);
   if (queryText !== '') {
@@ -36,6 +37,11 @@ export function checkParameters(operation: Operation, path: Record<string, strin
       }
       problems.push(each);
     }
+  }
+  // Coercion takes 1e400 and Infinity for numbers.
+  for (const name of Object.keys(query)) {
+    if (query[name] === Number.POSITIVE_INFINITY || query[name] === Number.NEGATIVE_INFINITY)
+      problems.push(problem(name, 'OUT_OF_RANGE', `${name} is too large a number`));
   }
   if (problems.length > 0) throw refusal(operation, problems, 'query');
   return { path, query };

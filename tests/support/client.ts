@@ -20,6 +20,8 @@ export interface CallOptions {
   ip?: string;
   /** Another server than the common one. */
   baseUrl?: string;
+  /** Gives up when there is no answer by then. */
+  within?: number;
 }
 
 /** Bodies are read as the test expects them; the document's check guards the shape. */
@@ -31,6 +33,27 @@ export interface Answer {
   headers: Headers;
   body: Json;
   text: string;
+}
+
+/** What every answer carries, whatever it says. */
+const everyAnswer: Record<string, RegExp> = {
+  'x-request-id': /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+  'x-content-type-options': /^nosniff$/,
+  'x-frame-options': /^DENY$/,
+  'strict-transport-security': /^max-age=\d{8}; includeSubDomains$/,
+};
+
+/** Throws when a header that every answer carries is missing. */
+export function checkHeaders(headers: Pick<Headers, 'get'>): void {
+  for (const [name, pattern] of Object.entries(everyAnswer))
+    if (!pattern.test(headers.get(name) ?? '')) throw new Error(`the answer's ${name} is ${headers.get(name)}`);
+}
+
+let server: string | undefined;
+
+/** From now on this test file calls another server than the common one; undefined ends that. */
+export function useServer(baseUrl: string | undefined): void {
+  server = baseUrl;
 }
 
 /** Calls the API. Fails when the answer is not declared, or does not fit what is declared. */
@@ -45,13 +68,15 @@ export async function call(method: string, path: string, options: CallOptions = 
   if (options.body !== undefined) body = JSON.stringify(options.body);
   if (body !== undefined && !headers['content-type']) headers['content-type'] = 'application/json';
   const query = options.query ? `?${new URLSearchParams(options.query as Record<string, string>)}` : '';
-  const response = await fetch(`${options.baseUrl ?? inject('baseUrl')}${path}${query}`, {
+  const response = await fetch(`${options.baseUrl ?? server ?? inject('baseUrl')}${path}${query}`, {
     method,
     headers,
     body: body as string,
     redirect: 'manual',
+    ...(options.within === undefined ? {} : { signal: AbortSignal.timeout(options.within) }),
   });
   const text = await response.text();
+  checkHeaders(response.headers);
   const isJson = (response.headers.get('content-type') ?? '').startsWith('application/json');
   const answer: Answer = {
     status: response.status,

@@ -71,7 +71,8 @@ function validatorOf(operation: DeclaredOperation, status: number): ValidateFunc
   return validate;
 }
 
-function resolve(reference: string): unknown {
+/** What a reference inside the document points at. */
+export function resolve(reference: string): unknown {
   return reference
     .slice(2)
     .split('/')

@@ -29,10 +29,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const logFile = resolve(folder, 'server.log');
   const secretKey = '5e'.repeat(32);
   const database = await startEmbedded(folder, () => undefined);
-  const server = await startServer(
-    { ...testSettings, DATABASE_URL: database.url, SECRET_KEY: secretKey, DATA_DIR: folder },
-    logFile,
-  );
+  const settings = { ...testSettings, DATABASE_URL: database.url, SECRET_KEY: secretKey, DATA_DIR: folder };
+  const server = await startServer(settings, logFile).catch(async (error: unknown) => {
+    await database.stop();
+    throw error;
+  });
   project.provide('baseUrl', server.url);
   project.provide('databaseUrl', database.url);
   project.provide('secretKey', secretKey);

@@ -19,6 +19,12 @@ export function database(): postgres.Sql {
   return connection;
 }
 
+/** From now on this test file arranges in another database; undefined ends that. */
+export async function useDatabase(url: string | undefined): Promise<void> {
+  await connection?.end({ timeout: 1 });
+  connection = url === undefined ? undefined : postgres(url, { max: 2, onnotice: () => undefined });
+}
+
 export interface Tenant {
   companyId: string;
   branchId: string;

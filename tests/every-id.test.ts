@@ -1,0 +1,86 @@
+// Ids in paths, of every operation: what a caller cannot see answers as what does not exist.
+import { randomUUID } from 'node:crypto';
+import { v7 as uuidv7 } from 'uuid';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { arrangedPaths, type Mode } from './support/arranged-ids.ts';
+import { call } from './support/client.ts';
+import type { DeclaredOperation } from './support/document.ts';
+import { goodRequest, newWideTenant } from './support/requests.ts';
+import { newKey, type Tenant } from './support/tenants.ts';
+import { openedByKey, withIds } from './support/walk.ts';
+
+let tenant: Tenant;
+let other: Tenant;
+
+beforeAll(async () => {
+  [tenant, other] = await Promise.all([newWideTenant(), newWideTenant()]);
+});
+
+test('every path with parameters says in tests/support/arranged-ids.ts what exists under it', () => {
+  expect(withIds.map((operation) => operation.path).filter((path) => !arrangedPaths[path])).toEqual([]);
+});
+
+describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
+  const malformed = [
+    'x',
+    '0',
+    '%',
+    ' ',
+    'a/b',
+    '\0',
+    '{}',
+    "' or 1=1 --",
+    '019a9f5e-7c1b-7cc3-8f3a',
+    '😀',
+    'x'.repeat(300),
+  ];
+
+  async function hiddenPaths(operation: DeclaredOperation, mode: Mode): Promise<[string, Record<string, string>][]> {
+    const arranged = arrangedPaths[operation.path];
+    if (!arranged) return [];
+    const own = await arranged.exists(tenant, mode);
+    const foreign = arranged.foreign ?? arranged.exists;
+    const hidden: [string, Record<string, string>][] = [
+      ["another tenant's live id", await foreign(other, 'live')],
+      ["another tenant's test id", await foreign(other, 'test')],
+    ];
+    if (!arranged.shared)
+      hidden.push(['an id of the other mode', await arranged.exists(tenant, mode === 'live' ? 'test' : 'live')]);
+    for (const [name, value] of Object.entries(own)) {
+      const isUuid = /^[0-9a-f]{8}-/.test(value);
+      const random = isUuid
+        ? [randomUUID(), uuidv7(), '00000000-0000-0000-0000-000000000000']
+        : [`object:${randomUUID().slice(0, 8)}`, `a${randomUUID().slice(0, 8)}`];
+      const spelled = isUuid
+        ? [`urn:uuid:${value}`, `{${value}}`, value.replaceAll('-', ''), `${value}0`]
+        : [`${value}x`, value.toUpperCase()];
+      for (const text of [...random, ...spelled, ...malformed])
+        hidden.push([`${name} ${JSON.stringify(text.slice(0, 60))}`, { [name]: text }]);
+    }
+    return hidden.map(([what, values]) => [what, { ...own, ...values }]);
+  }
+
+  test.each(withIds)('$id answers the same 404 for all of them', async (operation) => {
+    const liveOnly = operation.declared['x-live-only'] === true || !openedByKey.includes(operation);
+    const modes: Mode[] = liveOnly ? ['live'] : ['live', 'test'];
+    for (const mode of modes) {
+      const legacyKey = await newKey(tenant, { environment: mode, legacy: true });
+      for (const [what, values] of await hiddenPaths(operation, mode)) {
+        const { path, options } = await goodRequest(operation, tenant, { mode, values });
+        for (const credential of options.key ? [{}, { key: legacyKey }] : [{}]) {
+          const { status, body } = await call(operation.method, path, { ...options, ...credential });
+          expect({ what, mode, status, body: { ...body, meta: Object.keys(body?.meta ?? {}) } }).toEqual({
+            what,
+            mode,
+            status: 404,
+            body: {
+              success: false,
+              error: { code: 'NOT_FOUND', message: 'There is no such resource.' },
+              meta: ['request_id', 'timestamp'],
+            },
+          });
+        }
+      }
+    }
+  });
+});

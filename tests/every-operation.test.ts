@@ -1,0 +1,237 @@
+// What holds for every operation, walked from the document: examples, credentials, scopes, methods. A new operation is covered the day it is written.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { newObject } from './support/arranged-ids.ts';
+import { type Answer, type CallOptions, call } from './support/client.ts';
+import { type DeclaredOperation, document, operations } from './support/document.ts';
+import { exchange, requestText } from './support/raw.ts';
+import { alternativesOf, credentialFor, goodRequest, isForPlatform, newWideTenant } from './support/requests.ts';
+import { bodyExamples } from './support/schemas.ts';
+import { database, newKey, type Tenant } from './support/tenants.ts';
+import { anyPath, expectFailure, guarded, openedByKey, openedBySession } from './support/walk.ts';
+
+let tenant: Tenant;
+/** One with so many keys that no more can be minted. */
+let crowded: Tenant;
+
+beforeAll(async () => {
+  [tenant, crowded] = await Promise.all([newWideTenant(), newWideTenant()]);
+});
+
+test('every example of the document is accepted', async () => {
+  const examples = operations.flatMap((operation) =>
+    Array.from({ length: Math.max(1, bodyExamples(operation).length) }, (_, index) => ({ operation, index })),
+  );
+  for (const { operation, index } of examples) {
+    // Some examples change the configuration that others rely on.
+    const { path, options } = await goodRequest(operation, await newWideTenant(), { example: index });
+    const answer = await call(operation.method, path, options);
+    expect({ operation: operation.id, status: answer.status, answer: answer.text }).toMatchObject({
+      status: expect.toSatisfy((status: number) => status >= 200 && status < 300),
+    });
+  }
+});
+
+describe('without a good credential', () => {
+  test.each(guarded)('$id answers 401 and names the scheme', async (operation) => {
+    const path = anyPath(operation);
+    const ask = (options: CallOptions = {}): Promise<Answer> => call(operation.method, path, options);
+    const missing = await ask();
+    expectFailure(operation, missing, 401, 'MISSING_API_KEY');
+    expect(missing.headers.get('www-authenticate')).toBe('Bearer');
+    const refused = {
+      AUTH_INVALID_KEY: [`svc_live_${'0'.repeat(32)}`, 'svc_live_0', '', 'nonsense', `${tenant.key} `.repeat(2)],
+      API_KEY_REVOKED: [await newKey(tenant, { revokedAt: new Date(Date.now() - 1000) })],
+      API_KEY_EXPIRED: [await newKey(tenant, { expiresAt: new Date(Date.now() - 1000) })],
+    };
+    for (const [code, keys] of Object.entries(refused)) {
+      for (const key of keys) {
+        const answer = await ask({ key });
+        expectFailure(operation, answer, 401, code);
+        expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+      }
+    }
+    for (const token of ['', 'nonsense', 'e30.e30.e30']) {
+      const answer = await ask({ headers: { authorization: `Bearer ${token}` } });
+      expectFailure(operation, answer, 401, 'AUTH_INVALID_KEY');
+      expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
+    }
+  });
+
+  test.each(openedByKey)(
+    '$id answers 403 IP_NOT_ALLOWED to an address outside the allowlist of a key',
+    async (operation) => {
+      const key = await newKey(tenant, { ipAllowlist: ['192.0.2.0/24'] });
+      const answer = await call(operation.method, anyPath(operation), { key, ip: '198.51.100.7' });
+      expectFailure(operation, answer, 403, 'IP_NOT_ALLOWED', {});
+    },
+  );
+});
+
+describe('scopes', () => {
+  const legacy: Record<string, string> = {
+    'leads:read': 'leads:view',
+    'leads:write': 'leads:create',
+    'customers:read': 'customers:view',
+    'customers:write': 'customers:create',
+    'activities:read': 'activities:view',
+    'activities:write': 'activities:create',
+    'activities:update': 'activities:edit',
+  };
+  /** What the specification says that a scope of a key grants. */
+  const grants = (held: string, needed: string): boolean => {
+    if (needed === 'onboarding' || held === 'onboarding') return held === needed;
+    if (held === '*') return true;
+    const wanted = legacy[needed] ?? needed;
+    if (held.endsWith(':*')) return wanted.slice(0, wanted.lastIndexOf(':')) === held.slice(0, -2);
+    return (legacy[held] ?? held) === wanted;
+  };
+  const actions = ['view', 'create', 'edit', 'delete', 'configure', '*'];
+  const modules = new Set(
+    openedByKey.flatMap((operation) =>
+      alternativesOf(operation).flatMap(({ scopes }) =>
+        scopes
+          .filter((scope) => scope.includes(':'))
+          .map((scope) => scope.replace('{object}', 'accounts').split(':')[0] ?? ''),
+      ),
+    ),
+  );
+
+  test.each(openedByKey)(
+    '$id is opened by the scopes that the document lists for it, and by no others',
+    async (operation) => {
+      const custom = await newObject(crowded);
+      const objects = operation.path.includes('{object}') ? ['accounts', custom] : [''];
+      for (const object of objects) {
+        const path = anyPath(operation, object ? { object } : {});
+        const alternatives = alternativesOf(operation)
+          .filter(({ scheme }) => scheme === 'apiKey')
+          .map(({ scopes }) =>
+            scopes.map((scope) => ({ scope: scope.replace('{object}', object), ofObject: scope.startsWith('{') })),
+          );
+        const held = [
+          '*',
+          'onboarding',
+          ...Object.keys(legacy),
+          ...[...modules, custom].flatMap((module) => actions.map((action) => `${module}:${action}`)),
+        ];
+        // Alone, and beside the right to see the object, without which it does not exist.
+        const sets = held.flatMap((scope) => (object ? [[scope], [`${object}:view`, scope]] : [[scope]]));
+        for (const scopes of sets) {
+          const has = (needed: string): boolean => scopes.some((scope) => grants(scope, needed));
+          const hidden =
+            alternatives.some((needed) => needed.some(({ ofObject }) => ofObject)) && !has(`${object}:view`);
+          const lacking = alternatives.map((needed) => needed.map(({ scope }) => scope).filter((scope) => !has(scope)));
+          const opened = lacking.some((missing) => missing.length === 0);
+          // An unknown query parameter is refused right behind this door, before anything happens.
+          const answer = await call(operation.method, path, {
+            key: await newKey(crowded, { scopes }),
+            query: { zzz: 'zzz' },
+          });
+          const expected = hidden ? 404 : opened ? 400 : 403;
+          expect({ scopes, object, status: answer.status }).toEqual({ scopes, object, status: expected });
+          if (expected === 403) {
+            expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE');
+            expect(answer.body.error.details.required_scopes.toSorted()).toEqual(
+              [...new Set(lacking.flat())].toSorted(),
+            );
+          }
+        }
+      }
+    },
+  );
+
+  const ofModule = openedByKey.filter((operation) =>
+    alternativesOf(operation).some(({ scopes }) => scopes.some((scope) => scope.includes(':'))),
+  );
+  test.each(ofModule)(
+    '$id answers 403 MODULE_DISABLED while an administrator has its module switched off',
+    async (operation) => {
+      const [scope = ''] = alternativesOf(operation).find(({ scheme }) => scheme === 'apiKey')?.scopes ?? [];
+      const module = scope.replace('{object}', 'accounts').split(':')[0] ?? '';
+      const switchedOff = await newWideTenant();
+      await database()`update companies set disabled_modules = ${[module]} where id = ${switchedOff.companyId}`;
+      const answer = await call(operation.method, anyPath(operation), { key: switchedOff.key });
+      expectFailure(operation, answer, 403, 'MODULE_DISABLED', { module, reason: 'disabled_by_admin' });
+    },
+  );
+
+  const onlyKeys = openedByKey.filter((operation) => !openedBySession.includes(operation));
+  test.skipIf(openedBySession.length === 0).each(onlyKeys)(
+    '$id is not opened by a session token',
+    async (operation) => {
+      const session = openedBySession[0] as DeclaredOperation;
+      const answer = await call(
+        operation.method,
+        anyPath(operation),
+        await credentialFor({ ...session, id: '' }, tenant),
+      );
+      expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'api_key_required' });
+    },
+  );
+
+  const onlySessions = openedBySession.filter((operation) => !openedByKey.includes(operation));
+  test.each(onlySessions)('$id is not opened by an API key with every scope', async (operation) => {
+    const answer = await call(operation.method, anyPath(operation), { key: tenant.key });
+    expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'session_token_required' });
+  });
+
+  test.each(operations.filter((operation) => operation.declared['x-live-only']))(
+    '$id refuses a test key, since both modes share what it changes',
+    async (operation) => {
+      const answer = await call(operation.method, anyPath(operation), { key: tenant.testKey });
+      expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'live_key_required' });
+    },
+  );
+});
+
+describe('methods', () => {
+  const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE'];
+  const paths = Object.keys(document.paths ?? {}).map((path) => {
+    const declared = operations.filter((operation) => operation.path === path).map((operation) => operation.method);
+    const allowed = [...declared, ...(declared.includes('GET') ? ['HEAD'] : []), 'OPTIONS'];
+    return { path, declared, allowed };
+  });
+
+  test.each(paths)('$path answers OPTIONS with 204 and its methods', async ({ path, allowed }) => {
+    const answer = await call('OPTIONS', path.replace(/\{\w+\}/g, 'x'));
+    expect({ status: answer.status, text: answer.text }).toEqual({ status: 204, text: '' });
+    expect(answer.headers.get('allow')?.split(', ').toSorted()).toEqual(allowed.toSorted());
+    expect(answer.headers.get('access-control-allow-origin')).toBeNull();
+  });
+
+  test.each(paths)(
+    '$path refuses every other method with 405 and the list of its own',
+    async ({ path, declared, allowed }) => {
+      for (const method of methods.filter((each) => !declared.includes(each))) {
+        const { status, headers, body } = await exchange(requestText(method, path.replace(/\{\w+\}/g, 'x')));
+        expect({ method, status }).toEqual({ method, status: 405 });
+        expect(headers.get('allow')?.split(', ').toSorted()).toEqual(allowed.toSorted());
+        expect(JSON.parse(body).error).toMatchObject({
+          code: 'METHOD_NOT_ALLOWED',
+          details: { allowed_methods: expect.arrayContaining(allowed) },
+        });
+      }
+    },
+  );
+
+  test.each(operations.filter((operation) => operation.method === 'GET'))(
+    '$id answers HEAD as GET, without the body',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const asked = await call('GET', path, options);
+      const head = await call('HEAD', path, options);
+      expect({ status: head.status, text: head.text }).toEqual({ status: asked.status, text: '' });
+      for (const name of ['content-type', 'content-length', 'cache-control'])
+        expect([name, head.headers.get(name)]).toEqual([name, asked.headers.get(name)]);
+    },
+  );
+});
+
+test('the platform operations are opened by no workspace key', () => {
+  expect(
+    guarded
+      .filter(isForPlatform)
+      .map((operation) => operation.path)
+      .toSorted(),
+  ).toEqual(['/v1/check-email', '/v1/onboard']);
+});

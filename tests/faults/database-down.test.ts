@@ -1,0 +1,165 @@
+// The database goes away, hangs and comes back: every request ends in time with 503, nothing is applied behind a 503, and no restart is needed.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { type EmbeddedDatabase, startEmbedded } from '../../db/embedded.ts';
+import { type Answer, type CallOptions, call, useServer } from '../support/client.ts';
+import { type DeclaredOperation, operations } from '../support/document.ts';
+import { goodRequest, newWideTenant } from '../support/requests.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { testSettings } from '../support/setup.ts';
+import { useDatabase } from '../support/tenants.ts';
+
+/** Two seconds are promised; the rest is for a machine that runs other tests. */
+const patience = 2500;
+
+interface Prepared {
+  operation: DeclaredOperation;
+  path: string;
+  options: CallOptions;
+}
+
+const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `down-${process.pid}`);
+let database: EmbeddedDatabase;
+let server: TestServer;
+
+beforeAll(async () => {
+  mkdirSync(folder, { recursive: true });
+  database = await startEmbedded(folder, () => undefined);
+  server = await startServer({
+    ...testSettings,
+    DATABASE_URL: database.url,
+    SECRET_KEY: '5e'.repeat(32),
+    DATA_DIR: folder,
+  });
+  useServer(server.url);
+  await useDatabase(database.url);
+});
+
+afterAll(async () => {
+  await server?.stop();
+  await useDatabase(undefined);
+  await database?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A good request for every operation, arranged while the database is there. */
+async function prepareAll(): Promise<Prepared[]> {
+  const tenant = await newWideTenant();
+  const prepared: Prepared[] = [];
+  for (const operation of operations) prepared.push({ operation, ...(await goodRequest(operation, tenant)) });
+  return prepared;
+}
+
+const send = ({ operation, path, options }: Prepared): Promise<Answer> =>
+  call(operation.method, path, { ...options, within: patience });
+
+/** What a public read other than health answers needs no database. */
+const needsDatabase = ({ operation }: Prepared): boolean =>
+  operation.method !== 'GET' || operation.id === 'getHealth' || (operation.declared.security ?? []).length > 0;
+
+function expectUnavailable({ operation }: Prepared, answer: Answer): void {
+  const code = operation.declared['x-answer'] === 'oauth' ? answer.body.error : answer.body.error?.code;
+  expect({ operation: operation.id, status: answer.status, code }).toEqual({
+    operation: operation.id,
+    status: 503,
+    code: operation.declared['x-answer'] === 'oauth' ? 'temporarily_unavailable' : 'SERVICE_UNAVAILABLE',
+  });
+  expect(answer.headers.get('retry-after')).toBe('1');
+}
+
+/** Sends everything again, one after the other; what was not applied before is accepted now. */
+async function expectAllAccepted(prepared: Prepared[]): Promise<void> {
+  for (const each of prepared) {
+    const { status, text } = await send(each);
+    expect({ operation: each.operation.id, status, text }).toMatchObject({
+      status: expect.toSatisfy((code: number) => code < 300),
+    });
+  }
+}
+
+const untilHealthy = (): Promise<unknown> =>
+  vi.waitUntil(async () => (await call('GET', '/v1/health', { within: patience })).status === 200, {
+    timeout: 5000,
+    interval: 20,
+  });
+
+describe('a database that was stopped', () => {
+  test('is answered with 503 by every operation, and used again when it is back', async () => {
+    const prepared = await prepareAll();
+    const { port } = new URL(database.url);
+    await database.stop();
+    for (const each of prepared) {
+      const answer = await send(each);
+      if (needsDatabase(each)) expectUnavailable(each, answer);
+      else expect(answer.status).toBe(200);
+    }
+    database = await startEmbedded(folder, () => undefined, Number(port));
+    await untilHealthy();
+    await expectAllAccepted(prepared);
+  });
+
+  test('and was killed is used again too', async () => {
+    const prepared = await prepareAll();
+    const { port } = new URL(database.url);
+    for (const pid of [database.pid, ...backends()]) process.kill(pid, 'SIGKILL');
+    const answers = await Promise.all(prepared.map(send));
+    for (const [index, each] of prepared.entries())
+      if (needsDatabase(each)) expectUnavailable(each, answers[index] as Answer);
+    await vi.waitUntil(async () => {
+      database = await startEmbedded(folder, () => undefined, Number(port));
+      return true;
+    });
+    await untilHealthy();
+    await expectAllAccepted(prepared);
+  });
+});
+
+describe('a database that hangs', () => {
+  test('lets no request wait longer than two seconds, and applies nothing that was answered with 503', async () => {
+    const prepared = await prepareAll();
+    await Promise.all(prepared.filter(({ operation }) => operation.method === 'GET').map(send));
+    const paused = [database.pid, ...backends()];
+    for (const pid of paused) process.kill(pid, 'SIGSTOP');
+    try {
+      const since = performance.now();
+      // For five seconds, more at once than there are connections.
+      while (performance.now() - since < 5000) {
+        const crowd = [...prepared, ...prepared.filter(({ operation }) => operation.method === 'GET')];
+        const answers = await Promise.all(crowd.map(send));
+        for (const [index, each] of crowd.entries())
+          if (needsDatabase(each)) expectUnavailable(each, answers[index] as Answer);
+      }
+    } finally {
+      for (const pid of paused) process.kill(pid, 'SIGCONT');
+    }
+    await untilHealthy();
+    await expectAllAccepted(prepared);
+  });
+});
+
+/** The processes of the database's connections and its own helpers. */
+function backends(): number[] {
+  const found = execFileSync('pgrep', ['-P', String(database.pid)], { encoding: 'utf8' });
+  return found.trim().split('\n').map(Number);
+}
+
+describe('one connection', () => {
+  test('is enough for every operation', async () => {
+    const small = await startServer({
+      ...testSettings,
+      DATABASE_URL: database.url,
+      SECRET_KEY: '5e'.repeat(32),
+      DATA_DIR: folder,
+      DATABASE_POOL: '1',
+    });
+    try {
+      useServer(small.url);
+      await expectAllAccepted(await prepareAll());
+    } finally {
+      useServer(server.url);
+      await small.stop();
+    }
+  });
+});

@@ -1,0 +1,148 @@
+// What must be in the database for a request to find it: path parameters by path, bodies by operation. A new operation adds its line here.
+import { randomUUID } from 'node:crypto';
+import { v7 as uuidv7 } from 'uuid';
+import { signIn } from './sign-in.ts';
+import { adminPassword, database, newKey, type Tenant } from './tenants.ts';
+
+export type Mode = 'live' | 'test';
+
+export interface ArrangedPath {
+  /** Path parameters of something that exists for a tenant in a mode; something new on each call. */
+  exists(tenant: Tenant, mode: Mode): Promise<Record<string, string>>;
+  /** Path parameters of something of another tenant, where they are not simply those that exist there. */
+  foreign?(other: Tenant, mode: Mode): Promise<Record<string, string>>;
+  /** True for configuration, which live and test keys share. */
+  shared?: true;
+}
+
+const inObject: ArrangedPath = {
+  exists: async () => ({ object: 'accounts' }),
+  foreign: async (other) => ({ object: await newObject(other) }),
+  shared: true,
+};
+const anObject: ArrangedPath = { exists: async (tenant) => ({ object: await newObject(tenant) }), shared: true };
+const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
+
+/** Well-formed values of path parameters that name nothing; all others are ids. */
+export const plausible: Record<string, string> = { object: 'accounts', field: 'a_field' };
+
+/** By path of the document. */
+export const arrangedPaths: Record<string, ArrangedPath> = {
+  '/v1/objects/{object}': anObject,
+  '/v1/objects/{object}/schema': anObject,
+  '/v1/objects/{object}/fields': anObject,
+  '/v1/objects/{object}/fields/{field}': {
+    exists: async (tenant) => ({ object: 'accounts', field: await newField(tenant, 'accounts') }),
+    shared: true,
+  },
+  '/v1/objects/{object}/records': inObject,
+  '/v1/objects/{object}/records:batch': inObject,
+  '/v1/objects/{object}/records/{id}': {
+    exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
+  },
+  '/v1/customers/{id}': { exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }) },
+  '/v1/activities/{id}': { exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }) },
+  '/v1/api-keys/{id}': aKey,
+  '/v1/api-keys/{id}/revoke': aKey,
+  '/v1/api-keys/{id}/rotate': aKey,
+};
+
+type Example = Record<string, unknown>;
+
+/** By operationId: the document's example with what only the moment can give, e.g. an id or an address that is not in use. */
+export const arrangedBodies: Record<
+  string,
+  (example: Example, tenant: Tenant, mode: Mode) => Promise<unknown> | unknown
+> = {
+  createOnboarding: newSignup,
+  createOnboardingAsPlatform: newSignup,
+  createObject: (example) => ({ ...example, slug: `o${randomUUID().slice(0, 8)}` }),
+  createLead: async (example, tenant) => {
+    await configureLists(tenant, example);
+    return example;
+  },
+  createSession: async (example, tenant) =>
+    'refresh_token' in example
+      ? { refresh_token: (await signIn(tenant)).refresh_token }
+      : { email: tenant.admin.email, password: adminPassword },
+  createActivity: async (example, tenant, mode) => ({
+    ...example,
+    entity_type: 'lead',
+    entity_id: await newRecord(tenant, mode, 'leads'),
+  }),
+};
+
+/** By operationId: query parameters that follow from the body. */
+export const arrangedQueries: Record<string, (body: unknown) => Record<string, string>> = {
+  createSession: (body) => ({ grant_type: 'refresh_token' in (body as Example) ? 'refresh_token' : 'password' }),
+};
+
+function newSignup(example: Example): Example {
+  const admin = example.admin_user as Example;
+  return { ...example, admin_user: { ...admin, email: `${randomUUID()}@bluelake.example` } };
+}
+
+/** A custom object; answers its API name. */
+export async function newObject(tenant: Tenant): Promise<string> {
+  const slug = `o${randomUUID().slice(0, 8)}`;
+  await database()`
+    insert into custom_objects (company_id, slug, label, plural, created_at, updated_at)
+    values (${tenant.companyId}, ${slug}, 'Visit', 'Visits', now(), now())`;
+  return `object:${slug}`;
+}
+
+/** A custom select of an object; answers its name. */
+export async function newField(tenant: Tenant, object: string): Promise<string> {
+  const name = `f_${randomUUID().slice(0, 8)}`;
+  await database()`
+    insert into custom_fields (company_id, object, name, label, type, options, created_at, updated_at)
+    values (${tenant.companyId}, ${object}, ${name}, 'Colour', 'select', ${database().json([{ label: 'Red', value: 'red' }])}, now(), now())`;
+  return name;
+}
+
+/** A record with nothing but an address; answers its id. */
+export async function newRecord(
+  tenant: Tenant,
+  mode: Mode,
+  object: 'leads' | 'customers' | 'accounts',
+): Promise<string> {
+  const id = uuidv7();
+  const sql = database();
+  await sql`
+    insert into ${sql(object)} (company_id, test_mode, id, email, created_by_kind, created_by_id, created_at, updated_at)
+    values (${tenant.companyId}, ${mode === 'test'}, ${id}, ${`${id}@example.com`}, 'system', 'test', now(), now())`;
+  return id;
+}
+
+/** The source and the tags that an example names. */
+async function configureLists(tenant: Tenant, example: Example): Promise<void> {
+  const sql = database();
+  const { source, tags } = example as { source?: string; tags?: string[] };
+  if (source)
+    await sql`
+      insert into sources (company_id, id, name, created_at, updated_at)
+      values (${tenant.companyId}, ${uuidv7()}, ${source}, now(), now()) on conflict do nothing`;
+  for (const name of tags ?? [])
+    await sql`
+      insert into tags (company_id, id, object, name, created_at, updated_at)
+      values (${tenant.companyId}, ${uuidv7()}, 'leads', ${name}, now(), now()) on conflict do nothing`;
+}
+
+/** An activity on a lead of its own; answers its id. */
+export async function newActivity(tenant: Tenant, mode: Mode): Promise<string> {
+  const id = uuidv7();
+  const lead = await newRecord(tenant, mode, 'leads');
+  await database()`
+    insert into activities (company_id, test_mode, id, activity_type_id, entity_type, entity_id, summary, performed_at,
+      created_by_kind, created_by_id, created_at, updated_at)
+    select company_id, ${mode === 'test'}, ${id}, id, 'lead', ${lead}, 'Called', now(), 'system', 'test', now(), now()
+    from activity_types where company_id = ${tenant.companyId} and name = 'Call'`;
+  return id;
+}
+
+async function newKeyId(tenant: Tenant): Promise<string> {
+  const key = await newKey(tenant, { scopes: ['leads:view'] });
+  const [row] = await database()<{ id: string }[]>`
+    select id from api_keys where company_id = ${tenant.companyId} and last4 = ${key.slice(-4)} order by created_at desc, id desc limit 1`;
+  return row?.id ?? '';
+}

@@ -1,0 +1,123 @@
+// A good request for any operation of the document: its own example, with a credential that opens it and ids that exist.
+import { arrangedBodies, arrangedPaths, arrangedQueries, type Mode } from './arranged-ids.ts';
+import type { CallOptions } from './client.ts';
+import type { DeclaredOperation } from './document.ts';
+import { bodyExamples, queryParameters } from './schemas.ts';
+import { signIn } from './sign-in.ts';
+import { database, newPlatformKey, newTenant, type Tenant } from './tenants.ts';
+
+export interface Alternative {
+  scheme: 'apiKey' | 'oauth' | 'session';
+  scopes: string[];
+}
+
+export interface PreparedRequest {
+  path: string;
+  options: CallOptions;
+}
+
+/** What the document lists under an operation's security, one scheme each; empty for public operations. */
+export function alternativesOf(operation: DeclaredOperation): Alternative[] {
+  return ((operation.declared.security ?? []) as Record<string, string[]>[]).flatMap((alternative) =>
+    Object.entries(alternative).map(([scheme, scopes]) => ({ scheme: scheme as Alternative['scheme'], scopes })),
+  );
+}
+
+/** True for operations of the platform's operator, which no workspace key opens. */
+export function isForPlatform(operation: DeclaredOperation): boolean {
+  return alternativesOf(operation).some((alternative) => alternative.scopes.includes('onboarding'));
+}
+
+/** A path with its parameters filled in. */
+export function fillPath(template: string, values: Record<string, string>): string {
+  return template.replace(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(values[name] ?? '').replaceAll('%3A', ':'),
+  );
+}
+
+/** The names of a path's parameters. */
+export function pathParameters(template: string): string[] {
+  return [...template.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string);
+}
+
+/** A tenant on the widest plan, so that no module is missing. */
+export async function newWideTenant(): Promise<Tenant> {
+  const tenant = await newTenant('Wide');
+  await database()`update subscriptions set package_code = 'enterprise' where company_id = ${tenant.companyId}`;
+  return tenant;
+}
+
+let platformKey: Promise<string> | undefined;
+const tokens = new WeakMap<Tenant, Promise<string>>();
+
+/** The session token that a tenant's requests share. */
+export function sharedToken(tenant: Tenant): Promise<string> {
+  const known = tokens.get(tenant);
+  if (known) return known;
+  const made = signIn(tenant).then((signedIn) => signedIn.access_token);
+  tokens.set(tenant, made);
+  return made;
+}
+
+/** A credential that opens an operation for a tenant. */
+export async function credentialFor(
+  operation: DeclaredOperation,
+  tenant: Tenant,
+  mode: Mode = 'live',
+): Promise<Pick<CallOptions, 'key' | 'token'>> {
+  const alternatives = alternativesOf(operation);
+  if (alternatives.length === 0) return {};
+  if (isForPlatform(operation)) {
+    platformKey ??= newPlatformKey();
+    return { key: await platformKey };
+  }
+  if (alternatives.some((alternative) => alternative.scheme === 'apiKey'))
+    return { key: mode === 'live' ? tenant.key : tenant.testKey };
+  // The one operation that ends the session it is called with.
+  return { token: operation.id === 'endSession' ? (await signIn(tenant)).access_token : await sharedToken(tenant) };
+}
+
+/** The query of the document's examples, required parameters only. */
+function exampleQuery(operation: DeclaredOperation, body: unknown): Record<string, string> {
+  const needed = queryParameters(operation).filter((parameter) => parameter.required);
+  return {
+    ...Object.fromEntries(
+      needed.map((parameter) => [parameter.name, String(parameter.example ?? parameter.schema.enum?.[0])]),
+    ),
+    ...arrangedQueries[operation.id]?.(body),
+  };
+}
+
+/** The body of one of the document's examples. */
+async function exampleBody(operation: DeclaredOperation, tenant: Tenant, mode: Mode, index: number): Promise<unknown> {
+  const example = structuredClone(bodyExamples(operation)[index]);
+  const arrange = arrangedBodies[operation.id];
+  return arrange && example !== undefined ? arrange(example as never, tenant, mode) : example;
+}
+
+export interface RequestChoice {
+  mode?: Mode;
+  /** Path parameters in place of some that exist. */
+  values?: Record<string, string>;
+  /** Which of the document's examples. */
+  example?: number;
+}
+
+/** A request that the operation accepts. */
+export async function goodRequest(
+  operation: DeclaredOperation,
+  tenant: Tenant,
+  { mode = 'live', values, example = 0 }: RequestChoice = {},
+): Promise<PreparedRequest> {
+  const filled = values ?? (await arrangedPaths[operation.path]?.exists(tenant, mode)) ?? {};
+  const body = await exampleBody(operation, tenant, mode, example);
+  return {
+    path: fillPath(operation.path, filled),
+    options: {
+      ...(await credentialFor(operation, tenant, mode)),
+      query: exampleQuery(operation, body),
+      ...(body === undefined ? {} : { body }),
+      ...(operation.declared['x-idempotency'] ? { idempotencyKey: true as const } : {}),
+    },
+  };
+}
