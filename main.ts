@@ -69,7 +69,7 @@ async function start(): Promise<void> {
     const cut = setTimeout(() => server.closeAllConnections(), drainTime);
     await closed;
     clearTimeout(cut);
-    await Promise.all([pools.tenants.close(1), pools.platform.close(1)]);
+    await Promise.all([pools.tenants.close(1), pools.credentials.close(1), pools.platform.close(1)]);
     await embedded?.stop();
     log.info('stopped');
     flush();

@@ -12,7 +12,9 @@ import type { ChangeContext, IdempotencyClaim, KeptAnswer, Store, Transaction } 
 export interface Pools {
   /** Tenants' transactions, under the role that row-level security binds. */
   tenants: Pool;
-  /** Look-ups of credentials, sign-ins and sessions. */
+  /** Look-ups of credentials: connections of their own, since every request needs them for a moment. */
+  credentials: Pool;
+  /** Sign-ins, sessions and the operator's questions. */
   platform: Pool;
 }
 
@@ -25,6 +27,7 @@ export function openPools(url: string, lanes: number, prepare: boolean): Pools {
   const shared = { url, prepare, wait, statementTimeout };
   return {
     tenants: new Pool({ ...shared, role: 'crm_app', lanes }),
+    credentials: new Pool({ ...shared, role: 'crm_platform', lanes: 4 }),
     platform: new Pool({ ...shared, role: 'crm_platform', lanes: 4 }),
   };
 }
@@ -42,11 +45,11 @@ export function buildStore(pools: Pools): Store {
       else asked.set(id, { hash, ip, calls: 1 });
     }
     const sorted = [...asked.keys()].sort().map((id) => asked.get(id) as AskedKey);
-    const rows = await pools.platform.use((sql) => findKeys(sql, sorted, new Date()));
+    const rows = await pools.credentials.use((sql) => findKeys(sql, sorted, new Date()));
     return questions.map(({ hash }) => rows.get(hash.toString('hex')));
   }, 2);
   const askSession = coalesce<string, SessionRow>(async (ids) => {
-    const rows = await pools.platform.use((sql) => findSessions(sql, [...new Set(ids)]));
+    const rows = await pools.credentials.use((sql) => findSessions(sql, [...new Set(ids)]));
     return ids.map((id) => rows.get(id));
   }, 1);
   const workspaces = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({ max: keptWorkspaces });
@@ -82,7 +85,7 @@ export function buildStore(pools: Pools): Store {
       });
       return workspace;
     },
-    ping: () => pools.platform.use(async (sql) => void (await sql`select 1`)),
+    ping: () => pools.credentials.use(async (sql) => void (await sql`select 1`)),
     isOutage,
     isRace,
   };
@@ -106,6 +109,10 @@ class RequestTransaction implements Transaction {
 
   claim(claim: IdempotencyClaim) {
     return this.#inner.claim(claim);
+  }
+
+  aside<T>(work: Promise<T>): Promise<T> {
+    return this.#inner.aside(work);
   }
 
   commit(changes: readonly Change[], context: ChangeContext, answer?: KeptAnswer): Promise<void> {
@@ -135,8 +142,8 @@ function auditRow(change: Change, { caller, now, idempotencyKeyHash }: ChangeCon
   return {
     companyId: change.companyId ?? caller.companyId,
     occurredAt: now,
-    actorKind: caller.actor.kind,
-    actorId: caller.actor.id,
+    actorKind: (change.actor ?? caller.actor).kind,
+    actorId: (change.actor ?? caller.actor).id,
     apiKeyId: caller.kind === 'api_key' ? caller.actor.id : null,
     keyName: caller.kind === 'api_key' ? caller.actor.name : null,
     requestId: caller.requestId,
@@ -159,7 +166,7 @@ function eventRow(change: Change, { caller, now }: ChangeContext): EventRow | un
     testMode: caller.testMode,
     event: change.event.name,
     occurredAt: now,
-    actor: caller.actor,
+    actor: change.actor ?? caller.actor,
     requestId: caller.requestId,
     data: change.event.data,
   };

@@ -37,7 +37,7 @@ export interface EventRow {
 
 export class Transaction {
   readonly #pool: Pool;
-  readonly #lane: Lane;
+  #lane: Lane | undefined;
   readonly #scope: Scope;
   #begun: Promise<unknown> | undefined;
   #ended = false;
@@ -50,9 +50,9 @@ export class Transaction {
 
   /** Sends begin and the tenant's settings on first use; they travel with the first statement. */
   get sql(): Sql {
-    if (this.#ended) throw new Error('the transaction has ended');
+    if (this.#ended || !this.#lane) throw new Error('the transaction has ended, or stands aside');
+    const { sql } = this.#lane;
     if (!this.#begun) {
-      const { sql } = this.#lane;
       const begin = sql.unsafe('begin').execute();
       const settings =
         typeof this.#scope === 'object'
@@ -61,11 +61,25 @@ export class Transaction {
       this.#begun = Promise.all([begin, settings]);
       this.#begun.catch(() => undefined);
     }
-    return this.#lane.sql;
+    return sql;
   }
 
   get broken(): boolean {
-    return this.#lane.broken;
+    return this.#lane?.broken ?? false;
+  }
+
+  /** Waits for work that does not need the database. A connection on which nothing was sent yet serves others meanwhile. */
+  async aside<T>(work: Promise<T>): Promise<T> {
+    if (this.#begun || !this.#lane) return work;
+    this.#pool.release(this.#lane);
+    this.#lane = undefined;
+    try {
+      return await work;
+    } finally {
+      const lane = await this.#pool.acquire();
+      if (this.#ended) this.#pool.release(lane);
+      else this.#lane = lane;
+    }
   }
 
   /** Claims an Idempotency-Key until the transaction ends. */
@@ -125,23 +139,22 @@ export class Transaction {
   destroy(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#pool.destroy(this.#lane);
+    if (this.#lane) this.#pool.destroy(this.#lane);
   }
 
   #finish(how: 'commit' | 'rollback'): void {
     if (this.#ended) return;
-    if (this.#begun && !this.broken)
-      this.#lane.sql
-        .unsafe(how)
-        .execute()
-        .catch(() => undefined);
+    if (this.#begun && !this.broken) {
+      const ending = this.sql.unsafe(how).execute();
+      ending.catch(() => undefined);
+    }
     this.#end();
   }
 
   #end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#pool.release(this.#lane);
+    if (this.#lane) this.#pool.release(this.#lane);
   }
 }
 

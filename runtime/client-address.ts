@@ -6,6 +6,14 @@ export function plainAddress(address: string): string {
   return address.startsWith('::ffff:') && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
 }
 
+/** True for an IPv4 or IPv6 address, or a CIDR range of them. Zones (fe80::1%eth0) mean something on one machine only and are refused. */
+export function isAddressRange(text: string): boolean {
+  const [address = '', prefix, ...rest] = text.split('/');
+  const family = address.includes('%') ? 0 : isIP(address);
+  if (family === 0 || rest.length > 0) return false;
+  return prefix === undefined || (/^(0|[1-9]\d{0,2})$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128));
+}
+
 /** Builds a set of addresses and CIDR ranges. Entries that are neither are left out. */
 export function addressSet(entries: readonly string[]): { size: number; has(address: string): boolean } {
   const list = new BlockList();

@@ -6,8 +6,9 @@ import { type Authenticated, anonymous, authenticate } from './authentication.ts
 import { authorize } from './authorization.ts';
 import { ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { clientAddressReader } from './client-address.ts';
+import { Deadline, DeadlinePassed } from './deadline.ts';
 import type { Document, Operation } from './document.ts';
-import { failureBody, successBody } from './envelope.ts';
+import { failureBody, oauthFailureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
 import type { Call, Caller, Change, Sql } from './handler.ts';
 import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
@@ -18,9 +19,6 @@ import { sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
 import type { IdempotencyClaim, Store, Transaction } from './store.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
-
-/** Milliseconds after which a request that still waits for the database is answered with 503. */
-const databaseDeadline = 1800;
 
 /** A page that is not part of the API: method GET, no credential, no envelope. */
 export interface Page {
@@ -205,21 +203,26 @@ export function buildServer(parts: ServerParts): Server {
     trace: Trace,
   ): Promise<Answer> {
     const now = new Date();
+    const deadline = new Deadline();
     const facts = {
       requestId: trace.requestId,
       ip: addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined),
       userAgent: request.headers['user-agent']?.slice(0, 200) ?? null,
     };
+    if (operation.answer === 'oauth' && parts.anonKey !== undefined && request.headers.apikey !== parts.anonKey) {
+      throw new ApiError(
+        'MISSING_API_KEY',
+        'Send the public key of this project in the header apikey.',
+        { oauth_error: 'invalid_client' },
+        { headers: { 'www-authenticate': 'Bearer' } },
+      );
+    }
     let authenticated: Authenticated;
-    if (operation.requirements.length === 0) {
-      authenticated = { caller: anonymous(facts), configVersion: 0 };
-      if (operation.answer === 'oauth' && parts.anonKey !== undefined && request.headers.apikey !== parts.anonKey) {
-        throw new ApiError('MISSING_API_KEY', 'Send the public key of this project in the header apikey.', undefined, {
-          headers: { 'www-authenticate': 'Bearer' },
-        });
-      }
-    } else {
-      authenticated = await withDeadline(authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
+    if (operation.requirements.length === 0) authenticated = { caller: anonymous(facts), configVersion: 0 };
+    else {
+      authenticated = await deadline.race(() =>
+        authenticate(request.headers, facts, parts.store, parts.sessionTokens, now),
+      );
       trace.caller = authenticated.caller;
       authorize(operation, authenticated.caller, path);
     }
@@ -231,7 +234,7 @@ export function buildServer(parts: ServerParts): Server {
         : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
     const { body, problems } = await readBody(operation, request);
 
-    const call = new CallState(parts, caller, authenticated.configVersion, parameters, body, problems, now);
+    const call = new CallState(parts, caller, authenticated.configVersion, parameters, body, problems, now, deadline);
     if (operation.method === 'GET' && operation.requirements.length === 0)
       return success(operation, await handlerOf(operation)(call as never), caller, now);
     if (problems.length > 0 && key === undefined && !operation.uniformRefusal)
@@ -242,11 +245,11 @@ export function buildServer(parts: ServerParts): Server {
       : caller.companyId === ''
         ? 'nobody'
         : { companyId: caller.companyId, testMode: caller.testMode };
-    const transaction = await withDeadline(parts.store.open(scope));
+    const transaction = await deadline.race(() => parts.store.open(scope));
     call.transaction = transaction;
     const claim = key === undefined ? undefined : claimOf(caller, operation.method, pathText, key, body);
     try {
-      return await withDeadline(runInTransaction(operation, call, transaction, claim, trace));
+      return await deadline.race(() => runInTransaction(operation, call, transaction, claim, trace));
     } catch (error) {
       if (error instanceof DeadlinePassed) transaction.destroy();
       else transaction.abandon();
@@ -276,7 +279,9 @@ export function buildServer(parts: ServerParts): Server {
       answer = success(operation, await handlerOf(operation)(call as never), caller, now);
     } catch (error) {
       const failed = failure(error, trace, transaction.broken, operation);
-      if (claim && isKept(failed.status) && !transaction.broken) {
+      if (error instanceof ApiError && error.keepsWork && !transaction.broken) {
+        await transaction.commit(call.changes, { caller, now, idempotencyKeyHash: null });
+      } else if (claim && isKept(failed.status) && !transaction.broken) {
         await transaction.keepFailure({ claim, status: failed.status, body: String(failed.body) });
       } else transaction.abandon();
       return failed;
@@ -360,6 +365,7 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   transaction: Transaction | undefined;
   readonly #store: Store;
   readonly #configVersion: number;
+  readonly #deadline: Deadline;
 
   constructor(
     parts: ServerParts,
@@ -369,8 +375,10 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     body: unknown,
     problems: FieldProblem[],
     now: Date,
+    deadline: Deadline,
   ) {
     this.#store = parts.store;
+    this.#deadline = deadline;
     this.#configVersion = configVersion;
     this.cursors = parts.cursors;
     this.sessionTokens = parts.sessionTokens;
@@ -395,42 +403,13 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     this.changes.push(change);
   }
 
+  aside<T>(work: Promise<T>): Promise<T> {
+    return this.#deadline.pause(this.transaction ? this.transaction.aside(work) : work);
+  }
+
   ping(): Promise<void> {
-    return withDeadline(this.#store.ping());
+    return new Deadline().race(() => this.#store.ping());
   }
-}
-
-class DeadlinePassed extends ApiError {
-  constructor() {
-    super('SERVICE_UNAVAILABLE', 'The service is not available for the moment. Try again shortly.', undefined, {
-      headers: { 'retry-after': '1' },
-    });
-  }
-}
-
-/** @throws DeadlinePassed when the work takes longer than the deadline; its own failure is then of no interest */
-async function withDeadline<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  try {
-    return await Promise.race([
-      work,
-      new Promise<never>((_, reject) => {
-        timer = setTimeout(() => reject(new DeadlinePassed()), databaseDeadline);
-      }),
-    ]);
-  } finally {
-    clearTimeout(timer);
-    work.catch(() => undefined);
-  }
-}
-
-/** RFC 6749 section 5.2. */
-function oauthFailureBody(error: ApiError): string {
-  const name =
-    error.status >= 500
-      ? 'temporarily_unavailable'
-      : ((error.details?.oauth_error as string | undefined) ?? 'invalid_request');
-  return JSON.stringify({ error: name, error_description: error.message });
 }
 
 function describe(thrown: unknown): { message: string; code?: string; stack?: string } {
