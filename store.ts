@@ -28,7 +28,7 @@ export function openPools(url: string, lanes: number, prepare: boolean): Pools {
   return {
     tenants: new Pool({ ...shared, role: 'crm_app', lanes }),
     credentials: new Pool({ ...shared, role: 'crm_platform', lanes: 4 }),
-    platform: new Pool({ ...shared, role: 'crm_platform', lanes: 4 }),
+    platform: new Pool({ ...shared, role: 'crm_platform', lanes: 2 }),
   };
 }
 

@@ -54,7 +54,7 @@ export async function startEmbedded(dataDir: string, note: (text: string) => voi
   const port = await freePort();
   const child = spawn(
     join(place.binaries, 'postgres'),
-    // Sockets only on loopback; few connections, since one server uses it.
+    // Sockets only on loopback; few connections, since one or a few servers use it.
     [
       '-D',
       place.data,
@@ -65,7 +65,7 @@ export async function startEmbedded(dataDir: string, note: (text: string) => voi
       '-c',
       'unix_socket_directories=',
       '-c',
-      'max_connections=60',
+      'max_connections=100',
       '-c',
       'shared_buffers=256MB',
       '-c',

@@ -45,14 +45,14 @@ export const createSession: Handler<'createSession'> = async (call) => {
 };
 
 async function signIn(call: Call<'createSession'>, email: string, password: string): Promise<Result<'createSession'>> {
-  const { sql, now } = call;
-  const found = await findSignIn(sql, email.toLowerCase());
+  const { now } = call;
+  const found = await findSignIn(call.sql, email.toLowerCase());
   // Unknown addresses and deactivated users cost a password check as well.
   const isRight = await call.aside(checkPassword(password, found?.passwordHash ?? null));
   if (!found || !isRight || !found.isActive) throw wrongPassword();
   const session = sessionOf(found, uuidv7(), now);
   const refresh = newToken();
-  await beginSession(sql, session, refresh.hash, now);
+  await beginSession(call.sql, session, refresh.hash, now);
   note(call, 'session.create', found, session.sessionId);
   return answer(call, found, session.sessionId, refresh.token);
 }

@@ -404,7 +404,8 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   }
 
   aside<T>(work: Promise<T>): Promise<T> {
-    return this.#deadline.pause(this.transaction ? this.transaction.aside(work) : work);
+    const paused = this.#deadline.pause(work);
+    return this.transaction ? this.transaction.aside(paused) : paused;
   }
 
   ping(): Promise<void> {

@@ -4,8 +4,8 @@ import { v7 as uuidv7 } from 'uuid';
 import { describe, expect, test } from 'vitest';
 import { newApiKey, sha256 } from '../runtime/secrets.ts';
 import { type Answer, call, expectStatus, type Json } from './support/client.ts';
-import { adminToken, newPerson, signIn } from './support/sessions.ts';
-import { database, newKey, newTenant, type Tenant } from './support/tenants.ts';
+import { adminToken, tokenFor } from './support/sessions.ts';
+import { database, newKey, newTenant, newUser, type Tenant } from './support/tenants.ts';
 
 interface Admin {
   tenant: Tenant;
@@ -296,8 +296,8 @@ describe('who may manage keys', () => {
     const key = await expectStatus(403, method, path, { key: admin.tenant.key, body });
     expect(key.body.error).toMatchObject({ code: 'FORBIDDEN_SCOPE', details: { reason: 'session_token_required' } });
 
-    const manager = await newPerson(admin.tenant, 'Branch_Manager');
-    const { access_token: token } = await signIn(manager.email);
+    const manager = await newUser(admin.tenant, { role: 'Branch_Manager' });
+    const token = await tokenFor(admin.tenant, manager);
     const role = await expectStatus(403, method, path, { token, body });
     expect(role.body.error).toMatchObject({
       code: 'FORBIDDEN_SCOPE',

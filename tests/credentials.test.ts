@@ -365,15 +365,17 @@ describe('secrets', () => {
   test('that were sealed cannot be altered or cut', async () => {
     const { Secrets } = await import('../runtime/secrets.ts');
     const secrets = new Secrets('5e'.repeat(32));
-    const sealed = Buffer.from(secrets.encrypt('text'), 'base64');
-    expect(secrets.decrypt(sealed.toString('base64'))).toBe('text');
-    for (let index = 0; index < sealed.length; index += 1) {
-      const altered = Buffer.from(sealed);
-      altered[index] = (altered[index] ?? 0) ^ 1;
-      expect(() => secrets.decrypt(altered.toString('base64'))).toThrow();
-      expect(() => secrets.decrypt(sealed.subarray(0, index).toString('base64'))).toThrow();
+    for (const text of ['text', '']) {
+      const sealed = Buffer.from(secrets.encrypt(text), 'base64');
+      expect(secrets.decrypt(sealed.toString('base64'))).toBe(text);
+      for (let index = 0; index < sealed.length; index += 1) {
+        const altered = Buffer.from(sealed);
+        altered[index] = (altered[index] ?? 0) ^ 1;
+        expect(() => secrets.decrypt(altered.toString('base64'))).toThrow();
+        expect(() => secrets.decrypt(sealed.subarray(0, index).toString('base64'))).toThrow();
+      }
+      expect(() => new Secrets('6e'.repeat(32)).decrypt(sealed.toString('base64'))).toThrow();
     }
-    expect(() => new Secrets('6e'.repeat(32)).decrypt(sealed.toString('base64'))).toThrow();
   });
 });
 

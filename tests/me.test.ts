@@ -1,8 +1,8 @@
 // What GET /v1/me promises: any credential may ask what it is.
 import { describe, expect, test } from 'vitest';
 import { expectStatus } from './support/client.ts';
-import { adminToken, newPerson, signIn } from './support/sessions.ts';
-import { database, newKey, newTenant } from './support/tenants.ts';
+import { adminToken, tokenFor } from './support/sessions.ts';
+import { database, newKey, newTenant, newUser } from './support/tenants.ts';
 
 describe('GET /v1/me', () => {
   test('tells a key its workspace, environment, scopes, reach, expiry, modules and limits', async () => {
@@ -53,8 +53,7 @@ describe('GET /v1/me', () => {
     const left = new Date(asAdmin.body.data.expires_at).getTime() - Date.now();
     expect(left).toBeGreaterThan(3_000_000);
     expect(left).toBeLessThanOrEqual(3_600_000);
-    const seller = await newPerson(tenant, 'Sales_Rep');
-    const { access_token: token } = await signIn(seller.email);
+    const token = await tokenFor(tenant, await newUser(tenant, { role: 'Sales_Rep' }));
     expect((await expectStatus(200, 'GET', '/v1/me', { token })).body.data.roles).toEqual(['Sales_Rep']);
   });
 

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { createLocalJWKSet, jwtVerify } from 'jose';
 import { afterAll, describe, expect, inject, test } from 'vitest';
+import { sweepSessions } from '../db/sessions.ts';
 import { sha256 } from '../runtime/secrets.ts';
 import { type Answer, call, expectStatus } from './support/client.ts';
 import { operations } from './support/document.ts';
@@ -81,6 +82,12 @@ describe('POST /auth/v1/token?grant_type=password', () => {
     expect(await database()`select from sessions where user_id = ${gone.id}`).toHaveLength(0);
   });
 
+  test('lets 24 people sign in at once, although each costs a password check', async () => {
+    const tenant = await newTenant();
+    const sessions = await Promise.all(Array.from({ length: 24 }, () => signIn(tenant.admin.email)));
+    expect(new Set(sessions.map((session) => session.refresh_token)).size).toBe(24);
+  });
+
   test.each([
     ['no grant type', {}, { email: 'a@b.example', password: 'x' }, 'invalid_request'],
     [
@@ -143,7 +150,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
     await renew(token);
     await usedAgo(token, 59);
     expect((await renew(token)).status).toBe(200);
-    await usedAgo(token, 61);
+    await usedAgo(token, 2);
     expect(refusal(await renew(token))).toEqual(badToken);
   });
 
@@ -245,6 +252,26 @@ describe('POST /auth/v1/logout', () => {
   });
 });
 
+test('sessions are removed a day after their last refresh token ran out, and no others', async () => {
+  const tenant = await newTenant();
+  const { companyId } = tenant;
+  await signIn(tenant.admin.email);
+  await signIn(tenant.admin.email);
+  const sql = database();
+  const [first] = await sql`select id from sessions where company_id = ${companyId} order by id limit 1`;
+  await sql`update sessions set expires_at = now() - interval '25 hours' where id = ${first?.id}`;
+  await sql.begin(async (transaction) => {
+    await transaction`set local role crm_platform`;
+    await sweepSessions(transaction, new Date());
+  });
+  const left = await sql`
+    select s.id, count(t.*)::int as tokens from sessions s left join refresh_tokens t on t.session_id = s.id
+    where s.company_id = ${companyId} group by s.id`;
+  expect(left).toEqual([{ id: expect.not.stringContaining(first?.id), tokens: 1 }]);
+  const [orphans] = await sql`select count(*)::int as count from refresh_tokens where session_id = ${first?.id}`;
+  expect(orphans?.count).toBe(0);
+});
+
 describe('a session token', () => {
   test('can be checked with the published keys, which hold nothing private', async () => {
     const tenant = await newTenant();
@@ -313,11 +340,10 @@ describe('with ANON_KEY set', () => {
   });
 });
 
-/** Moves the time at which a token was first used. */
+/** Moves the time at which a token was first used so much further back. */
 async function usedAgo(token: string, seconds: number): Promise<void> {
   await database()`
-    update refresh_tokens set used_at = now() - make_interval(secs => ${seconds})
-    where token_hash = ${sha256(token)} and used_at is not null`;
+    update refresh_tokens set used_at = used_at - make_interval(secs => ${seconds}) where token_hash = ${sha256(token)}`;
 }
 
 async function issuedAgo(token: string, seconds: number): Promise<void> {

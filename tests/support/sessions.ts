@@ -1,7 +1,9 @@
 // People who sign in, and the server's own signing key for tests that forge tokens with it.
-import type { JWK } from 'jose';
+import { decodeJwt, type JWK } from 'jose';
+import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
 import { Secrets } from '../../runtime/secrets.ts';
+import { SessionTokens } from '../../runtime/session-tokens.ts';
 import { expectStatus, type Json } from './client.ts';
 import { adminPassword, database, newUser, type Tenant } from './tenants.ts';
 
@@ -15,16 +17,24 @@ export async function signIn(email: string, baseUrl?: string): Promise<Json> {
   return body;
 }
 
-const adminTokens = new Map<string, Promise<string>>();
+let issuer: Promise<string> | undefined;
+let tokens: Promise<SessionTokens> | undefined;
 
-/** A session token of the tenant's admin; one sign-in per tenant, since each costs a password check. */
+/** A session token of the tenant's admin, arranged in the database: a sign-in costs a password check. */
 export function adminToken(tenant: Tenant): Promise<string> {
-  let token = adminTokens.get(tenant.companyId);
-  if (!token) {
-    token = signIn(tenant.admin.email).then((body) => body.access_token as string);
-    adminTokens.set(tenant.companyId, token);
-  }
-  return token;
+  return tokenFor(tenant, tenant.admin);
+}
+
+/** A session token of a user, arranged in the same way. */
+export async function tokenFor(tenant: Tenant, user: { id: string }): Promise<string> {
+  // One real sign-in tells in whose name the server issues tokens.
+  issuer ??= signIn(tenant.admin.email).then((body) => decodeJwt(body.access_token).iss ?? '');
+  tokens ??= Promise.all([issuer, serverSigningKey()]).then(([name, key]) => SessionTokens.fromKey(name, key));
+  const sessionId = uuidv7();
+  await database()`
+    insert into sessions (company_id, id, user_id, created_at, expires_at)
+    values (${tenant.companyId}, ${sessionId}, ${user.id}, now(), now() + interval '7 days')`;
+  return (await tokens).issue(user.id, sessionId, new Date());
 }
 
 /** A user who can sign in, with a role. */
