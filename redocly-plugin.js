@@ -48,6 +48,16 @@ const errorAnswers = () => ({
           location: ctx.location.child(['responses', status]),
         });
       }
+      if (
+        !status.startsWith('2') &&
+        answer.$ref &&
+        answer.$ref.includes('/OAuth') !== (operation['x-answer'] === 'oauth')
+      ) {
+        ctx.report({
+          message: 'the OAuth answers belong to operations with x-answer: oauth, and those have no others',
+          location: ctx.location.child(['responses', status]),
+        });
+      }
     }
   },
 });

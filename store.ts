@@ -120,6 +120,10 @@ class RequestTransaction implements Transaction {
     return this.#inner.claim(claim);
   }
 
+  aside<T>(work: Promise<T>): Promise<T> {
+    return this.#inner.aside(work);
+  }
+
   commit(changes: readonly Change[], context: ChangeContext, answer?: KeptAnswer): Promise<void> {
     const audit = changes.map((change) => auditRow(change, context));
     const events = changes.flatMap((change) => eventRow(change, context) ?? []);
@@ -147,8 +151,8 @@ function auditRow(change: Change, { caller, now, idempotencyKeyHash }: ChangeCon
   return {
     companyId: change.companyId ?? caller.companyId,
     occurredAt: now,
-    actorKind: caller.actor.kind,
-    actorId: caller.actor.id,
+    actorKind: (change.actor ?? caller.actor).kind,
+    actorId: (change.actor ?? caller.actor).id,
     apiKeyId: caller.kind === 'api_key' ? caller.actor.id : null,
     keyName: caller.kind === 'api_key' ? caller.actor.name : null,
     requestId: caller.requestId,
@@ -171,7 +175,7 @@ function eventRow(change: Change, { caller, now }: ChangeContext): EventRow | un
     testMode: caller.testMode,
     event: change.event.name,
     occurredAt: now,
-    actor: caller.actor,
+    actor: change.actor ?? caller.actor,
     requestId: caller.requestId,
     data: change.event.data,
   };

@@ -48,13 +48,22 @@ export async function findKeys(sql: Sql, asked: readonly AskedKey[], now: Date):
         from api_keys where key_hash = a.hash
       ) k on true
     ),
+    -- The order of the locks is that of the hashes, whatever plan is chosen: two servers that count the same keys never wait for each other.
+    locked as (
+      select u.company_id, u.api_key_id, f.calls, f.ip
+      from found f
+      join api_key_usage u on u.company_id = f.company_id and u.api_key_id = f.id
+      where f.good
+      order by f.key_hash
+      for no key update of u
+    ),
     counted as (
       update api_key_usage u
       set total_requests = u.total_requests + f.calls,
         last_used_at = case when u.last_used_at > ${now}::timestamptz - interval '5 minutes' then u.last_used_at else ${now} end,
         last_used_ip = case when u.last_used_at > ${now}::timestamptz - interval '5 minutes' then u.last_used_ip else f.ip end
-      from found f
-      where u.company_id = f.company_id and u.api_key_id = f.id and f.good
+      from locked f
+      where u.company_id = f.company_id and u.api_key_id = f.api_key_id
     )
     select encode(f.key_hash, 'hex') as hash, f.company_id as "companyId", c.name as "companyName", c.config_version as "configVersion",
       c.disabled_modules as "disabledModules", s.package_code as "packageCode", f.id as "keyId", f.name as "keyName",

@@ -59,7 +59,7 @@ export async function startEmbedded(
   const chosenPort = port ?? (await freePort());
   const child = spawn(
     join(place.binaries, 'postgres'),
-    // Sockets only on loopback; few connections, since one server uses it.
+    // Sockets only on loopback; few connections, since one or a few servers use it.
     [
       '-D',
       place.data,
@@ -70,7 +70,7 @@ export async function startEmbedded(
       '-c',
       'unix_socket_directories=',
       '-c',
-      'max_connections=60',
+      'max_connections=100',
       '-c',
       'shared_buffers=256MB',
       '-c',
@@ -80,10 +80,33 @@ export async function startEmbedded(
   );
   await untilReady(child);
   return {
-    url: `postgres://crm:${password}@127.0.0.1:${chosenPort}/postgres`,
+    url: urlOf(password, chosenPort),
     pid: child.pid as number,
     stop: () => stop(child),
   };
+}
+
+/**
+ * Finds the PostgreSQL that runs on a folder already, and leaves it as it is.
+ * @returns its URL; undefined when none runs there
+ * @throws EmbeddedDatabaseError while it starts or stops
+ */
+export function findRunning(dataDir: string): string | undefined {
+  const passwordFile = join(dataDir, 'postgres-password');
+  if (!existsSync(passwordFile)) return undefined;
+  const { data } = choosePlace(dataDir, binariesFolder(), () => undefined);
+  const file = join(data, 'postmaster.pid');
+  if (!existsSync(file)) return undefined;
+  // PostgreSQL's own file: the process on the first line, the port on the fourth, the state on the eighth.
+  const [pid, , , port, , , , state] = readFileSync(file, 'utf8').split('\n');
+  if (!isPostgresOf(Number(pid), data)) return undefined;
+  if (state?.trim() !== 'ready')
+    throw new EmbeddedDatabaseError(`The database in ${data} is starting or stopping. Try again in a moment.`);
+  return urlOf(readFileSync(passwordFile, 'utf8').trim(), Number(port));
+}
+
+function urlOf(password: string, port: number): string {
+  return `postgres://crm:${password}@127.0.0.1:${port}/postgres`;
 }
 
 function binariesFolder(): string {

@@ -35,11 +35,20 @@ export interface EventRow {
   data: object;
 }
 
+/** A statement was sent after its transaction: a fault of the code that sent it. */
+export class TransactionEnded extends Error {
+  constructor() {
+    super('the transaction has ended, or another has begun');
+  }
+}
+
 export class Transaction {
   readonly #pool: Pool;
-  readonly #lane: Lane;
+  #lane: Lane | undefined;
   readonly #scope: Scope;
-  #begun: Promise<unknown> | undefined;
+  /** Given out once begun, and good until the transaction ends or stands aside. */
+  #handle: Sql | undefined;
+  #claimed = false;
   #ended = false;
 
   constructor(pool: Pool, lane: Lane, scope: Scope) {
@@ -50,26 +59,71 @@ export class Transaction {
 
   /** Sends begin and the tenant's settings on first use; they travel with the first statement. */
   get sql(): Sql {
-    if (this.#ended) throw new Error('the transaction has ended');
-    if (!this.#begun) {
-      const { sql } = this.#lane;
-      const begin = sql.unsafe('begin').execute();
-      const settings =
-        typeof this.#scope === 'object'
-          ? sql`select set_config('app.company_id', ${this.#scope.companyId}, true), set_config('app.test_mode', ${String(this.#scope.testMode)}, true)`.execute()
-          : undefined;
-      this.#begun = Promise.all([begin, settings]);
-      this.#begun.catch(() => undefined);
-    }
-    return this.#lane.sql;
+    if (this.#handle) return this.#handle;
+    if (this.#ended || !this.#lane) throw new TransactionEnded();
+    const { sql } = this.#lane;
+    const begin = sql.unsafe('begin').execute();
+    const settings =
+      typeof this.#scope === 'object'
+        ? sql`select set_config('app.company_id', ${this.#scope.companyId}, true), set_config('app.test_mode', ${String(this.#scope.testMode)}, true)`.execute()
+        : undefined;
+    Promise.all([begin, settings]).catch(() => undefined);
+    this.#handle = this.#newHandle(sql);
+    return this.#handle;
+  }
+
+  /** The driver's own functions behind a check: a statement sent after the end would run in somebody else's transaction. */
+  #newHandle(sql: Sql): Sql {
+    const check = (): void => {
+      if (this.#handle !== handle) throw new TransactionEnded();
+    };
+    const send = (...parameters: Parameters<typeof sql>) => {
+      check();
+      return sql(...parameters);
+    };
+    const unsafe = (...parameters: Parameters<typeof sql.unsafe>) => {
+      check();
+      return sql.unsafe(...parameters);
+    };
+    const handle = Object.setPrototypeOf(Object.assign(send, { unsafe }), sql) as Sql;
+    return handle;
   }
 
   get broken(): boolean {
-    return this.#lane.broken;
+    return this.#lane?.broken ?? false;
+  }
+
+  /**
+   * Waits for work that does not need the database. While nothing was written or locked, the connection serves others, and what
+   * comes afterwards is a transaction of its own.
+   */
+  async aside<T>(work: Promise<T>): Promise<T> {
+    work.catch(() => undefined);
+    if (!this.#lane || this.#claimed || (this.#handle && (await this.#hasWritten()))) return work;
+    if (this.#handle) this.#send('commit');
+    this.#handle = undefined;
+    this.#pool.release(this.#lane);
+    this.#lane = undefined;
+    try {
+      return await work;
+    } finally {
+      const lane = await this.#pool.acquire();
+      if (this.#ended) this.#pool.release(lane);
+      else this.#lane = lane;
+    }
+  }
+
+  /** True once a row was written or locked. */
+  async #hasWritten(): Promise<boolean> {
+    const [row] = await this.sql<
+      { written: boolean }[]
+    >`select pg_current_xact_id_if_assigned() is not null as written`;
+    return row?.written ?? true;
   }
 
   /** Claims an Idempotency-Key until the transaction ends. */
   claim(claim: idempotency.Claim): Promise<idempotency.Verdict> {
+    this.#claimed = true;
     return idempotency.claim(this.sql, claim);
   }
 
@@ -80,7 +134,7 @@ export class Transaction {
     answer: idempotency.Answer | undefined,
     now: Date,
   ): Promise<void> {
-    if (!this.#begun && audit.length === 0 && events.length === 0 && !answer) {
+    if (!this.#handle && audit.length === 0 && events.length === 0 && !answer) {
       this.#end();
       return;
     }
@@ -120,28 +174,32 @@ export class Transaction {
 
   destroy(): void {
     if (this.#ended) return;
-    if (!this.#begun) {
+    if (!this.#handle) {
       this.#end();
       return;
     }
     this.#ended = true;
-    this.#pool.destroy(this.#lane);
+    this.#handle = undefined;
+    if (this.#lane) this.#pool.destroy(this.#lane);
   }
 
   #finish(how: 'commit' | 'rollback'): void {
     if (this.#ended) return;
-    if (this.#begun && !this.broken)
-      this.#lane.sql
-        .unsafe(how)
-        .execute()
-        .catch(() => undefined);
+    if (this.#handle && !this.broken) this.#send(how);
     this.#end();
+  }
+
+  /** Sends the end of the transaction; nothing waits for it. */
+  #send(how: 'commit' | 'rollback'): void {
+    const ending = this.sql.unsafe(how).execute();
+    ending.catch(() => undefined);
   }
 
   #end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#pool.release(this.#lane);
+    this.#handle = undefined;
+    if (this.#lane) this.#pool.release(this.#lane);
   }
 }
 

@@ -50,10 +50,15 @@ export function moduleOf(scope: string): string {
   return scope.slice(0, scope.lastIndexOf(':'));
 }
 
+/** What a scope is called today: legacy names stand for the scope that they grant. */
+function currentName(scope: string): string {
+  return Object.hasOwn(legacyScopes, scope) ? (legacyScopes[scope] as string) : scope;
+}
+
 /** True for a scope that a workspace key may hold: the catalogue's, legacy ones, wildcards and custom objects'. */
 export function isGrantable(scope: string): boolean {
   if (scope === '*') return true;
-  if (scope in legacyScopes) return true;
+  if (Object.hasOwn(legacyScopes, scope)) return true;
   const module = moduleOf(scope);
   const action = scope.slice(module.length + 1);
   if (/^object:[a-z][a-z0-9-]{1,39}$/.test(module)) return action === '*' || customObjectActions.includes(action);
@@ -75,11 +80,11 @@ export function grantsOf(scopes: readonly string[]): Grants {
   for (const scope of scopes) {
     if (scope === '*') everything = true;
     else if (scope.endsWith(':*')) modules.add(scope.slice(0, -2));
-    else exact.add(legacyScopes[scope] ?? scope);
+    else exact.add(currentName(scope));
   }
   return {
     allows(asked) {
-      const scope = legacyScopes[asked] ?? asked;
+      const scope = currentName(asked);
       if (scope === platformScope) return exact.has(platformScope);
       return everything || exact.has(scope) || modules.has(moduleOf(scope));
     },

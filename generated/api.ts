@@ -289,6 +289,230 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/auth/v1/token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign in, or renew a session
+         * @description `grant_type=password` signs a person in with `{email, password}`; `grant_type=refresh_token` renews the session with
+         *     `{refresh_token}`. Both answer a session token for `Authorization: Bearer`, good for an hour, and a refresh token, good
+         *     for seven days from its issue. Session tokens open the API keys routes (for a Company_Admin), GET /v1/me and the
+         *     sign-out; for the CRM itself use an API key.
+         *
+         *     **A refresh token works once.** Store the new one before you use the new session token. When the answer to a renewal
+         *     is lost, send the old token again within 60 seconds and you get another pair. An old token that turns up later is
+         *     taken for stolen: the whole session ends, and everybody who holds a token of it has to sign in again.
+         *
+         *     An unknown address, a wrong password and a deactivated user all answer `invalid_grant` with the same text.
+         *     Bodies are JSON, and failures have the shape of RFC 6749, not the envelope. Where the operator has set a public key
+         *     for this project, send it in the header `apikey`.
+         */
+        post: operations["createSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/v1/logout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign out
+         * @description Ends the session of the session token that you send. Its session tokens are refused from the next call on, although
+         *     they have not expired, and its refresh token works no more. Other sessions of the same person go on.
+         */
+        post: operations["endSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/auth/v1/.well-known/jwks.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the public keys of session tokens
+         * @description The keys that session tokens are signed with, as a JWK set (RFC 7517), for services of your own that want to check
+         *     a session token. A good signature does not tell that the session still lasts: ask GET /v1/me for that.
+         */
+        get: operations["getSigningKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Ask what this credential is
+         * @description For any credential, whatever its scopes: who it acts as, for which workspace, live or test, with which scopes and reach, until when,
+         *     and which modules are on in the workspace. The cheapest call to check that a credential works.
+         *
+         *     A session token has no scopes; its `roles` decide what it opens, and it sees all of the workspace's keys.
+         */
+        get: operations["getMe"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/api-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List API keys
+         * @description All keys of the workspace, newest first, the revoked and expired ones included unless `status` leaves them out.
+         *     Needs the session token of a Company_Admin.
+         */
+        get: operations["listApiKeys"];
+        put?: never;
+        /**
+         * Mint an API key
+         * @description Answers the key in `data.key`, **once**: only a digest of it is stored, so that nobody can show it again. Lose it, and you
+         *     rotate it or mint another.
+         *
+         *     `scopes` says what the key may do. It can hold the scopes of the catalogue, wildcards (`leads:*`, `*`), the old names
+         *     (`leads:read`, `leads:write`, …) and `object:<slug>:<action>`; the scope of an object that does not exist grants nothing until the
+         *     object is there, so that a key may be minted before its objects. `messaging:send`, `onboarding` and unknown scopes are
+         *     refused with INVALID_OPTION.
+         *
+         *     A workspace has at most 100 active keys; the next one is refused with 409 CONFLICT, `details.reason: key_limit`. Revoked and
+         *     expired keys do not count.
+         *
+         *     Needs the session token of a Company_Admin; keys cannot mint keys.
+         */
+        post: operations["createApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/api-keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key, not the key.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                id: components["parameters"]["ApiKeyId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get an API key
+         * @description The key's settings and use, never the key itself. Needs the session token of a Company_Admin.
+         */
+        get: operations["getApiKey"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change an API key
+         * @description Changes what you send and leaves the rest; the next call with the key meets the new settings. Environment and reach
+         *     never change: mint another key. An expired key works again when `expires_at` is moved, as long as that makes no more than
+         *     100 active keys (409 CONFLICT, `key_limit`). A revoked key cannot be changed (409 CONFLICT, `key_revoked`).
+         *     Needs the session token of a Company_Admin.
+         */
+        patch: operations["updateApiKey"];
+        trace?: never;
+    };
+    "/v1/api-keys/{id}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key, not the key.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                id: components["parameters"]["ApiKeyId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Revoke an API key
+         * @description From the answer on, no call with the key is accepted, on any server; they get 401 API_KEY_REVOKED. It cannot be undone.
+         *     Revoking a revoked key changes nothing and answers 200 with the first time, person and reason.
+         *     Needs the session token of a Company_Admin.
+         */
+        post: operations["revokeApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/api-keys/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key, not the key.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                id: components["parameters"]["ApiKeyId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace an API key
+         * @description Mints a key with the same settings, its expiry included, and shows it once. The old key goes on for `overlap_hours` and then
+         *     expires; when it was to expire sooner, that stays. With `overlap_hours: 0` it expires at once.
+         *
+         *     During the overlap both keys count towards the 100 active ones (409 CONFLICT, `key_limit`). A revoked or expired key cannot be
+         *     rotated (`key_revoked`, `key_expired`), nor can an old one with scopes that keys may not hold any more
+         *     (`scope_not_grantable`): mint a new one instead. Needs the session token of a Company_Admin.
+         */
+        post: operations["rotateApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -753,8 +977,288 @@ export interface components {
             data: components["schemas"]["LeadData"];
             meta: components["schemas"]["Meta"];
         };
+        /** @enum {string} */
+        GrantType: "password" | "refresh_token";
+        PasswordGrant: {
+            /** @description Upper and lower case do not matter. */
+            email: string;
+            /** Format: password */
+            password: string;
+        };
+        RefreshGrant: {
+            refresh_token: string;
+        };
+        /** @description What the grant type asks for. */
+        SessionCreate: components["schemas"]["PasswordGrant"] | components["schemas"]["RefreshGrant"];
+        SessionUser: {
+            id: components["schemas"]["Uuid"];
+            email: string;
+            /** @description True while the password is one that was made here. */
+            must_change_password: boolean;
+        };
+        Session: {
+            /** @description The session token, a JWT: send it as Authorization: Bearer. */
+            access_token: string;
+            /** @constant */
+            token_type: "bearer";
+            /**
+             * @description Seconds that the session token is good for.
+             * @example 3600
+             */
+            expires_in: number;
+            /** @description Works once. */
+            refresh_token: string;
+            user: components["schemas"]["SessionUser"];
+        };
+        /** @description Failures of the sign-in routes have the shape of RFC 6749 instead of the envelope, so that OAuth libraries understand them. */
+        OAuthErrorAnswer: {
+            /**
+             * @description What went wrong, for programs.
+             * @enum {string}
+             */
+            error: "invalid_request" | "invalid_grant" | "unsupported_grant_type" | "invalid_client" | "invalid_token" | "insufficient_scope" | "slow_down" | "server_error" | "temporarily_unavailable";
+            /** @description For people; the wording may change. */
+            error_description: string;
+        };
+        SessionEnd: {
+            session_id: components["schemas"]["Uuid"];
+            /** @constant */
+            ended: true;
+        };
+        SigningKey: {
+            /** @constant */
+            kty: "EC";
+            /** @constant */
+            crv: "P-256";
+            x: string;
+            y: string;
+            kid: string;
+            /** @constant */
+            alg: "ES256";
+            /** @constant */
+            use: "sig";
+        };
+        SigningKeys: {
+            keys: components["schemas"]["SigningKey"][];
+        };
+        /** @description The workspace. */
+        MeCompany: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+        };
+        /** @enum {string} */
+        ApiKeyReachKind: "company" | "branch" | "team";
+        /** @description The records that a credential can see. */
+        Reach: {
+            kind: components["schemas"]["ApiKeyReachKind"];
+            /**
+             * Format: uuid
+             * @description The branch or team; null for company.
+             */
+            id: string | null;
+        };
+        /** @description The limits of the key; null for session tokens, which have none of their own. */
+        MeLimits: {
+            /** @description Calls per minute and endpoint. */
+            rate_limit_per_minute: number | null;
+            /** @description Calls per hour over all endpoints. */
+            rate_limit_per_hour: number | null;
+        };
+        Me: {
+            actor: components["schemas"]["Actor"];
+            company: components["schemas"]["MeCompany"];
+            /** @enum {string} */
+            environment: "live" | "test";
+            /** @description As granted. */
+            scopes: string[];
+            /** @description Of the person behind a session token; empty for keys. */
+            roles: string[];
+            reach: components["schemas"]["Reach"];
+            /** Format: date-time */
+            expires_at: string | null;
+            /** @description The modules that are on in this workspace. */
+            modules: string[];
+            limits: components["schemas"]["MeLimits"];
+        };
+        MeAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["Me"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description A live key works on live data, a test key on test data; neither sees the other's.
+         * @enum {string}
+         */
+        ApiKeyEnvironment: "live" | "test";
+        /**
+         * @description Revoked goes before expired.
+         * @enum {string}
+         */
+        ApiKeyStatus: "active" | "expired" | "revoked";
+        /** @description The user who minted it. */
+        ApiKeyCreator: {
+            id: string;
+            full_name: string | null;
+        };
+        ApiKey: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            description: string | null;
+            environment: components["schemas"]["ApiKeyEnvironment"];
+            /**
+             * @description How the key begins.
+             * @example svc_live_
+             */
+            prefix: string;
+            /** @description How the key ends. */
+            last4: string;
+            scopes: string[];
+            rate_limit_per_minute: number;
+            rate_limit_per_hour: number;
+            rate_limit_per_day: number | null;
+            ip_allowlist: string[];
+            reach: components["schemas"]["Reach"];
+            /** Format: date-time */
+            expires_at: string | null;
+            status: components["schemas"]["ApiKeyStatus"];
+            created_by: components["schemas"]["ApiKeyCreator"];
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description Refreshed at most every five minutes.
+             */
+            last_used_at: string | null;
+            /** @description The address of the call that last_used_at tells of. */
+            last_used_ip: string | null;
+            /** @description Calls made with the key while it was good, whatever their answer. */
+            total_requests: number;
+            /** Format: date-time */
+            revoked_at: string | null;
+            /** @description The id of the user who revoked it. */
+            revoked_by: string | null;
+            revoke_reason: string | null;
+            /** @description True for keys with an old prefix. They go on working and are not issued any more. */
+            is_legacy: boolean;
+        };
+        ApiKeyPage: {
+            api_keys: components["schemas"]["ApiKey"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        ApiKeyListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ApiKeyPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description What the key may do, as `module:action`. */
+        ApiKeyScopes: string[];
+        /** @description Addresses and CIDR ranges, IPv4 and IPv6, that the key may be used from; an empty list means any. */
+        ApiKeyIpAllowlist: string[];
+        /**
+         * @description The records that the key can see. `company`: all of them, the default. `branch` and `team`, with the `id` of one: those assigned to its
+         *     members, and unassigned ones that its members made. Everything else answers 404.
+         */
+        ApiKeyReachCreate: {
+            kind: components["schemas"]["ApiKeyReachKind"];
+            /**
+             * Format: uuid
+             * @description The branch or team; nothing for company.
+             */
+            id?: string | null;
+        };
+        ApiKeyCreate: {
+            /** @description Shown in lists and in the audit log. */
+            name: string;
+            description?: string | null;
+            /**
+             * @description A live key works on live data, a test key on test data; neither sees the other's.
+             * @default live
+             * @enum {string}
+             */
+            environment: "live" | "test";
+            scopes: components["schemas"]["ApiKeyScopes"];
+            /**
+             * @description Calls per minute and endpoint.
+             * @default 60
+             */
+            rate_limit_per_minute: number;
+            /**
+             * @description Calls per hour over all endpoints.
+             * @default 1000
+             */
+            rate_limit_per_hour: number;
+            /** @description Stored for your own bookkeeping and not enforced. */
+            rate_limit_per_day?: number | null;
+            ip_allowlist?: components["schemas"]["ApiKeyIpAllowlist"];
+            reach?: components["schemas"]["ApiKeyReachCreate"];
+            /**
+             * Format: date-time
+             * @description A time to come; from then on the key is refused with 401 API_KEY_EXPIRED. Null for never.
+             */
+            expires_at?: string | null;
+        };
+        ApiKeyMinted: {
+            api_key: components["schemas"]["ApiKey"];
+            /** @description The key. Shown this once. */
+            key: string;
+        };
+        ApiKeyMintedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ApiKeyMinted"];
+            meta: components["schemas"]["Meta"];
+        };
+        ApiKeyItem: {
+            api_key: components["schemas"]["ApiKey"];
+        };
+        ApiKeyAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ApiKeyItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        ApiKeyPatch: {
+            name?: string;
+            description?: string | null;
+            scopes?: components["schemas"]["ApiKeyScopes"];
+            rate_limit_per_minute?: number;
+            rate_limit_per_hour?: number;
+            rate_limit_per_day?: number | null;
+            ip_allowlist?: components["schemas"]["ApiKeyIpAllowlist"];
+            /**
+             * Format: date-time
+             * @description A time to come. Null for never.
+             */
+            expires_at?: string | null;
+            /** @description Cannot be changed. */
+            environment?: unknown;
+            /** @description Cannot be changed. */
+            reach?: unknown;
+        };
+        ApiKeyRevoke: {
+            /** @description Kept with the key and in the audit log. */
+            reason?: string | null;
+        };
+        ApiKeyRotate: {
+            /**
+             * @description Hours that the old key goes on.
+             * @default 24
+             */
+            overlap_hours: number;
+        };
     };
     responses: {
+        /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
+        BadRequest: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
         /** @description Too many calls. Wait as many seconds as Retry-After says, then send the same call again. */
         RateLimited: {
             headers: {
@@ -981,19 +1485,6 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
-        BadRequest: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["ErrorAnswer"];
-            };
-        };
         /** @description The body was read and a field in it cannot be accepted. `details.fields` lists every problem. `IDEMPOTENCY_CONFLICT` means that this Idempotency-Key was used with another body. */
         Unprocessable: {
             headers: {
@@ -1113,6 +1604,249 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
+        /**
+         * @description `invalid_grant`: the address, the password or the refresh token is not good; sign in again. `unsupported_grant_type`
+         *     and `invalid_request`: the call itself is wrong; mend it.
+         */
+        OAuthBadRequest: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": "invalid_grant",
+                 *       "error_description": "The email address or the password is wrong."
+                 *     }
+                 */
+                "application/json": components["schemas"]["OAuthErrorAnswer"];
+            };
+        };
+        /**
+         * @description `invalid_token`: the session token is missing, expired, or its session has ended. `invalid_client`: this installation asks for
+         *     its public key in the header `apikey`, and it is missing or wrong.
+         */
+        OAuthUnauthorized: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": "invalid_token",
+                 *       "error_description": "This session has ended. Sign in again."
+                 *     }
+                 */
+                "application/json": components["schemas"]["OAuthErrorAnswer"];
+            };
+        };
+        /** @description Too many calls from your address. Wait as many seconds as Retry-After says. */
+        OAuthRateLimited: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": "slow_down",
+                 *       "error_description": "Too many calls. Try again in 12 seconds."
+                 *     }
+                 */
+                "application/json": components["schemas"]["OAuthErrorAnswer"];
+            };
+        };
+        /** @description A fault of ours. It is logged under the id in X-Request-Id. */
+        OAuthInternalError: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": "server_error",
+                 *       "error_description": "Something went wrong on our side."
+                 *     }
+                 */
+                "application/json": components["schemas"]["OAuthErrorAnswer"];
+            };
+        };
+        /** @description A part that the call needs is down for the moment. Try again with backoff. */
+        OAuthUnavailable: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": "temporarily_unavailable",
+                 *       "error_description": "The service is not available for the moment. Try again shortly."
+                 *     }
+                 */
+                "application/json": components["schemas"]["OAuthErrorAnswer"];
+            };
+        };
+        /** @description The credential is good and is not a session token. */
+        OAuthForbidden: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "error": "insufficient_scope",
+                 *       "error_description": "An API key does not open this operation. Sign in, and send the session token."
+                 *     }
+                 */
+                "application/json": components["schemas"]["OAuthErrorAnswer"];
+            };
+        };
+        /** @description The key, shown this once, and its settings. */
+        ApiKeyMinted: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": true,
+                 *       "data": {
+                 *         "api_key": {
+                 *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                 *           "name": "Website forms",
+                 *           "description": null,
+                 *           "environment": "live",
+                 *           "prefix": "svc_live_",
+                 *           "last4": "9f3c",
+                 *           "scopes": [
+                 *             "leads:create",
+                 *             "activities:create"
+                 *           ],
+                 *           "rate_limit_per_minute": 60,
+                 *           "rate_limit_per_hour": 1000,
+                 *           "rate_limit_per_day": null,
+                 *           "ip_allowlist": [
+                 *             "203.0.113.0/24"
+                 *           ],
+                 *           "reach": {
+                 *             "kind": "company",
+                 *             "id": null
+                 *           },
+                 *           "expires_at": null,
+                 *           "status": "active",
+                 *           "created_by": {
+                 *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                 *             "full_name": "Sara Haddad"
+                 *           },
+                 *           "created_at": "2026-11-20T23:55:00.000Z",
+                 *           "last_used_at": null,
+                 *           "last_used_ip": null,
+                 *           "total_requests": 0,
+                 *           "revoked_at": null,
+                 *           "revoked_by": null,
+                 *           "revoke_reason": null,
+                 *           "is_legacy": false
+                 *         },
+                 *         "key": "svc_live_0123456789abcdef0123456789ab9f3c"
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApiKeyMintedAnswer"];
+            };
+        };
+        /** @description The key's settings and use. */
+        ApiKeyShown: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": true,
+                 *       "data": {
+                 *         "api_key": {
+                 *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                 *           "name": "Website forms",
+                 *           "description": null,
+                 *           "environment": "live",
+                 *           "prefix": "svc_live_",
+                 *           "last4": "9f3c",
+                 *           "scopes": [
+                 *             "leads:create",
+                 *             "activities:create"
+                 *           ],
+                 *           "rate_limit_per_minute": 60,
+                 *           "rate_limit_per_hour": 1000,
+                 *           "rate_limit_per_day": null,
+                 *           "ip_allowlist": [
+                 *             "203.0.113.0/24"
+                 *           ],
+                 *           "reach": {
+                 *             "kind": "company",
+                 *             "id": null
+                 *           },
+                 *           "expires_at": null,
+                 *           "status": "revoked",
+                 *           "created_by": {
+                 *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                 *             "full_name": "Sara Haddad"
+                 *           },
+                 *           "created_at": "2026-11-20T23:55:00.000Z",
+                 *           "last_used_at": "2026-11-21T08:00:00.000Z",
+                 *           "last_used_ip": "203.0.113.7",
+                 *           "total_requests": 1284,
+                 *           "revoked_at": "2026-11-21T09:00:00.000Z",
+                 *           "revoked_by": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                 *           "revoke_reason": "Laptop lost",
+                 *           "is_legacy": false
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApiKeyAnswer"];
+            };
+        };
     };
     parameters: {
         /**
@@ -1150,6 +1884,11 @@ export interface components {
          * @example 7d1c0f5e-import-row-17
          */
         IdempotencyKey: components["schemas"]["IdempotencyKey"];
+        /**
+         * @description The id of the key, not the key.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+         */
+        ApiKeyId: string;
     };
     requestBodies: {
         Onboarding: {
@@ -1250,6 +1989,7 @@ export interface operations {
                     "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
+            400: components["responses"]["BadRequest"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -1591,6 +2331,7 @@ export interface operations {
                     "application/json": components["schemas"]["RecordAnswer"];
                 };
             };
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
@@ -1951,6 +2692,487 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSession: {
+        parameters: {
+            query: {
+                /**
+                 * @description What you offer for a session token.
+                 * @example password
+                 */
+                grant_type: components["schemas"]["GrantType"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionCreate"];
+            };
+        };
+        responses: {
+            /** @description Signed in, or renewed. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "access_token": "eyJhbGciOiJFUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiI.c2lnbmF0dXJl",
+                     *       "token_type": "bearer",
+                     *       "expires_in": 3600,
+                     *       "refresh_token": "Zk3o3G0dTqC0bM1pVb5s2wYxkq8uHn4rJ6eLtA9iXyU",
+                     *       "user": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *         "email": "sara@bluelake.example",
+                     *         "must_change_password": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            400: components["responses"]["OAuthBadRequest"];
+            401: components["responses"]["OAuthUnauthorized"];
+            429: components["responses"]["OAuthRateLimited"];
+            500: components["responses"]["OAuthInternalError"];
+            503: components["responses"]["OAuthUnavailable"];
+        };
+    };
+    endSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The session has ended. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "session_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *       "ended": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SessionEnd"];
+                };
+            };
+            400: components["responses"]["OAuthBadRequest"];
+            401: components["responses"]["OAuthUnauthorized"];
+            403: components["responses"]["OAuthForbidden"];
+            429: components["responses"]["OAuthRateLimited"];
+            500: components["responses"]["OAuthInternalError"];
+            503: components["responses"]["OAuthUnavailable"];
+        };
+    };
+    getSigningKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The keys. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "keys": [
+                     *         {
+                     *           "kty": "EC",
+                     *           "crv": "P-256",
+                     *           "x": "7eE0VSD1u0PkPr4ZtZ2xUYZxyYgFvHqZ4dMZ3oWkq1M",
+                     *           "y": "9a2n5cL0cWc7KeGfUXVXv0n2zE4mS5yqB0Y8d3lPqgE",
+                     *           "kid": "session-1795218900000",
+                     *           "alg": "ES256",
+                     *           "use": "sig"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SigningKeys"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getMe: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The credential. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "actor": {
+                     *           "kind": "api_key",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *           "name": "Website forms"
+                     *         },
+                     *         "company": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Blue Lake Trading"
+                     *         },
+                     *         "environment": "live",
+                     *         "scopes": [
+                     *           "leads:create",
+                     *           "activities:create"
+                     *         ],
+                     *         "roles": [],
+                     *         "reach": {
+                     *           "kind": "company",
+                     *           "id": null
+                     *         },
+                     *         "expires_at": null,
+                     *         "modules": [
+                     *           "leads",
+                     *           "deals",
+                     *           "customers",
+                     *           "accounts",
+                     *           "tasks",
+                     *           "activities",
+                     *           "reports",
+                     *           "users",
+                     *           "access_control",
+                     *           "settings",
+                     *           "billing",
+                     *           "webhooks",
+                     *           "attachments",
+                     *           "bookings",
+                     *           "inbox"
+                     *         ],
+                     *         "limits": {
+                     *           "rate_limit_per_minute": 60,
+                     *           "rate_limit_per_hour": 1000
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listApiKeys: {
+        parameters: {
+            query?: {
+                /** @description Only live or only test keys. */
+                environment?: components["schemas"]["ApiKeyEnvironment"];
+                /** @description Only keys of this status. */
+                status?: components["schemas"]["ApiKeyStatus"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of keys. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "api_keys": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *             "name": "Website forms",
+                     *             "description": null,
+                     *             "environment": "live",
+                     *             "prefix": "svc_live_",
+                     *             "last4": "9f3c",
+                     *             "scopes": [
+                     *               "leads:create",
+                     *               "activities:create"
+                     *             ],
+                     *             "rate_limit_per_minute": 60,
+                     *             "rate_limit_per_hour": 1000,
+                     *             "rate_limit_per_day": null,
+                     *             "ip_allowlist": [
+                     *               "203.0.113.0/24"
+                     *             ],
+                     *             "reach": {
+                     *               "kind": "company",
+                     *               "id": null
+                     *             },
+                     *             "expires_at": null,
+                     *             "status": "active",
+                     *             "created_by": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *               "full_name": "Sara Haddad"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "last_used_at": "2026-11-21T08:00:00.000Z",
+                     *             "last_used_ip": "203.0.113.7",
+                     *             "total_requests": 1284,
+                     *             "revoked_at": null,
+                     *             "revoked_by": null,
+                     *             "revoke_reason": null,
+                     *             "is_legacy": false
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ApiKeyListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Website forms",
+                 *       "environment": "live",
+                 *       "scopes": [
+                 *         "leads:create",
+                 *         "activities:create"
+                 *       ],
+                 *       "ip_allowlist": [
+                 *         "203.0.113.0/24"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApiKeyCreate"];
+            };
+        };
+        responses: {
+            201: components["responses"]["ApiKeyMinted"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key, not the key.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                id: components["parameters"]["ApiKeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["ApiKeyShown"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key, not the key.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                id: components["parameters"]["ApiKeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "scopes": [
+                 *         "leads:*"
+                 *       ],
+                 *       "rate_limit_per_minute": 120
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApiKeyPatch"];
+            };
+        };
+        responses: {
+            200: components["responses"]["ApiKeyShown"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    revokeApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key, not the key.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                id: components["parameters"]["ApiKeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "Laptop lost"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApiKeyRevoke"];
+            };
+        };
+        responses: {
+            200: components["responses"]["ApiKeyShown"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rotateApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key, not the key.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                id: components["parameters"]["ApiKeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "overlap_hours": 48
+                 *     }
+                 */
+                "application/json": components["schemas"]["ApiKeyRotate"];
+            };
+        };
+        responses: {
+            201: components["responses"]["ApiKeyMinted"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];

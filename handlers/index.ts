@@ -1,15 +1,21 @@
 // Joins the areas. An operation without a handler, or a handler without an operation, does not compile.
 import type { Handlers } from '../runtime/handler.ts';
+import * as apiKeys from './api-keys.ts';
 import * as health from './health.ts';
 import * as leads from './leads.ts';
+import * as me from './me.ts';
 import * as onboarding from './onboarding.ts';
 import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
+import * as sessions from './sessions.ts';
 
 export const handlers = {
+  ...apiKeys,
   ...health,
   ...leads,
   ...onboarding,
   ...recordBatch,
   ...records,
+  ...me,
+  ...sessions,
 } satisfies Handlers;

@@ -31,7 +31,7 @@ async function onboard(
   // Hashing is most of the work, so it is done on every path, a refusal's included.
   const given = call.problems.length === 0 ? body.admin_user.password : undefined;
   const password = given ?? generatePassword();
-  const passwordHash = await hashPassword(password);
+  const passwordHash = await call.aside(hashPassword(password));
   if (call.problems.length > 0 || !placeIsKnown(body.company)) throw refused();
 
   const company = {

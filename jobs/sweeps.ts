@@ -1,6 +1,7 @@
-// Regular cleaning that no request waits for: idempotent answers past their time, and the next month's audit partition.
+// Regular cleaning that no request waits for: idempotent answers and sessions past their time, and the next month's audit partition.
 import type { Pool } from '../db/connect.ts';
 import { sweep } from '../db/idempotency.ts';
+import { sweepSessions } from '../db/sessions.ts';
 import type { Log } from '../runtime/log.ts';
 
 const every = 10 * 60_000;
@@ -14,9 +15,10 @@ export function startSweeps(platform: Pool, log: Log): () => void {
     try {
       const removed = await platform.use(async (sql) => {
         await sql`select make_audit_partitions(current_date)`;
-        return sweep(sql, new Date());
+        const now = new Date();
+        return { answers: await sweep(sql, now), sessions: await sweepSessions(sql, now) };
       });
-      if (removed > 0) log.info({ removed }, 'swept idempotent answers');
+      if (removed.answers + removed.sessions > 0) log.info({ removed }, 'swept what is past its time');
     } catch (error) {
       log.warn({ err: { message: (error as Error).message } }, 'a sweep failed; the next one tries again');
     }

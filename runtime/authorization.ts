@@ -18,7 +18,7 @@ export function authorize(operation: Operation, caller: Caller, path: Record<str
     const message =
       caller.kind === 'session'
         ? 'A session token does not open this operation. Send an API key.'
-        : 'Only the session token of a signed-in Company_Admin opens this operation.';
+        : 'An API key does not open this operation. Sign in, and send the session token.';
     throw new ApiError('FORBIDDEN_SCOPE', message, { required_scopes: [], reason });
   }
   const missing = new Set<string>();

@@ -6,24 +6,40 @@ export function plainAddress(address: string): string {
   return address.startsWith('::ffff:') && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
 }
 
+const mappedAddresses = new BlockList();
+mappedAddresses.addSubnet('::ffff:0:0', 96, 'ipv6');
+
+/**
+ * True for an IPv4 or IPv6 address, or a CIDR range of them. Refused are zones (fe80::1%eth0), which mean something on one
+ * machine only, and IPv4 addresses written as IPv6, which no client has here.
+ */
+export function isAddressRange(text: string): boolean {
+  const [address = '', prefix, ...rest] = text.split('/');
+  const family = address.includes('%') ? 0 : isIP(address);
+  if (family === 0 || rest.length > 0 || (family === 6 && mappedAddresses.check(address, 'ipv6'))) return false;
+  return prefix === undefined || (/^(0|[1-9]\d{0,2})$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128));
+}
+
 /** Builds a set of addresses and CIDR ranges. Entries that are neither are left out. */
 export function addressSet(entries: readonly string[]): { size: number; has(address: string): boolean } {
-  const list = new BlockList();
+  // One list per family: a single one takes IPv4 addresses for members of ::/0.
+  const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
   let size = 0;
   for (const entry of entries) {
     const [address = '', prefix] = entry.split('/');
     const family = isIP(address);
     if (!family) continue;
     const type = family === 4 ? 'ipv4' : 'ipv6';
-    if (prefix === undefined) list.addAddress(address, type);
-    else list.addSubnet(address, Number(prefix), type);
+    if (prefix === undefined) lists[type].addAddress(address, type);
+    else lists[type].addSubnet(address, Number(prefix), type);
     size += 1;
   }
   return {
     size,
     has(address) {
       const family = isIP(address);
-      return family !== 0 && list.check(address, family === 4 ? 'ipv4' : 'ipv6');
+      const type = family === 4 ? 'ipv4' : 'ipv6';
+      return family !== 0 && lists[type].check(address, type);
     },
   };
 }

@@ -1,6 +1,6 @@
 // The one place that reads environment variables. An unknown or malformed value stops the start with a sentence that says what to change.
-import { isIP } from 'node:net';
 import { resolve } from 'node:path';
+import { isAddressRange } from './client-address.ts';
 
 export interface Config {
   port: number;
@@ -66,10 +66,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     .map((part) => part.trim())
     .filter(Boolean);
   for (const proxy of trustedProxies) {
-    const [address = '', prefix] = proxy.split('/');
-    const family = isIP(address);
-    const longest = family === 4 ? 32 : 128;
-    if (!family || (prefix !== undefined && !(/^\d+$/.test(prefix) && Number(prefix) <= longest))) {
+    if (!isAddressRange(proxy)) {
       throw new ConfigError(
         `TRUSTED_PROXIES must list IP addresses or CIDR ranges, separated by commas; "${proxy}" is neither.`,
       );

@@ -19,17 +19,22 @@ export class Deadline {
   #timer: NodeJS.Timeout | undefined;
   #expire: () => void = () => undefined;
 
-  /** @throws DeadlinePassed when the time is used up before the work is done; its own failure is then of no interest */
-  async race<T>(work: Promise<T>): Promise<T> {
+  /**
+   * Begins work and waits for it.
+   * @throws DeadlinePassed when the time is used up before the work is done; its own failure is then of no interest
+   */
+  async race<T>(begin: () => Promise<T>): Promise<T> {
     const expired = new Promise<never>((_, reject) => {
       this.#expire = () => reject(new DeadlinePassed());
     });
+    // The time runs before the work begins, since the work may pause it in its first step.
     this.#run();
+    const work = begin();
+    work.catch(() => undefined);
     try {
       return await Promise.race([work, expired]);
     } finally {
       this.#stop();
-      work.catch(() => undefined);
     }
   }
 

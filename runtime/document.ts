@@ -5,6 +5,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { isAddressRange } from './client-address.ts';
 import { strictFormats } from './formats.ts';
 
 /** One way to open an operation: a kind of credential and the scopes it must hold. */
@@ -110,6 +111,7 @@ function newAjv(options: { coerceTypes: boolean }): Ajv2020 {
   });
   (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
   for (const [name, format] of Object.entries(strictFormats)) ajv.addFormat(name, format);
+  ajv.addFormat('ip-range', isAddressRange);
   // Standard vocabulary only describes these; here a request that sends such a field is told so.
   ajv.removeKeyword('readOnly');
   for (const keyword of ['readOnly', 'x-immutable'])

@@ -1,5 +1,5 @@
 // The shape of every answer: success and failure envelopes as text, written by hand because JSON.stringify of the whole would copy the data twice.
-import type { ApiError } from './errors.ts';
+import type { ApiError, FieldProblem } from './errors.ts';
 
 let lastMillisecond = 0;
 let lastText = '';
@@ -39,4 +39,21 @@ export function successBody(
 export function failureBody(error: ApiError, requestId: string, now: number): string {
   const details = error.details === undefined ? '' : `,"details":${JSON.stringify(error.details)}`;
   return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":${meta(requestId, now, false)}}`;
+}
+
+const oauthErrorOf: Readonly<Record<number, string>> = {
+  401: 'invalid_token',
+  403: 'insufficient_scope',
+  429: 'slow_down',
+  500: 'server_error',
+  503: 'temporarily_unavailable',
+};
+
+/** The body of a failure of the identity provider's routes: RFC 6749 section 5.2, with the names of RFC 6750 and 8628 beside. */
+export function oauthFailureBody(error: ApiError): string {
+  const named = error.details?.oauth_error as string | undefined;
+  const fields = (error.details?.fields ?? []) as FieldProblem[];
+  const unknownGrant = fields.some((each) => each.field === 'grant_type' && each.code === 'INVALID_OPTION');
+  const name = named ?? (unknownGrant ? 'unsupported_grant_type' : (oauthErrorOf[error.status] ?? 'invalid_request'));
+  return JSON.stringify({ error: name, error_description: error.message });
 }

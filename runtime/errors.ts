@@ -42,18 +42,21 @@ export class ApiError extends Error {
   readonly status: number;
   readonly details: Record<string, unknown> | undefined;
   readonly headers: Record<string, string> | undefined;
+  /** True when the transaction is committed all the same, because what the refusal did must last. */
+  readonly keepsWork: boolean;
 
   constructor(
     code: ErrorCode,
     message: string,
     details?: Record<string, unknown>,
-    options: { status?: number; headers?: Record<string, string> } = {},
+    options: { status?: number; headers?: Record<string, string>; keepsWork?: boolean } = {},
   ) {
     super(message);
     this.code = code;
     this.status = options.status ?? statusOf[code];
     this.details = details;
     this.headers = options.headers;
+    this.keepsWork = options.keepsWork ?? false;
   }
 }
 
@@ -103,6 +106,15 @@ export function conflict(reason: string, message: string, more: Record<string, u
 /** 409 ALREADY_EXISTS naming the fields that matched; existingId is null when the caller may not see the other one. */
 export function alreadyExists(message: string, matchedFields: string[], existingId: string | null = null): ApiError {
   return new ApiError('ALREADY_EXISTS', message, { matched_fields: matchedFields, existing_id: existingId });
+}
+
+/** 400 in the words of RFC 6749, for operations that answer as it says. */
+export function oauthRefusal(
+  error: 'invalid_request' | 'invalid_grant',
+  message: string,
+  options: { keepsWork?: boolean } = {},
+): ApiError {
+  return new ApiError('VALIDATION_ERROR', message, { oauth_error: error }, options);
 }
 
 export const serviceUnavailable = () =>

@@ -51,6 +51,8 @@ export interface Change {
   action: string;
   /** Only where the operation makes the tenant itself. */
   companyId?: string;
+  /** Only where the operation itself finds out who calls. */
+  actor?: Actor;
   object?: string;
   recordId?: string;
   changes?: Record<string, { from: unknown; to: unknown }>;
@@ -88,6 +90,11 @@ export interface Call<Id extends OperationId = OperationId> {
   workspace(): Promise<Workspace>;
   /** Notes a change; its audit row and event are written with the transaction. */
   record(change: Change): void;
+  /**
+   * Waits for long work that does not need the database, such as hashing a password; the database's time stands still meanwhile.
+   * While nothing was written, the transaction ends here and another begins afterwards: read call.sql anew.
+   */
+  aside<T>(work: Promise<T>): Promise<T>;
   /** Resolves when the database answers. */
   ping(): Promise<void>;
   cursors: Cursors;

@@ -1,12 +1,27 @@
 // Passwords: hashing with scrypt at the cost that OWASP's password storage guide lists (N=2^15, r=8, p=3), checking, and generating.
 import { randomBytes, randomInt, scrypt, timingSafeEqual } from 'node:crypto';
+import { availableParallelism } from 'node:os';
 
 const cost = { N: 2 ** 15, r: 8, p: 3, maxmem: 64 * 1024 * 1024 };
 
-function derive(password: string, salt: Buffer, options = cost): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    scrypt(password.normalize('NFKC'), salt, 32, options, (error, key) => (error ? reject(error) : resolve(key)));
-  });
+/** Derivations that may run at once: they share four threads with the signatures of tokens, which must not wait behind them. */
+const parallel = Math.min(3, availableParallelism());
+let running = 0;
+const waiting: (() => void)[] = [];
+
+async function derive(password: string, salt: Buffer, options = cost): Promise<Buffer> {
+  if (running < parallel) running += 1;
+  // Whoever ends hands the place over.
+  else await new Promise<void>((resolve) => waiting.push(resolve));
+  try {
+    return await new Promise((resolve, reject) => {
+      scrypt(password.normalize('NFKC'), salt, 32, options, (error, key) => (error ? reject(error) : resolve(key)));
+    });
+  } finally {
+    const next = waiting.shift();
+    if (next) next();
+    else running -= 1;
+  }
 }
 
 /** Hashes a password; the answer carries salt and cost, so that the cost can rise later. */

@@ -28,7 +28,7 @@ export class Secrets {
   /** Encrypts a text that must be readable again, with AES-256-GCM. */
   encrypt(text: string): string {
     const nonce = randomBytes(12);
-    const cipher = createCipheriv('aes-256-gcm', this.#encryption, nonce);
+    const cipher = createCipheriv('aes-256-gcm', this.#encryption, nonce, { authTagLength: 16 });
     const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
     return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64');
   }
@@ -36,7 +36,7 @@ export class Secrets {
   /** @throws Error when the text was encrypted under another secret */
   decrypt(sealed: string): string {
     const bytes = Buffer.from(sealed, 'base64');
-    const decipher = createDecipheriv('aes-256-gcm', this.#encryption, bytes.subarray(0, 12));
+    const decipher = createDecipheriv('aes-256-gcm', this.#encryption, bytes.subarray(0, 12), { authTagLength: 16 });
     decipher.setAuthTag(bytes.subarray(12, 28));
     return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString('utf8');
   }

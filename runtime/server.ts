@@ -9,7 +9,7 @@ import { bodyLimits, ClientGone, checkMediaType, parseJson, readBytes } from './
 import { clientAddressReader } from './client-address.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
 import type { Document, Operation } from './document.ts';
-import { failureBody, successBody } from './envelope.ts';
+import { failureBody, oauthFailureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
 import type { Call, Caller, Change, Sql } from './handler.ts';
 import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
@@ -233,16 +233,20 @@ export function buildServer(parts: ServerParts): Server {
       ip: addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined),
       userAgent: request.headers['user-agent']?.slice(0, 200) ?? null,
     };
+    if (operation.answer === 'oauth' && parts.anonKey !== undefined && request.headers.apikey !== parts.anonKey) {
+      throw new ApiError(
+        'MISSING_API_KEY',
+        'Send the public key of this project in the header apikey.',
+        { oauth_error: 'invalid_client' },
+        { headers: { 'www-authenticate': 'Bearer' } },
+      );
+    }
     let authenticated: Authenticated;
-    if (operation.requirements.length === 0) {
-      authenticated = { caller: anonymous(facts), configVersion: 0 };
-      if (operation.answer === 'oauth' && parts.anonKey !== undefined && request.headers.apikey !== parts.anonKey) {
-        throw new ApiError('MISSING_API_KEY', 'Send the public key of this project in the header apikey.', undefined, {
-          headers: { 'www-authenticate': 'Bearer' },
-        });
-      }
-    } else {
-      authenticated = await deadline.race(authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
+    if (operation.requirements.length === 0) authenticated = { caller: anonymous(facts), configVersion: 0 };
+    else {
+      authenticated = await deadline.race(() =>
+        authenticate(request.headers, facts, parts.store, parts.sessionTokens, now),
+      );
       trace.caller = authenticated.caller;
       authorize(operation, authenticated.caller, path);
     }
@@ -254,7 +258,17 @@ export function buildServer(parts: ServerParts): Server {
         : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
     const { body, problems } = await readBody(operation, request);
 
-    const call = new CallState(parts, operation, caller, authenticated.configVersion, parameters, body, problems, now);
+    const call = new CallState(
+      parts,
+      operation,
+      caller,
+      authenticated.configVersion,
+      parameters,
+      body,
+      problems,
+      now,
+      deadline,
+    );
     if (operation.method === 'GET' && operation.requirements.length === 0)
       return success(operation, await handlerOf(operation)(call as never), caller, now);
     if (problems.length > 0 && key === undefined && !handlerRefuses(operation))
@@ -265,16 +279,20 @@ export function buildServer(parts: ServerParts): Server {
       : caller.companyId === ''
         ? 'nobody'
         : { companyId: caller.companyId, testMode: caller.testMode };
-    const opening = parts.store.open(scope);
-    const transaction = await deadline.race(opening).catch((error: unknown) => {
+    let opening: Promise<Transaction> | undefined;
+    const open = () => {
+      opening = parts.store.open(scope);
+      return opening;
+    };
+    const transaction = await deadline.race(open).catch((error: unknown) => {
       // A connection that comes too late goes straight back.
-      opening.then((late) => late.abandon()).catch(() => undefined);
+      opening?.then((late) => late.abandon()).catch(() => undefined);
       throw error;
     });
     call.transaction = transaction;
     const claim = key === undefined ? undefined : claimOf(caller, operation.method, pathText, key, body);
     try {
-      return await deadline.race(runInTransaction(operation, call, transaction, claim, trace));
+      return await deadline.race(() => runInTransaction(operation, call, transaction, claim, trace));
     } catch (error) {
       if (error instanceof DeadlinePassed) transaction.destroy();
       else transaction.abandon();
@@ -304,7 +322,9 @@ export function buildServer(parts: ServerParts): Server {
       answer = success(operation, await handlerOf(operation)(call as never), caller, now);
     } catch (error) {
       const failed = failure(error, trace, transaction.broken, operation);
-      if (claim && isKept(failed.status) && !transaction.broken) {
+      if (error instanceof ApiError && error.keepsWork && !transaction.broken) {
+        await transaction.commit(call.changes, { caller, now, idempotencyKeyHash: null });
+      } else if (claim && isKept(failed.status) && !transaction.broken) {
         await transaction.keepFailure({ claim, status: failed.status, body: String(failed.body) });
       } else transaction.abandon();
       return failed;
@@ -406,6 +426,7 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   readonly #store: Store;
   readonly #operation: Operation;
   readonly #configVersion: number;
+  readonly #deadline: Deadline;
 
   constructor(
     parts: ServerParts,
@@ -416,9 +437,11 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     body: unknown,
     problems: FieldProblem[],
     now: Date,
+    deadline: Deadline,
   ) {
     this.#store = parts.store;
     this.#operation = operation;
+    this.#deadline = deadline;
     this.#configVersion = configVersion;
     this.cursors = parts.cursors;
     this.sessionTokens = parts.sessionTokens;
@@ -447,18 +470,14 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     this.changes.push(change);
   }
 
-  ping(): Promise<void> {
-    return new Deadline().race(this.#store.ping());
+  aside<T>(work: Promise<T>): Promise<T> {
+    const paused = this.#deadline.pause(work);
+    return this.transaction ? this.transaction.aside(paused) : paused;
   }
-}
 
-/** RFC 6749 section 5.2. */
-function oauthFailureBody(error: ApiError): string {
-  const name =
-    error.status >= 500
-      ? 'temporarily_unavailable'
-      : ((error.details?.oauth_error as string | undefined) ?? 'invalid_request');
-  return JSON.stringify({ error: name, error_description: error.message });
+  ping(): Promise<void> {
+    return new Deadline().race(() => this.#store.ping());
+  }
 }
 
 function describe(thrown: unknown): { message: string; code?: string; stack?: string } {

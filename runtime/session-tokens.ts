@@ -6,6 +6,7 @@ export const sessionTokenSeconds = 3600;
 
 /** Strict compact form: three non-empty base64url parts. The JWT library accepts spaces, newlines and padding. */
 const compactForm = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export type TokenVerdict =
   | { kind: 'valid'; userId: string; sessionId: string; expiresAt: Date }
@@ -57,19 +58,17 @@ export class SessionTokens {
     try {
       const { payload } = await jwtVerify(token, this.#publicKey, {
         algorithms: ['ES256'],
+        typ: 'JWT',
         issuer: this.#issuer,
         audience: 'authenticated',
         clockTolerance: 60,
         currentDate: now,
         requiredClaims: ['exp', 'sub', 'session_id'],
       });
-      if (typeof payload.session_id !== 'string' || !payload.sub) return { kind: 'invalid' };
-      return {
-        kind: 'valid',
-        userId: payload.sub,
-        sessionId: payload.session_id,
-        expiresAt: new Date((payload.exp ?? 0) * 1000),
-      };
+      const { sub, session_id: sessionId, exp } = payload;
+      // Ids are looked up as they are: one that is no id must not reach the look-up that many requests share.
+      if (!sub || !uuid.test(sub) || typeof sessionId !== 'string' || !uuid.test(sessionId)) return { kind: 'invalid' };
+      return { kind: 'valid', userId: sub, sessionId, expiresAt: new Date((exp ?? 0) * 1000) };
     } catch (error) {
       return { kind: (error as { code?: string }).code === 'ERR_JWT_EXPIRED' ? 'expired' : 'invalid' };
     }

@@ -26,6 +26,8 @@ export interface Transaction {
   readonly sql: Sql;
   /** Claims an Idempotency-Key for as long as the transaction lasts, and sets the point that keepFailure returns to. */
   claim(claim: IdempotencyClaim): Promise<ClaimVerdict>;
+  /** Waits for work that does not need the database; while nothing was written or locked, the connection serves others. */
+  aside<T>(work: Promise<T>): Promise<T>;
   /** Writes audit rows, events and the idempotent answer with the change, and commits; one round trip. */
   commit(changes: readonly Change[], by: ChangeContext, answer?: KeptAnswer): Promise<void>;
   /** Undoes the work, keeps the failure as the answer for this Idempotency-Key, and commits. */

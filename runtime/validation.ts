@@ -62,7 +62,9 @@ const structural = new Set<FieldProblemCode>(['UNKNOWN_FIELD', 'READ_ONLY', 'IMM
 /** The error for a list of problems: which code and status follow from their kinds and from what the operation declares. */
 export function refusal(operation: Operation, problems: FieldProblem[], part: 'query' | 'body'): ApiError {
   const status =
-    part === 'body' && (operation.validationStatus === 422 || problems.some((each) => structural.has(each.code)))
+    operation.answer !== 'oauth' &&
+    part === 'body' &&
+    (operation.validationStatus === 422 || problems.some((each) => structural.has(each.code)))
       ? 422
       : 400;
   const failure = validationFailed(problems, status);
@@ -234,4 +236,5 @@ const formats: Record<string, string> = {
   'date-time': 'an ISO 8601 time with its offset, e.g. 2026-11-20T23:55:00.000Z',
   date: 'a date, e.g. 2026-11-20',
   uri: 'a web address',
+  'ip-range': 'an IP address or a CIDR range, e.g. 203.0.113.7, 10.0.0.0/8 or 2001:db8::/32',
 };

@@ -141,6 +141,7 @@ create table sign_ins (
   password_hash text not null,
   must_change_password boolean not null,
   created_at timestamptz(3) not null,
+  unique (company_id, user_id),
   foreign key (company_id, user_id) references users (company_id, id) on delete cascade
 );
 
@@ -155,6 +156,7 @@ create table sessions (
   foreign key (company_id, user_id) references users (company_id, id) on delete cascade
 );
 create index sessions_by_id on sessions (id);
+create index sessions_age on sessions (expires_at);
 
 create table refresh_tokens (
   token_hash bytea primary key,
@@ -687,6 +689,8 @@ alter table audit_logs force row level security;
 alter table audit_logs_other enable row level security;
 alter table audit_logs_other force row level security;
 create policy tenant on audit_logs to crm_app using (company_id = current_company()) with check (company_id = current_company());
+-- A sign-in is noted for the company of the person, which is known only after the password was checked.
+create policy platform on audit_logs for insert to crm_platform with check (true);
 
 grant select, insert, update, delete on subscriptions, branches, teams, users, user_roles, api_keys, api_key_usage, statuses, sources, tags, activity_types,
   task_types, duplicate_checks, custom_objects, custom_fields, field_overrides, leads, deals, customers, accounts, tasks, activities, custom_records,
@@ -718,6 +722,7 @@ grant select (company_id, id, email, full_name, status), update (last_sign_in_at
 grant select on user_roles to crm_platform;
 grant select, update (password_hash, must_change_password) on sign_ins to crm_platform;
 grant select, insert, update, delete on sessions, refresh_tokens to crm_platform;
+grant insert on audit_logs to crm_platform;
 grant select, delete on idempotency_records to crm_platform;
 grant execute on function make_audit_partitions(date) to crm_platform;
 

@@ -1,0 +1,53 @@
+// People who sign in, and the server's own signing key for tests that forge tokens with it.
+import { decodeJwt, type JWK } from 'jose';
+import { v7 as uuidv7 } from 'uuid';
+import { inject } from 'vitest';
+import { Secrets } from '../../runtime/secrets.ts';
+import { SessionTokens } from '../../runtime/session-tokens.ts';
+import { expectStatus, type Json } from './client.ts';
+import { adminPassword, database, newUser, type Tenant } from './tenants.ts';
+
+/** Signs in with the password that all people of the tests have. @returns the answer's body */
+export async function signIn(email: string, baseUrl?: string): Promise<Json> {
+  const { body } = await expectStatus(200, 'POST', '/auth/v1/token', {
+    query: { grant_type: 'password' },
+    body: { email, password: adminPassword },
+    ...(baseUrl ? { baseUrl } : {}),
+  });
+  return body;
+}
+
+let issuer: Promise<string> | undefined;
+let tokens: Promise<SessionTokens> | undefined;
+
+/** A session token of the tenant's admin, arranged in the database: a sign-in costs a password check. */
+export function adminToken(tenant: Tenant): Promise<string> {
+  return tokenFor(tenant, tenant.admin);
+}
+
+/** A session token of a user, arranged in the same way. */
+export async function tokenFor(tenant: Tenant, user: { id: string }): Promise<string> {
+  // One real sign-in tells in whose name the server issues tokens.
+  issuer ??= signIn(tenant.admin.email).then((body) => decodeJwt(body.access_token).iss ?? '');
+  tokens ??= Promise.all([issuer, serverSigningKey()]).then(([name, key]) => SessionTokens.fromKey(name, key));
+  const sessionId = uuidv7();
+  await database()`
+    insert into sessions (company_id, id, user_id, created_at, expires_at)
+    values (${tenant.companyId}, ${sessionId}, ${user.id}, now(), now() + interval '7 days')`;
+  return (await tokens).issue(user.id, sessionId, new Date());
+}
+
+/** A user who can sign in, with a role. */
+export async function newPerson(tenant: Tenant, role = 'Sales_Rep'): Promise<{ id: string; email: string }> {
+  const user = await newUser(tenant, { role });
+  await database()`
+    insert into sign_ins (email, company_id, user_id, password_hash, must_change_password, created_at)
+    select ${user.email}, company_id, ${user.id}, password_hash, false, now() from sign_ins where email = ${tenant.admin.email}`;
+  return user;
+}
+
+/** The private key that the server under test signs session tokens with. */
+export async function serverSigningKey(): Promise<JWK> {
+  const [row] = await database()`select sealed from server_secrets where name = 'session_signing_key'`;
+  return JSON.parse(new Secrets(inject('secretKey')).decrypt(row?.sealed)) as JWK;
+}
