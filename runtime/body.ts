@@ -72,10 +72,17 @@ export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknow
   return { value, problems };
 }
 
+/** PostgreSQL holds neither NUL nor, in JSON, an unpaired surrogate, which JSON's escapes can spell. */
+function isStorable(text: string): boolean {
+  return !text.includes('\0') && text.isWellFormed();
+}
+
 function walk(value: unknown, path: string, objects: number, arrays: number, problems: FieldProblem[]): void {
   if (typeof value === 'string') {
-    if (value.includes('\0'))
-      problems.push(problem(path, 'INVALID_FORMAT', `${path} must not contain the NUL character`));
+    if (!isStorable(value))
+      problems.push(
+        problem(path, 'INVALID_FORMAT', `${path} must not contain the NUL character or half of a surrogate pair`),
+      );
     return;
   }
   if (value === null || typeof value !== 'object') return;
@@ -94,7 +101,7 @@ function walk(value: unknown, path: string, objects: number, arrays: number, pro
   for (const key of keys) {
     const inner = (value as Record<string, unknown>)[key];
     // Only strings and containers can break a rule here, so that plain numbers cost no path.
-    if (typeof inner === 'string' ? inner.includes('\0') : typeof inner === 'object') {
+    if (typeof inner === 'string' ? !isStorable(inner) : typeof inner === 'object') {
       walk(inner, path ? `${path}.${key}` : key, objects + 1, arrays, problems);
     }
     if (key.includes('\0'))
