@@ -282,7 +282,8 @@ export interface paths {
          *     options of a field that is no select).
          *
          *     Options that `options` leaves out stay readable on the records that have them and are no longer accepted; an
-         *     option that comes back is accepted again. To change only a label, send the option's `value` with it.
+         *     option that comes back is accepted again. To change only a label, send the option's `value` with it. A select keeps
+         *     1,000 options, those left out included; more are a 422 with the code TOO_LONG.
          *
          *     **`name` and `type` never change**: sending one of them is 422 with the code IMMUTABLE, even if it is the same.
          *
