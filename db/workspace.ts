@@ -33,7 +33,7 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<un
         from custom_objects where company_id = c.id), '[]'),
       'customFields', coalesce((
         select json_agg(json_build_object('object', object, 'name', name, 'label', label, 'type', type, 'required', required, 'options', options, 'enabled', enabled)
-          order by object, created_at, name)
+          order by object, seq)
         from custom_fields where company_id = c.id), '[]'),
       'fieldOverrides', coalesce((
         select json_agg(json_build_object('object', object, 'name', name, 'label', label, 'required', required, 'enabled', enabled) order by object, name)
@@ -42,4 +42,12 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<un
     from companies c
     where c.id = ${companyId}`;
   return row?.workspace;
+}
+
+/** As loadWorkspaceRows, and keeps every other change of the tenant's objects and fields waiting until the transaction ends. */
+export async function lockWorkspaceRows(sql: Sql, companyId: string): Promise<unknown> {
+  // Not "for update", which would also keep everything waiting that refers to the company.
+  const locked = sql`select from companies where id = ${companyId} for no key update`.execute();
+  const [rows] = await Promise.all([loadWorkspaceRows(sql, companyId), locked]);
+  return rows;
 }

@@ -282,3 +282,8 @@ const byName = new Map(builtinObjects.map((object) => [object.object, object]));
 export function builtinObject(name: string): BuiltinObject | undefined {
   return byName.get(name);
 }
+
+/** True for a name that an object can have: a built-in one, or `object:` and a slug. */
+export function isObjectName(name: string): boolean {
+  return byName.has(name) || /^object:[a-z][a-z0-9-]{1,39}$/.test(name);
+}

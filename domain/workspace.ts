@@ -1,6 +1,7 @@
 // A tenant's configuration as the handlers see it: objects with their published fields, and the configured lists.
 import {
   type BuiltinField,
+  builtinObject,
   builtinObjects,
   customObjectName,
   type FieldOption,
@@ -14,6 +15,11 @@ export interface Field extends Omit<BuiltinField, 'options'> {
   required: boolean;
   /** Options that writes accept; on selects only. */
   options?: readonly FieldOption[];
+}
+
+/** A field whether it is published or not. */
+export interface ConfiguredField extends Field {
+  enabled: boolean;
 }
 
 export interface WorkspaceObject {
@@ -92,7 +98,7 @@ export function buildWorkspace(rows: WorkspaceRows): Workspace {
       kind: 'builtin',
       module: builtin.object,
       oneOf: builtin.oneOf ?? [],
-      fields: publishedFields(builtin.object, builtin.fields, rows),
+      fields: publishedFields(builtin.object, rows),
     });
   }
   for (const custom of rows.customObjects) {
@@ -105,46 +111,54 @@ export function buildWorkspace(rows: WorkspaceRows): Workspace {
       kind: 'custom',
       module: object,
       oneOf: [],
-      fields: publishedFields(object, [customObjectName], rows),
+      fields: publishedFields(object, rows),
     });
   }
   return { ...rows, objects, rows };
 }
 
-function publishedFields(
-  object: string,
-  builtins: readonly BuiltinField[],
-  rows: WorkspaceRows,
-): ReadonlyMap<string, Field> {
-  const fields = new Map<string, Field>();
+/** The built-in fields that an object starts with. */
+export function builtinFields(object: string): readonly BuiltinField[] {
+  return builtinObject(object)?.fields ?? [customObjectName];
+}
+
+/** All fields of an object, those that are switched off included; a built-in wins over a custom field of its name. */
+export function configuredFields(object: string, rows: WorkspaceRows): ConfiguredField[] {
+  const builtins = builtinFields(object);
   const overrides = new Map(rows.fieldOverrides.filter((row) => row.object === object).map((row) => [row.name, row]));
-  for (const builtin of builtins) {
+  const fields: ConfiguredField[] = builtins.map((builtin) => {
     const override = overrides.get(builtin.name);
-    if (override?.enabled === false) continue;
     const options = builtin.lookup ? optionsOf(builtin.lookup, rows) : builtin.options;
-    fields.set(builtin.name, {
+    return {
       ...builtin,
       custom: false,
       label: override?.label ?? builtin.label,
       required: override?.required ?? builtin.required ?? false,
+      enabled: override?.enabled ?? true,
       ...(options ? { options } : {}),
-    });
-  }
+    };
+  });
   const builtinNames = new Set(builtins.map((builtin) => builtin.name));
   for (const custom of rows.customFields) {
-    if (custom.object !== object || !custom.enabled || builtinNames.has(custom.name)) continue;
-    fields.set(custom.name, {
+    if (custom.object !== object || builtinNames.has(custom.name)) continue;
+    fields.push({
       name: custom.name,
       label: custom.label,
       type: custom.type,
       custom: true,
       required: custom.required,
+      enabled: custom.enabled,
       ...(custom.options
         ? { options: custom.options.filter((option) => !option.retired).map(({ label, value }) => ({ label, value })) }
         : {}),
     });
   }
   return fields;
+}
+
+function publishedFields(object: string, rows: WorkspaceRows): ReadonlyMap<string, Field> {
+  const enabled = configuredFields(object, rows).filter((field) => field.enabled);
+  return new Map(enabled.map((field) => [field.name, field]));
 }
 
 function optionsOf(lookup: Lookup, rows: WorkspaceRows): FieldOption[] {

@@ -513,6 +513,205 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/availability": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the availability of modules by country
+         * @description Which modules can be used in which country; telephony differs between them, everything else works in all countries
+         *     listed. `limited` counts as available, under conditions that `note` names. No credential is needed; each address may
+         *     ask 60 times a minute, and the answer may be kept for an hour. It is not paged.
+         *
+         *     A country that is not served answers 200 with an empty list. A `country` that is not two letters, and a `module`
+         *     that does not exist, are 400.
+         */
+        get: operations["getAvailability"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the objects
+         * @description The objects that this credential can view: built-in ones with the scope `<module>:view`, the workspace's own with
+         *     `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. The whole list in
+         *     one answer; it is not paged.
+         *
+         *     Needs a credential and no scope of its own. Test keys see the same objects as live keys.
+         */
+        get: operations["listObjects"];
+        put?: never;
+        /**
+         * Create an object of your own
+         * @description Defines a custom object. Its API name is `object:<slug>` and never changes. Every custom object has one built-in field,
+         *     the required text `name`; more fields can be given here, under the rules of
+         *     [POST /v1/objects/{object}/fields](#operation/createField), or added later.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the definition, and keep their records apart. Keys see the
+         *     object when they hold `object:<slug>:view` (or `*`), which the creating key does not get by itself.
+         *
+         *     What can go wrong: the slug is taken, also by an object that was switched off (409 ALREADY_EXISTS); the workspace has
+         *     50 custom objects (409 CONFLICT, reason `object_limit_reached`; switched-off ones count); a field is not
+         *     acceptable (422, named as `fields[0].name`). Every problem of the body is a 422, and nothing is created.
+         */
+        post: operations["createObject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change an object of your own
+         * @description Changes the labels of a custom object, or switches it off and on. `enabled: false` hides the object and its records
+         *     from every operation but this one; nothing is deleted, and `enabled: true` brings all of it back. The slug stays
+         *     taken. Only what is sent changes.
+         *
+         *     Needs `settings:configure` and a live key; a scope of the object itself is not needed. A built-in object answers
+         *     409 CONFLICT with the reason `builtin_object`. Sending `slug` is a 422 with the code IMMUTABLE, even if it is the
+         *     same. Every problem of the body is a 422.
+         */
+        patch: operations["updateObject"];
+        trace?: never;
+    };
+    "/v1/objects/{object}/schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the fields of an object
+         * @description The fields that records of this object take, as this workspace has them: which are required can differ between
+         *     workspaces, fields that were switched off are absent, and the workspace's own are marked `custom`. Read it at start,
+         *     not at build time.
+         *
+         *     Every record also has `id`, `created_at` and `updated_at`. They are not listed here; they are read-only, and always
+         *     sortable and filterable.
+         *
+         *     Needs the scope `<module>:view`, for a custom object `object:<slug>:view`. Without it, and for an object that does not
+         *     exist, was switched off or belongs to another workspace, the answer is the same 404. When the module is switched off
+         *     the answer is 403 MODULE_DISABLED.
+         */
+        get: operations["getObjectSchema"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/fields": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add a field to an object
+         * @description Adds a field of the workspace's own to a built-in or custom object. The very next call can use it.
+         *
+         *     **Name.** Normalised: trimmed, accents removed, lower-case, everything but letters and digits becomes `_`, cut to 60
+         *     characters; `Réf. Client` becomes `ref_client`. What remains must start with a letter (422, INVALID_FORMAT). Reserved
+         *     words such as `id`, `created_at`, `company_id`, `tags` or anything that starts with `_` are refused (422,
+         *     RESERVED_NAME), and so is the name of a built-in field of this object, also one that is switched off (422,
+         *     NAME_COLLISION). The name of a custom field, also a retired one, is 409 ALREADY_EXISTS: restore that one with PATCH
+         *     `enabled: true`. A name, like a type, never changes: read the one that the answer gives.
+         *
+         *     **Label.** All markup is removed; if no text is left, the label is refused (422). A label is text, not HTML: escape
+         *     it where you show it.
+         *
+         *     **Options.** A `select` needs 1 to 200, other types take none. `value` is what records store and requests send; left
+         *     out, it is the label, normalised as names are (the label itself where nothing of it would remain). Two equal values
+         *     are 422 DUPLICATE.
+         *
+         *     Fields of the type `currency` hold minor units as integers.
+         *
+         *     Needs `settings:configure` and a live key; a scope of the object itself is not needed. An object holds 100 fields,
+         *     built-in and retired ones included; one more is 409 CONFLICT with the reason `field_limit_reached`. An object that
+         *     does not exist is 404. Every problem of the body is a 422.
+         */
+        post: operations["createField"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/fields/{field}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change, retire or restore a field
+         * @description Changes a field for this workspace; only what is sent changes. There is no delete: `enabled: false` takes the field out
+         *     of the schema and of writes and keeps the stored values, `enabled: true` brings it back with them.
+         *
+         *     | | custom field | built-in field |
+         *     |---|---|---|
+         *     | `label` | yes | yes, for this workspace |
+         *     | `required` | yes | yes, unless it is read-only or the object cannot do without it |
+         *     | `options` | of a `select`: replaces the list | no: they come from the workspace's settings |
+         *     | `enabled` | yes, on built-in objects | yes, unless the object cannot do without it |
+         *
+         *     What an object cannot do without: `first_name` and one of `email` and `mobile` (leads), `name` (deals, accounts),
+         *     `title` and `scheduled_at` (tasks), `activity_type`, `entity_type` and `entity_id` (activities). Fields of custom
+         *     objects cannot be switched off. What is not allowed is a 422 with the code RULE_FAILED (CONFLICTING_FIELDS for
+         *     options of a field that is no select).
+         *
+         *     Options that `options` leaves out stay readable on the records that have them and are no longer accepted; an
+         *     option that comes back is accepted again. To change only a label, send the option's `value` with it. A select keeps
+         *     1,000 options, those left out included; more are a 422 with the code TOO_LONG.
+         *
+         *     **`name` and `type` never change**: sending one of them is 422 with the code IMMUTABLE, even if it is the same.
+         *
+         *     Needs `settings:configure` and a live key; a scope of the object itself is not needed. An object or field that does
+         *     not exist is 404. Every problem of the body is a 422.
+         */
+        patch: operations["updateField"];
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1244,6 +1443,268 @@ export interface components {
              */
             overlap_hours: number;
         };
+        /** @enum {string} */
+        AvailabilityModuleKey: "leads" | "deals" | "customers" | "accounts" | "tasks" | "activities" | "reports" | "bookings" | "attachments" | "inbox" | "campaigns" | "workforces" | "phone_voice" | "phone_sms" | "fax" | "whatsapp";
+        ModuleAvailability: {
+            module: components["schemas"]["AvailabilityModuleKey"];
+            /** @example SMS */
+            label: string;
+            /** @description True unless the status is `unavailable`. */
+            available: boolean;
+            /** @enum {string} */
+            status: "available" | "limited" | "unavailable";
+            /** @description What to know about it. */
+            note: string | null;
+        };
+        CountryAvailability: {
+            /**
+             * @description ISO 3166-1 alpha-2.
+             * @example AE
+             */
+            country_code: string;
+            /** @example United Arab Emirates */
+            country_name: string;
+            /** @enum {string} */
+            region: "middle_east" | "europe" | "america";
+            modules: components["schemas"]["ModuleAvailability"][];
+        };
+        Availability: {
+            countries: components["schemas"]["CountryAvailability"][];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        AvailabilityAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["Availability"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description The stable API name of an object.
+         * @example leads
+         */
+        ObjectName: string;
+        /**
+         * @description `builtin` objects are the same in every workspace; `custom` ones are its own.
+         * @enum {string}
+         */
+        ObjectKind: "builtin" | "custom";
+        /**
+         * @description The module of its scopes: with `leads`, records are read with `leads:view`.
+         * @example leads
+         */
+        ObjectModule: string;
+        ObjectEntry: {
+            object: components["schemas"]["ObjectName"];
+            /**
+             * @description For showing: the name of one.
+             * @example Lead
+             */
+            label: string;
+            /**
+             * @description For showing: the name of many.
+             * @example Leads
+             */
+            plural: string;
+            kind: components["schemas"]["ObjectKind"];
+            module: components["schemas"]["ObjectModule"];
+        };
+        ObjectList: {
+            objects: components["schemas"]["ObjectEntry"][];
+        };
+        ObjectListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ObjectList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description The list is closed.
+         * @enum {string}
+         */
+        FieldType: "text" | "textarea" | "number" | "boolean" | "date" | "datetime" | "email" | "phone" | "url" | "currency" | "select";
+        FieldOptionInput: {
+            /**
+             * @description Markup is removed.
+             * @example Up to 10k
+             */
+            label: string;
+            /**
+             * @description By default the normalised label. Values that differ in case only count as equal.
+             * @example up_to_10k
+             */
+            value?: string;
+        };
+        /** @description For a select; other types take none. */
+        FieldOptionList: components["schemas"]["FieldOptionInput"][];
+        FieldCreate: {
+            /**
+             * @description Normalised; see the operation.
+             * @example Budget range
+             */
+            name: string;
+            /**
+             * @description Markup is removed.
+             * @example Budget range
+             */
+            label: string;
+            type: components["schemas"]["FieldType"];
+            /**
+             * @description Records that exist already may go without it.
+             * @default false
+             */
+            required: boolean;
+            options?: components["schemas"]["FieldOptionList"];
+        };
+        ObjectCreate: {
+            /**
+             * @description The API name will be `object:<slug>`. It never changes.
+             * @example site-visits
+             */
+            slug: string;
+            /**
+             * @description The name of one. Markup is removed.
+             * @example Site visit
+             */
+            label: string;
+            /**
+             * @description The name of many. Markup is removed.
+             * @example Site visits
+             */
+            plural: string;
+            /**
+             * @description Fields beside `name`, in the order to show them in.
+             * @default []
+             */
+            fields: components["schemas"]["FieldCreate"][];
+        };
+        /**
+         * @description The stable API name of a field, as requests use it.
+         * @example budget_range
+         */
+        FieldName: string;
+        FieldOption: {
+            /**
+             * @description For showing.
+             * @example Up to 10k
+             */
+            label: string;
+            /**
+             * @description What to send.
+             * @example up_to_10k
+             */
+            value: string;
+        };
+        FieldDescriptor: {
+            name: components["schemas"]["FieldName"];
+            /**
+             * @description For showing.
+             * @example Budget range
+             */
+            label: string;
+            type: components["schemas"]["FieldType"];
+            /** @description Whether a record can be created without it. Workspaces may differ. */
+            required: boolean;
+            /** @description True for the workspace's own fields. */
+            custom: boolean;
+            /** @description On selects only. */
+            options?: components["schemas"]["FieldOption"][];
+            /**
+             * @description Present, and true, on fields that can be read, sorted and filtered by, and not written.
+             * @constant
+             */
+            read_only?: true;
+        };
+        CustomObject: {
+            object: components["schemas"]["ObjectName"];
+            /** @example Site visit */
+            label: string;
+            /** @example Site visits */
+            plural: string;
+            kind: components["schemas"]["ObjectKind"];
+            module: components["schemas"]["ObjectModule"];
+            /** @description False while it is switched off. */
+            enabled: boolean;
+            fields: components["schemas"]["FieldDescriptor"][];
+        };
+        ObjectData: {
+            object: components["schemas"]["CustomObject"];
+        };
+        ObjectAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ObjectData"];
+            meta: components["schemas"]["Meta"];
+        };
+        ObjectPatch: {
+            /** @description Markup is removed. */
+            label?: string;
+            /** @description Markup is removed. */
+            plural?: string;
+            /** @description false hides the object and its records; true brings them back. */
+            enabled?: boolean;
+            /** @description Cannot be changed. */
+            slug?: unknown;
+        };
+        ObjectSchema: {
+            object: components["schemas"]["ObjectName"];
+            /** @example Lead */
+            label: string;
+            /** @example Leads */
+            plural: string;
+            kind: components["schemas"]["ObjectKind"];
+            module: components["schemas"]["ObjectModule"];
+            fields: components["schemas"]["FieldDescriptor"][];
+        };
+        ObjectSchemaData: {
+            schema: components["schemas"]["ObjectSchema"];
+        };
+        ObjectSchemaAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ObjectSchemaData"];
+            meta: components["schemas"]["Meta"];
+        };
+        Field: {
+            name: components["schemas"]["FieldName"];
+            /**
+             * @description For showing.
+             * @example Budget range
+             */
+            label: string;
+            type: components["schemas"]["FieldType"];
+            /** @description Whether a record can be created without it. */
+            required: boolean;
+            /** @description True for the workspace's own fields. */
+            custom: boolean;
+            /** @description On selects only. */
+            options?: components["schemas"]["FieldOption"][];
+            /**
+             * @description Present, and true, on fields that cannot be written.
+             * @constant
+             */
+            read_only?: true;
+            /** @description False while it is retired: absent from the schema and refused on writes. */
+            enabled: boolean;
+        };
+        FieldData: {
+            field: components["schemas"]["Field"];
+        };
+        FieldAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["FieldData"];
+            meta: components["schemas"]["Meta"];
+        };
+        FieldPatch: {
+            /**
+             * @description Markup is removed.
+             * @example Budget range
+             */
+            label?: string;
+            required?: boolean;
+            options?: components["schemas"]["FieldOptionList"];
+            /** @description false retires the field, true restores it. */
+            enabled?: boolean;
+            /** @description Cannot be changed. */
+            name?: unknown;
+            /** @description Cannot be changed. */
+            type?: unknown;
+        };
     };
     responses: {
         /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
@@ -1889,6 +2350,17 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
          */
         ApiKeyId: string;
+        /**
+         * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
+         *     as `object%3A<slug>`.
+         * @example leads
+         */
+        Object: components["schemas"]["ObjectName"];
+        /**
+         * @description The field's API name.
+         * @example budget_range
+         */
+        Field: components["schemas"]["FieldName"];
     };
     requestBodies: {
         Onboarding: {
@@ -1948,6 +2420,11 @@ export interface components {
          * @example true
          */
         "Idempotent-Replay": "true";
+        /**
+         * @description How long the answer may be reused.
+         * @example no-store
+         */
+        "Cache-Control": string;
     };
     pathItems: never;
 }
@@ -3174,6 +3651,557 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getAvailability: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only this country; ISO 3166-1 alpha-2, in either case.
+                 * @example AE
+                 */
+                country?: string;
+                /**
+                 * @description Only this module.
+                 * @example phone_sms
+                 */
+                module?: components["schemas"]["AvailabilityModuleKey"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The countries by code, each with its modules. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "countries": [
+                     *           {
+                     *             "country_code": "AE",
+                     *             "country_name": "United Arab Emirates",
+                     *             "region": "middle_east",
+                     *             "modules": [
+                     *               {
+                     *                 "module": "phone_sms",
+                     *                 "label": "SMS",
+                     *                 "available": true,
+                     *                 "status": "limited",
+                     *                 "note": "Local rules apply: the number or sender may have to be registered before use."
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "updated_at": "2026-11-01T00:00:00.000Z"
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AvailabilityAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listObjects: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The objects; built-in ones first. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "objects": [
+                     *           {
+                     *             "object": "leads",
+                     *             "label": "Lead",
+                     *             "plural": "Leads",
+                     *             "kind": "builtin",
+                     *             "module": "leads"
+                     *           },
+                     *           {
+                     *             "object": "object:site-visits",
+                     *             "label": "Site visit",
+                     *             "plural": "Site visits",
+                     *             "kind": "custom",
+                     *             "module": "object:site-visits"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ObjectListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createObject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "slug": "site-visits",
+                 *       "label": "Site visit",
+                 *       "plural": "Site visits",
+                 *       "fields": [
+                 *         {
+                 *           "name": "visited_on",
+                 *           "label": "Visited on",
+                 *           "type": "date",
+                 *           "required": true
+                 *         },
+                 *         {
+                 *           "name": "Outcome",
+                 *           "label": "Outcome",
+                 *           "type": "select",
+                 *           "options": [
+                 *             {
+                 *               "label": "Follow up"
+                 *             },
+                 *             {
+                 *               "label": "No interest"
+                 *             }
+                 *           ]
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ObjectCreate"];
+            };
+        };
+        responses: {
+            /** @description The object, with its fields as they were named. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": {
+                     *           "object": "object:site-visits",
+                     *           "label": "Site visit",
+                     *           "plural": "Site visits",
+                     *           "kind": "custom",
+                     *           "module": "object:site-visits",
+                     *           "enabled": true,
+                     *           "fields": [
+                     *             {
+                     *               "name": "name",
+                     *               "label": "Name",
+                     *               "type": "text",
+                     *               "required": true,
+                     *               "custom": false
+                     *             },
+                     *             {
+                     *               "name": "visited_on",
+                     *               "label": "Visited on",
+                     *               "type": "date",
+                     *               "required": true,
+                     *               "custom": true
+                     *             },
+                     *             {
+                     *               "name": "outcome",
+                     *               "label": "Outcome",
+                     *               "type": "select",
+                     *               "required": false,
+                     *               "custom": true,
+                     *               "options": [
+                     *                 {
+                     *                   "label": "Follow up",
+                     *                   "value": "follow_up"
+                     *                 },
+                     *                 {
+                     *                   "label": "No interest",
+                     *                   "value": "no_interest"
+                     *                 }
+                     *               ]
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ObjectAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateObject: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
+                 *     as `object%3A<slug>`.
+                 * @example leads
+                 */
+                object: components["parameters"]["Object"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "enabled": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ObjectPatch"];
+            };
+        };
+        responses: {
+            /** @description The object as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": {
+                     *           "object": "object:site-visits",
+                     *           "label": "Site visit",
+                     *           "plural": "Site visits",
+                     *           "kind": "custom",
+                     *           "module": "object:site-visits",
+                     *           "enabled": false,
+                     *           "fields": [
+                     *             {
+                     *               "name": "name",
+                     *               "label": "Name",
+                     *               "type": "text",
+                     *               "required": true,
+                     *               "custom": false
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ObjectAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getObjectSchema: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
+                 *     as `object%3A<slug>`.
+                 * @example leads
+                 */
+                object: components["parameters"]["Object"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The object and its fields, in the order to show them in. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "schema": {
+                     *           "object": "leads",
+                     *           "label": "Lead",
+                     *           "plural": "Leads",
+                     *           "kind": "builtin",
+                     *           "module": "leads",
+                     *           "fields": [
+                     *             {
+                     *               "name": "first_name",
+                     *               "label": "First name",
+                     *               "type": "text",
+                     *               "required": true,
+                     *               "custom": false
+                     *             },
+                     *             {
+                     *               "name": "source",
+                     *               "label": "Source",
+                     *               "type": "select",
+                     *               "required": false,
+                     *               "custom": false,
+                     *               "options": [
+                     *                 {
+                     *                   "label": "Website",
+                     *                   "value": "Website"
+                     *                 }
+                     *               ]
+                     *             },
+                     *             {
+                     *               "name": "last_contacted_at",
+                     *               "label": "Last contacted",
+                     *               "type": "datetime",
+                     *               "required": false,
+                     *               "custom": false,
+                     *               "read_only": true
+                     *             },
+                     *             {
+                     *               "name": "budget",
+                     *               "label": "Budget",
+                     *               "type": "currency",
+                     *               "required": false,
+                     *               "custom": true
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ObjectSchemaAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createField: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
+                 *     as `object%3A<slug>`.
+                 * @example leads
+                 */
+                object: components["parameters"]["Object"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FieldCreate"];
+            };
+        };
+        responses: {
+            /** @description The field. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "field": {
+                     *           "name": "budget_range",
+                     *           "label": "Budget range",
+                     *           "type": "select",
+                     *           "required": false,
+                     *           "custom": true,
+                     *           "options": [
+                     *             {
+                     *               "label": "Up to 10k",
+                     *               "value": "up_to_10k"
+                     *             },
+                     *             {
+                     *               "label": "More",
+                     *               "value": "more"
+                     *             }
+                     *           ],
+                     *           "enabled": true
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FieldAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateField: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
+                 *     as `object%3A<slug>`.
+                 * @example leads
+                 */
+                object: components["parameters"]["Object"];
+                /**
+                 * @description The field's API name.
+                 * @example budget_range
+                 */
+                field: components["parameters"]["Field"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FieldPatch"];
+            };
+        };
+        responses: {
+            /** @description The field as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "field": {
+                     *           "name": "company_name",
+                     *           "label": "Company name",
+                     *           "type": "text",
+                     *           "required": true,
+                     *           "custom": false,
+                     *           "enabled": true
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FieldAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

@@ -1,9 +1,12 @@
 // Joins the areas. An operation without a handler, or a handler without an operation, does not compile.
 import type { Handlers } from '../runtime/handler.ts';
 import * as apiKeys from './api-keys.ts';
+import * as availability from './availability.ts';
 import * as health from './health.ts';
 import * as leads from './leads.ts';
 import * as me from './me.ts';
+import * as objectFields from './object-fields.ts';
+import * as objects from './objects.ts';
 import * as onboarding from './onboarding.ts';
 import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
@@ -13,6 +16,9 @@ export const handlers = {
   ...apiKeys,
   ...health,
   ...leads,
+  ...availability,
+  ...objectFields,
+  ...objects,
   ...onboarding,
   ...recordBatch,
   ...records,

@@ -1,4 +1,5 @@
 // Whether a caller may run an operation: the alternatives that the document lists, modules, and test keys on shared configuration.
+import { isObjectName } from '../domain/objects.ts';
 import { moduleState } from '../domain/plans.ts';
 import { moduleOf } from '../domain/scopes.ts';
 import type { Operation } from './document.ts';
@@ -63,6 +64,6 @@ function scopeFor(scope: string, path: Record<string, string>, caller: Caller): 
   if (!scope.startsWith('{')) return scope;
   const end = scope.indexOf('}');
   const name = path[scope.slice(1, end)] ?? '';
-  if (!caller.grants.allows(`${name}:view`)) throw notFound();
+  if (!isObjectName(name) || !caller.grants.allows(`${name}:view`)) throw notFound();
   return name + scope.slice(end + 1);
 }

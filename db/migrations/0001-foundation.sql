@@ -309,6 +309,8 @@ create table custom_fields (
   -- [{label, value, retired?}]; retired options stay readable and are not accepted on writes.
   options jsonb,
   enabled boolean not null default true,
+  -- The order of creation, which is the order to show fields in.
+  seq bigint generated always as identity,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, object, name)
