@@ -47,32 +47,31 @@ interface Kept {
  * it is lost.
  * @param url a user that may take the server's roles
  */
-export async function ensureDemo(url: string, dataDir: string, now: Date): Promise<Demo> {
+export function ensureDemo(url: string, dataDir: string, now: Date): Promise<Demo> {
   const file = join(dataDir, 'demo.json');
-  const kept = readKept(file);
-  const { found, made } = await inDemoTransaction(url, async (sql) => {
+  return inDemoTransaction(url, async (sql) => {
+    const kept = readKept(file);
     const keyHash = kept ? sha256(kept.key) : null;
     const found = await findDemo(sql, { companyId, email: admin.email, keyHash }, now);
-    if (found.exists && found.keyWorks) return { found, made: undefined };
-    return { found, made: await makeWhatIsMissing(sql, found.exists, kept, now) };
+    if (kept && found.exists && found.keyWorks) return shown(kept, found.passwordHash);
+    const { key, ...made } = newApiKey('test');
+    const signIn = (found.exists && kept) || (await makeSignIn());
+    if (!found.exists) await makeWorkspace(sql, signIn.password_hash, now);
+    else if (!kept) await setPassword(sql, companyId, admin.email, signIn.password_hash);
+    await insertDemoKey(sql, companyId, made, now);
+    // Kept before the commit, so that another server that waits for the lock reads it.
+    keep(file, { ...signIn, key });
+    return shown({ ...signIn, key }, found.exists && kept ? found.passwordHash : signIn.password_hash);
   });
-  if (made) keep(file, made);
-  const shown = (made ?? kept) as Kept;
-  const isChanged = found.exists && kept !== undefined && found.passwordHash !== kept.password_hash;
-  return { key: shown.key, password: isChanged ? undefined : shown.password };
 }
 
-async function makeWhatIsMissing(sql: Sql, exists: boolean, kept: Kept | undefined, now: Date): Promise<Kept> {
-  const { key, ...made } = newApiKey('test');
-  let password = kept;
-  if (!exists || !password) {
-    const text = randomBytes(8).toString('hex');
-    password = { key, password: text, password_hash: await hashPassword(text) };
-    if (exists) await setPassword(sql, companyId, admin.email, password.password_hash);
-    else await makeWorkspace(sql, password.password_hash, now);
-  }
-  await insertDemoKey(sql, companyId, made, now);
-  return { ...password, key };
+function shown(kept: Kept, passwordHash: string | null): Demo {
+  return { key: kept.key, password: kept.password_hash === passwordHash ? kept.password : undefined };
+}
+
+async function makeSignIn(): Promise<Omit<Kept, 'key'>> {
+  const password = randomBytes(8).toString('hex');
+  return { password, password_hash: await hashPassword(password) };
 }
 
 async function makeWorkspace(sql: Sql, passwordHash: string, now: Date): Promise<void> {
@@ -128,7 +127,7 @@ export function greeting(baseUrl: string, authUrl: string, demo: Demo | undefine
     lines.push(
       `Demo key:  ${demo.key}  (test mode; a workspace made with ${leadCount} leads)`,
       `Sign in:   ${admin.email} / ${demo.password ?? '(the password that you gave it)'}`,
-      `           at ${authUrl}/token, to make keys of your own with POST /v1/api-keys`,
+      `           at ${authUrl}/token?grant_type=password, for keys of your own by POST /v1/api-keys`,
       `Try:       curl -s '${baseUrl}/v1/objects/leads/records?limit=3' -H 'x-api-key: ${demo.key}'`,
     );
   } else {
