@@ -1,4 +1,4 @@
-// Chance that can be repeated: the same seed makes the same choices, so that the demo workspace is the same everywhere.
+// Chance that can be repeated: the same seed makes the same choices.
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
