@@ -211,9 +211,9 @@ describe('the demo workspace', () => {
       deals: 100,
       customers: 80,
       accounts: 60,
-      tasks: 150,
+      tasks: 120,
       activities: 500,
-      custom_records: 30,
+      custom_records: 15,
       record_tags: 100,
     };
     for (const [table, count] of Object.entries(least)) expect(first.rows[table]).toBeGreaterThan(count);
