@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './db/embedded.ts';
 import { MigrationError, migrate } from './db/migrate.ts';
 import { openServerSecrets, SecretKeyError } from './db/server-secrets.ts';
+import { ensureDemo, greeting } from './demo.ts';
 import { handlers } from './handlers/index.ts';
 import { startSweeps } from './jobs/sweeps.ts';
 import { ConfigError, readConfig } from './runtime/config.ts';
@@ -40,6 +41,7 @@ async function start(): Promise<void> {
   const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
   const { signingKey } = await openServerSecrets(url, secrets, { newSigningKey });
   const sessionTokens = await SessionTokens.fromKey(config.authUrl, signingKey);
+  const demo = config.demo ? await ensureDemo(url, config.dataDir, new Date()) : undefined;
   const document = await loadDocument(new URL('./generated/openapi.json', import.meta.url), publicLimits);
   const pools = openPools(url, config.databasePool, config.databasePrepare);
   const store = buildStore(pools);
@@ -63,6 +65,12 @@ async function start(): Promise<void> {
   });
   const { port } = server.address() as AddressInfo;
   log.info({ port, database: embedded ? 'embedded' : 'external', database_pid: embedded?.pid }, 'listening');
+  // Where nobody reads along, on a server of its own database, the output stays one line of JSON each.
+  if (demo || embedded || process.stdout.isTTY) {
+    const atRealPort = (address: string) => address.replace(/:0(?=\/|$)/, `:${port}`);
+    flush();
+    process.stdout.write(greeting(atRealPort(config.baseUrl), atRealPort(config.authUrl), demo));
+  }
 
   let stopping = false;
   const stop = async (signal: string): Promise<void> => {

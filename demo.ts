@@ -1,0 +1,145 @@
+// Part of the composition root: makes the demo workspace on the first start, and words what a start prints.
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Sql } from './db/connect.ts';
+import {
+  enterTestMode,
+  findDemo,
+  inDemoTransaction,
+  insertConfiguration,
+  insertDemoKey,
+  insertRecords,
+  setPassword,
+} from './db/demo.ts';
+import { createCompany } from './db/onboarding.ts';
+import { activityTypes, dealStatuses, leadStatuses, taskTypes } from './domain/defaults.ts';
+import { demoData, demoSeed, leadCount } from './domain/demo-data.ts';
+import {
+  demoAdmin as admin,
+  demoCompanyId as companyId,
+  customFields,
+  customObject,
+  demoCompany,
+  secondBranch,
+  sources,
+  tags,
+} from './domain/demo-workspace.ts';
+import { hashPassword } from './runtime/passwords.ts';
+import { newApiKey, sha256 } from './runtime/secrets.ts';
+
+export interface Demo {
+  key: string;
+  /** undefined: somebody changed it. */
+  password: string | undefined;
+}
+
+/** What is shown again at every start. The database has only hashes of it, so it is kept in the data folder. */
+interface Kept {
+  key: string;
+  password: string;
+  /** As the sign-in had it then: another one there tells that the password was changed. */
+  password_hash: string;
+}
+
+/**
+ * Makes the demo workspace unless it is there. A key that no longer works is replaced by a new one; so is what was kept, when
+ * it is lost.
+ * @param url a user that may take the server's roles
+ */
+export function ensureDemo(url: string, dataDir: string, now: Date): Promise<Demo> {
+  const file = join(dataDir, 'demo.json');
+  return inDemoTransaction(url, async (sql) => {
+    const kept = readKept(file);
+    const keyHash = kept ? sha256(kept.key) : null;
+    const found = await findDemo(sql, { companyId, email: admin.email, keyHash }, now);
+    if (kept && found.exists && found.keyWorks) return shown(kept, found.passwordHash);
+    const { key, ...made } = newApiKey('test');
+    const signIn = (found.exists && kept) || (await makeSignIn());
+    if (!found.exists) await makeWorkspace(sql, signIn.password_hash, now);
+    else if (!kept) await setPassword(sql, companyId, admin.email, signIn.password_hash);
+    await insertDemoKey(sql, companyId, made, now);
+    // Kept before the commit, so that another server that waits for the lock reads it.
+    keep(file, { ...signIn, key });
+    return shown({ ...signIn, key }, found.exists && kept ? found.passwordHash : signIn.password_hash);
+  });
+}
+
+function shown(kept: Kept, passwordHash: string | null): Demo {
+  return { key: kept.key, password: kept.password_hash === passwordHash ? kept.password : undefined };
+}
+
+async function makeSignIn(): Promise<Omit<Kept, 'key'>> {
+  const password = randomBytes(8).toString('hex');
+  return { password, password_hash: await hashPassword(password) };
+}
+
+async function makeWorkspace(sql: Sql, passwordHash: string, now: Date): Promise<void> {
+  const data = demoData(demoSeed, now);
+  const defaults = {
+    dealStatuses,
+    leadStatuses,
+    activityTypes,
+    taskTypes,
+    trial: { packageCode: 'enterprise', endsAt: now },
+  };
+  await enterTestMode(sql, companyId);
+  const company = await createCompany(
+    sql,
+    { id: companyId, ...demoCompany },
+    { id: data.adminId, ...admin, passwordHash, mustChangePassword: false, metadata: {} },
+    defaults,
+    data.founded,
+  );
+  if (!company)
+    throw new Error(`The demo cannot be made: ${admin.email} signs in to another workspace. Start with DEMO=0.`);
+  await enterTestMode(sql, companyId);
+  await insertConfiguration(
+    sql,
+    { id: companyId, branchId: company.branchId, founded: data.founded },
+    { branch: secondBranch, users: data.users, sources, tags, customObject, customFields },
+  );
+  await insertRecords(sql, companyId, data);
+}
+
+function readKept(file: string): Kept | undefined {
+  try {
+    const kept = JSON.parse(readFileSync(file, 'utf8')) as Partial<Kept>;
+    const { key, password, password_hash } = kept;
+    return key && password && password_hash ? { key, password, password_hash } : undefined;
+  } catch {
+    // Missing, or not what was written: as good as lost.
+    return undefined;
+  }
+}
+
+function keep(file: string, kept: Kept): void {
+  // Written aside and renamed, so that no half of it is ever read.
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(`${file}.new`, `${JSON.stringify(kept, null, 2)}\n`, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+/** What a person at a terminal reads once the server listens. */
+export function greeting(baseUrl: string, authUrl: string, demo: Demo | undefined): string {
+  const lines = [`Headless CRM is ready at ${baseUrl}`, '', `Docs:      ${baseUrl}/docs`];
+  if (demo) {
+    lines.push(
+      `Demo key:  ${demo.key}  (test mode; a workspace made with ${leadCount} leads)`,
+      `Sign in:   ${admin.email} / ${demo.password ?? '(the password that you gave it)'}`,
+      `           at ${authUrl}/token?grant_type=password, for keys of your own by POST /v1/api-keys`,
+      `Try:       curl -s '${baseUrl}/v1/objects/leads/records?limit=3' -H 'x-api-key: ${demo.key}'`,
+    );
+  } else {
+    const signup = {
+      company: { name: 'My Company', email: 'office@example.com' },
+      admin_user: { email: 'me@example.com', full_name: 'My Name' },
+      region: 'europe',
+      industry: 'Retail',
+    };
+    lines.push(
+      `Onboard:   curl -s '${baseUrl}/v1/onboarding' -H 'content-type: application/json' -d '${JSON.stringify(signup)}'`,
+    );
+  }
+  return `\n${lines.map((line) => `  ${line}`.trimEnd()).join('\n')}\n\n`;
+}
