@@ -1,11 +1,11 @@
 // The composition root: reads the settings, starts the database, joins all parts and serves. The one file that may import everything.
 import type { AddressInfo } from 'node:net';
-import { EmbeddedDatabaseError, startEmbedded } from './db/embedded.ts';
-import { MigrationError, migrate } from './db/migrate.ts';
-import { openServerSecrets, SecretKeyError } from './db/server-secrets.ts';
+import { type EmbeddedDatabase, startEmbedded } from './db/embedded.ts';
+import { migrate } from './db/migrate.ts';
+import { openServerSecrets } from './db/server-secrets.ts';
 import { handlers } from './handlers/index.ts';
 import { startSweeps } from './jobs/sweeps.ts';
-import { ConfigError, readConfig } from './runtime/config.ts';
+import { readConfig } from './runtime/config.ts';
 import { docsPages } from './runtime/docs-page.ts';
 import { loadDocument } from './runtime/document.ts';
 import { openLog } from './runtime/log.ts';
@@ -14,6 +14,7 @@ import { readSecretKey } from './runtime/secret-key.ts';
 import { Secrets } from './runtime/secrets.ts';
 import { buildServer } from './runtime/server.ts';
 import { newSigningKey, SessionTokens } from './runtime/session-tokens.ts';
+import { whyNot } from './start-failure.ts';
 import { buildStore, openPools } from './store.ts';
 
 /** Milliseconds that requests in flight get to finish when the server is told to stop. */
@@ -22,10 +23,13 @@ const drainTime = 8000;
 /** Names of the per-IP policies that the document may declare. */
 const publicLimits = ['health', 'availability', 'onboarding', 'document', 'sign-in'];
 
+/** The embedded database, once it runs: it is a process of its own, and a start that fails must not leave it behind. */
+let embedded: EmbeddedDatabase | undefined;
+
 async function start(): Promise<void> {
   const config = readConfig(process.env);
   const { log, flush } = openLog(config.logLevel);
-  const embedded =
+  embedded =
     config.databaseUrl === undefined ? await startEmbedded(config.dataDir, (text) => log.info(text)) : undefined;
   const url = config.databaseUrl ?? (embedded?.url as string);
   const applied = await migrate(url);
@@ -79,19 +83,8 @@ async function start(): Promise<void> {
   process.on('SIGINT', () => void stop('SIGINT'));
 }
 
-start().catch((error: unknown) => {
-  const known =
-    error instanceof ConfigError ||
-    error instanceof EmbeddedDatabaseError ||
-    error instanceof MigrationError ||
-    error instanceof SecretKeyError;
-  const { code } = error as { code?: string };
-  if (known) process.stderr.write(`The server did not start. ${(error as Error).message}\n`);
-  else if (code === 'EADDRINUSE')
-    process.stderr.write('The server did not start. The port is taken: set PORT to a free one.\n');
-  else if (code === 'ECONNREFUSED')
-    process.stderr.write('The server did not start. No database answers at DATABASE_URL.\n');
-  else process.stderr.write(`The server did not start. ${error instanceof Error ? error.stack : String(error)}\n`);
-  // The embedded database is a child of its own: it is stopped by the next start, or here.
+start().catch(async (error: unknown) => {
+  process.stderr.write(`The server did not start. ${whyNot(error)}\n`);
+  await embedded?.stop();
   process.exit(1);
 });

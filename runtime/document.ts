@@ -5,6 +5,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { PreparedBody } from './prepared-body.ts';
 
 /** One way to open an operation: a kind of credential and the scopes it must hold. */
 export interface Requirement {
@@ -48,7 +49,7 @@ export interface Operation {
 export interface Document {
   json: OpenAPIV3_1.Document;
   /** The document as it is served. */
-  text: string;
+  body: PreparedBody;
   operations: readonly Operation[];
 }
 
@@ -90,7 +91,7 @@ export async function loadDocument(file: URL, publicLimits: readonly string[]): 
       operations.push(readOperation(path, method, declared, backend, publicLimits));
     }
   }
-  return { json, text, operations };
+  return { json, body: new PreparedBody(text), operations };
 }
 
 function newAjv(options: { coerceTypes: boolean }): Ajv2020 {
