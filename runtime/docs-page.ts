@@ -53,7 +53,7 @@ export function docsFile(json: Document['json'], address: string): string {
   const shown = { ...json, servers: [{ url: address }] };
   // Within a script element only this sequence could end it early.
   const inline = (script: string) => `<script>${script.replaceAll('</script', '<\\/script')}</script>`;
-  const text = JSON.stringify(shown).replaceAll(sampleAddress, address);
+  const text = JSON.stringify(shown).replaceAll(sampleAddress, address).replaceAll('<', '\\u003c');
   const init = `Redoc.init(${text}, ${JSON.stringify(options)}, document.getElementById('docs'));`;
   return html(json, `${inline(redoc())}\n${inline(init)}`);
 }
