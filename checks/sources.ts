@@ -10,7 +10,7 @@ export interface Source {
 
 /** What is installed, made by running, or not ours. */
 const left = new Set(['node_modules', '.git', '.data', '.test-data', 'coverage', 'docs']);
-const textFile = /(\.(ts|js|json|md|sql|ya?ml|sh|toml)|(^|\/)(Makefile|Dockerfile|LICENSE|run|\.[a-z]+))$/;
+const textFile = /(\.(ts|js|json|md|sql|ya?ml|sh|toml)|^(Makefile|Dockerfile|LICENSE|run|\.[a-z]+))$/;
 
 /** Every folder below root, from the root and with slashes. */
 export function listFolders(root: string, at = root): string[] {
@@ -23,9 +23,9 @@ export function listFolders(root: string, at = root): string[] {
 export function readSources(root: string): Source[] {
   return ['', ...listFolders(root)].flatMap((folder) =>
     readdirSync(join(root, folder), { withFileTypes: true })
-      .map(({ name }) => ({ name, path: folder === '' ? name : `${folder}/${name}` }))
-      .filter(({ name, path }) => textFile.test(path) && !left.has(name))
-      .map(({ path }) => ({ path, text: readFileSync(join(root, path), 'utf8') })),
+      .filter((entry) => entry.isFile() && textFile.test(entry.name) && !left.has(entry.name))
+      .map(({ name }) => (folder === '' ? name : `${folder}/${name}`))
+      .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') })),
   );
 }
 
