@@ -1,7 +1,7 @@
 // That make check catches what it promises to catch: one violation of each rule, and a whole project with one of each kind.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { setPriority, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { folderProblems, headerProblems, mentionProblems, packageProblems } from '../checks/files.ts';
@@ -141,6 +141,8 @@ describe('files and folders', () => {
 });
 
 test('make check reports every kind of violation in a project that has one of each, and fails', () => {
+  // The compiler and the linters must not take the processor from the server, which other tests are calling.
+  setPriority(10);
   const copy = mkdtempSync(join(tmpdir(), 'check-'));
   const skipped = new Set(['node_modules', '.git', '.data', '.test-data', 'coverage', 'docs']);
   try {

@@ -1,4 +1,5 @@
 // A browser of our own for tests: a fresh profile, no other host in reach, and everything that it asks for or complains about noted.
+import { setPriority } from 'node:os';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { findProgram } from './programs.ts';
 
@@ -16,6 +17,8 @@ const disabled = ['gpu', 'quic', 'background-networking', 'component-update', 's
 );
 
 export function openBrowser(): Promise<Browser> {
+  // It must not take the processor from the server, which other tests are calling; this worker has no other file to run.
+  setPriority(10);
   return chromium.launch({
     executablePath: findProgram('chromium') ?? '',
     args: ['--no-sandbox', ...quiet, ...disabled, '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
