@@ -21,26 +21,25 @@ const network = ['fetch()'];
 const clock = ['Date.now', 'new Date()', 'Date()', 'performance.now'];
 const chance = ['Math.random', 'randomUUID()', 'crypto.randomUUID', 'crypto.getRandomValues'];
 
+/** What handlers may use of the runtime. */
+const offeredByRuntime = ['handler', 'errors', 'paging', 'passwords', 'secrets', 'session-tokens'];
+
 /** By folder, or by a single file, which then counts alone. Files in the root join the parts and may do anything. */
 const rules: Readonly<Record<string, Rule>> = {
   generated: { may: ['generated/'], packages: [], node: [] },
   domain: {
     may: ['domain/'],
     mayTypes: ['generated/'],
-    // It computes and does nothing else.
-    packages: ['libphonenumber-js'],
+    // These compute and do nothing else.
+    packages: ['ajv-formats', 'libphonenumber-js'],
     node: [],
     mustNotUse: [...clock, ...chance, ...environment, ...network],
   },
   db: { may: ['db/'], packages: ['postgres', 'uuid'], node: 'any', mustNotUse: environment },
   runtime: { may: ['runtime/', 'domain/', 'generated/'], packages: 'any', node: 'any', mustNotUse: environment },
   handlers: {
-    may: [
-      'db/',
-      'domain/',
-      ...['handler', 'errors', 'paging', 'passwords', 'secrets'].map((name) => `runtime/${name}.ts`),
-    ],
-    mayTypes: ['generated/', 'runtime/session-tokens.ts'],
+    may: ['db/', 'domain/', ...offeredByRuntime.map((name) => `runtime/${name}.ts`)],
+    mayTypes: ['generated/'],
     packages: ['uuid'],
     node: ['crypto'],
     mustNotUse: [...clock, ...environment, ...network],
