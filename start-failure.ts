@@ -9,14 +9,14 @@ const sentences: Record<string, string> = {
   EADDRINUSE: 'The port is taken: set PORT to a free one.',
   EADDRNOTAVAIL: 'This machine has no such address: set HOST to one of its own, or to 0.0.0.0.',
   ECONNREFUSED: 'No database answers at DATABASE_URL: start it, or mend the address.',
-  ENOTFOUND: 'The host in DATABASE_URL is not known: mend the address.',
-  EAI_AGAIN: 'The host in DATABASE_URL cannot be looked up: mend the address, or the name service.',
+  ENOTFOUND: 'The host name in DATABASE_URL, or in HOST, is not known: mend it.',
+  EAI_AGAIN: 'The host name in DATABASE_URL, or in HOST, cannot be looked up: mend it, or the name service.',
   CONNECT_TIMEOUT: 'The database at DATABASE_URL does not answer: mend the address, or the network on the way to it.',
   ENOSPC: 'The disk is full: free some space, or set DATA_DIR to a folder on another disk.',
   '28P01': 'The database refuses the password in DATABASE_URL: mend it.',
   '28000': 'The database refuses the user in DATABASE_URL: mend it, or let the user in.',
   '3D000': 'There is no such database: create it, or mend its name in DATABASE_URL.',
-  '42501': 'The user in DATABASE_URL may not create tables and roles: use one that may (it needs CREATEROLE).',
+  '42501': 'The user in DATABASE_URL may not create what is needed: use one that owns the database and has CREATEROLE.',
   '57P03': 'The database is still starting: try again shortly.',
 };
 
