@@ -91,7 +91,8 @@ const successExample = () => ({
 /** The samples are made of examples, so every required parameter and every body has one. */
 const sampleExamples = () => ({
   Parameter(parameter, ctx) {
-    const shown = { ...parameter, schema: resolved(ctx, parameter.schema) };
+    const { schema } = parameter;
+    const shown = { ...parameter, schema: schema?.$ref ? ctx.resolve(schema).node : schema };
     if (parameter.required && parameterExample({}, shown) === undefined) ctx.report({ message: 'add an example' });
   },
   RequestBody(body, ctx) {
