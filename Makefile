@@ -1,39 +1,46 @@
 # The only menu of commands; `make` prints it.
 SHELL := /bin/bash
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+export REDOCLY_TELEMETRY := off
+export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 .DEFAULT_GOAL := help
+
+# Written by npm when an installation is complete, so that one that was interrupted is done again.
+packages := node_modules/.package-lock.json
+generated := generated
 
 help: ## Print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-start: node_modules ## Start the server on embedded defaults; prints the docs address, a key and one curl to try
-	@node main.ts
+start: $(packages) ## Start the server; settings are environment variables, none is needed (see README.md)
+	@exec node main.ts
 
-test: node_modules ## Run all tests against a real server, PostgreSQL, Redis and browser; installs what is missing
+test: $(packages) ## Run all tests against a real server, PostgreSQL, Redis and browser; installs what is missing
 	@node tests/support/prepare.ts
 	@vitest run
 
-check: node_modules ## Refuse a stale generated/, lint and type errors, broken spec rules and forbidden imports
-	@node runtime/check.ts
+check: $(packages) ## Refuse a stale generated/, lint and type errors, broken spec rules and forbidden imports
+	@node checks/run.ts
 
-generate: node_modules ## Derive generated/ from spec/
-	@redocly bundle main --output generated/openapi.json >/dev/null 2>&1 || redocly bundle main --output generated/openapi.json
-	@cd generated && openapi-typescript openapi.json --output api.ts >/dev/null
+generate: $(packages) ## Derive generated/ from spec/
+	@redocly bundle main --output $(generated)/openapi.json >/dev/null 2>&1 || redocly bundle main --output $(generated)/openapi.json
+	@cd $(generated) && openapi-typescript openapi.json --output api.ts >/dev/null
 
-format: node_modules ## Format all code
+format: $(packages) ## Format all code
 	@biome check --write . >/dev/null
 
-migrate: node_modules ## Apply the migrations to DATABASE_URL, or to the embedded database
-	@node db/migrate-command.ts
+migrate: $(packages) ## Apply the migrations to DATABASE_URL, or to the embedded database
+	@node migrate.ts
 
-docs: node_modules ## Write the documentation page as one file to docs/api.html
-	@node runtime/docs-command.ts
+docs: $(packages) ## Write the documentation page as one file to docs/api.html, for the address in BASE_URL
+	@node docs.ts
 
-platform-key: node_modules ## Mint an operator's key with the scope onboarding
+platform-key: $(packages) ## Mint an operator's key with the scope onboarding
 	@node platform-key.ts
 
-node_modules: package.json package-lock.json
-	@npm install --no-save --no-progress --loglevel=error
-	@touch node_modules
+$(packages): package.json package-lock.json
+	@echo 'Installing packages ...' >&2
+	@npm install --no-save --no-progress --loglevel=error >/dev/null
+	@touch $@
 
 .PHONY: help start test check generate format migrate docs platform-key

@@ -1,12 +1,12 @@
 // The composition root: reads the settings, starts the database, joins all parts and serves. The one file that may import everything.
 import type { AddressInfo } from 'node:net';
-import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './db/embedded.ts';
-import { MigrationError, migrate } from './db/migrate.ts';
-import { openServerSecrets, SecretKeyError } from './db/server-secrets.ts';
+import { type EmbeddedDatabase, startEmbedded } from './db/embedded.ts';
+import { migrate } from './db/migrate.ts';
+import { openServerSecrets } from './db/server-secrets.ts';
 import { ensureDemo, greeting } from './demo.ts';
 import { handlers } from './handlers/index.ts';
 import { startSweeps } from './jobs/sweeps.ts';
-import { ConfigError, readConfig } from './runtime/config.ts';
+import { readConfig } from './runtime/config.ts';
 import { docsPages } from './runtime/docs-page.ts';
 import { loadDocument } from './runtime/document.ts';
 import { openLog } from './runtime/log.ts';
@@ -15,6 +15,7 @@ import { readSecretKey } from './runtime/secret-key.ts';
 import { Secrets } from './runtime/secrets.ts';
 import { buildServer } from './runtime/server.ts';
 import { newSigningKey, SessionTokens } from './runtime/session-tokens.ts';
+import { whyNot } from './start-failure.ts';
 import { buildStore, closePools, openPools } from './store.ts';
 
 /** Milliseconds that requests in flight get to finish when the server is told to stop. */
@@ -23,6 +24,7 @@ const drainTime = 8000;
 /** Names of the per-IP policies that the document may declare. */
 const publicLimits = ['health', 'availability', 'onboarding', 'document', 'sign-in'];
 
+/** The embedded database, once it runs: it is a process of its own, and a start that fails must not leave it behind. */
 let embedded: EmbeddedDatabase | undefined;
 
 async function start(): Promise<void> {
@@ -93,30 +95,8 @@ async function start(): Promise<void> {
   process.on('SIGINT', () => void stop('SIGINT'));
 }
 
-/** What an operator can do about failures of the system, by their code. */
-const remedies: Record<string, string> = {
-  EADDRINUSE: 'The port is taken: set PORT to a free one.',
-  EACCES: 'This user may not listen on that port: set PORT to one above 1023.',
-  EADDRNOTAVAIL: 'HOST is not an address of this machine.',
-  ENOTFOUND: 'The host name in DATABASE_URL, or in HOST, is not known.',
-  EAI_AGAIN: 'The host name in DATABASE_URL, or in HOST, cannot be resolved at the moment.',
-  ECONNREFUSED: 'No database answers at DATABASE_URL.',
-  CONNECT_TIMEOUT: 'The database at DATABASE_URL does not answer in time.',
-  '28P01': 'The database refuses the user or the password in DATABASE_URL.',
-  '28000': 'The database refuses the user in DATABASE_URL.',
-  '3D000': 'The database that DATABASE_URL names does not exist.',
-  '42501': 'The user in DATABASE_URL must own the database, and be allowed to create roles.',
-};
-
 start().catch(async (error: unknown) => {
-  const known =
-    error instanceof ConfigError ||
-    error instanceof EmbeddedDatabaseError ||
-    error instanceof MigrationError ||
-    error instanceof SecretKeyError;
-  const { message, code, stack } = error as { message?: string; code?: string; stack?: string };
-  const sentence = known ? message : (remedies[code ?? ''] ?? stack ?? String(error));
-  process.stderr.write(`The server did not start. ${sentence}\n`);
+  process.stderr.write(`The server did not start. ${whyNot(error)}\n`);
   await embedded?.stop();
   process.exit(1);
 });

@@ -1,4 +1,5 @@
-// The project's own rules for the OpenAPI document, and the decorator that puts the common headers on every answer.
+// The project's own rules for the OpenAPI document, and the decorators that add what no area should have to repeat.
+import { curlSamples, parameterExample } from './redocly-curl.js';
 
 const verbs = ['list', 'get', 'create', 'update', 'delete', 'search', 'revoke', 'rotate', 'check', 'end', 'upsert'];
 const operationExtensions = new Set([
@@ -95,6 +96,21 @@ const successExample = () => ({
   },
 });
 
+/** The samples are made of examples, so every required parameter and every body has one. */
+const sampleExamples = () => ({
+  Parameter(parameter, ctx) {
+    const { schema } = parameter;
+    const shown = { ...parameter, schema: schema?.$ref ? ctx.resolve(schema).node : schema };
+    if (parameter.required && parameterExample({}, shown) === undefined) ctx.report({ message: 'add an example' });
+  },
+  RequestBody(body, ctx) {
+    for (const [type, media] of Object.entries(body.content ?? {})) {
+      if (!media.example && !media.examples)
+        ctx.report({ message: 'add an example', location: ctx.location.child(['content', type]) });
+    }
+  },
+});
+
 /** Two areas that use one schema name would silently become Name and Name-2. */
 const noRenamedComponents = () => ({
   NamedSchemas(schemas, ctx) {
@@ -129,6 +145,21 @@ const addCommonHeaders = () => ({
   },
 });
 
+/** Gives every operation a curl sample. */
+const addCurlSamples = () => ({
+  Root: {
+    leave(root) {
+      for (const [path, item] of Object.entries(root.paths ?? {})) {
+        for (const method of methods) {
+          const operation = item[method];
+          if (!operation) continue;
+          operation['x-codeSamples'] = curlSamples(root, method, path, operation, item.parameters);
+        }
+      }
+    },
+  },
+});
+
 export default function crm() {
   return {
     id: 'crm',
@@ -140,9 +171,10 @@ export default function crm() {
         'named-payloads': namedPayloads,
         'closed-schemas': closedSchemas,
         'success-example': successExample,
+        'sample-examples': sampleExamples,
         'no-renamed-components': noRenamedComponents,
       },
     },
-    decorators: { oas3: { 'common-headers': addCommonHeaders } },
+    decorators: { oas3: { 'common-headers': addCommonHeaders, 'curl-samples': addCurlSamples } },
   };
 }

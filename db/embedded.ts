@@ -6,9 +6,11 @@ import {
   chownSync,
   cpSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readFileSync,
   realpathSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -24,6 +26,8 @@ export interface EmbeddedDatabase {
   pid: number;
   /** Stops it after its connections have ended. */
   stop(): Promise<void>;
+  /** Stops it and deletes its data, wherever that is. */
+  remove(): Promise<void>;
 }
 
 /** Thrown when it cannot be started; the message says what to change. */
@@ -32,6 +36,8 @@ export class EmbeddedDatabaseError extends Error {}
 interface Place {
   binaries: string;
   data: string;
+  /** The folder of the data when it could not be in the data folder itself. */
+  outside: string | undefined;
   /** The user to run as; undefined: ourselves. */
   owner: { uid: number; gid: number } | undefined;
 }
@@ -83,6 +89,11 @@ export async function startEmbedded(
     url: urlOf(password, chosenPort),
     pid: child.pid as number,
     stop: () => stop(child),
+    remove: async () => {
+      await stop(child);
+      rmSync(place.data, { recursive: true, force: true });
+      if (place.outside) rmSync(place.outside, { recursive: true, force: true });
+    },
   };
 }
 
@@ -123,16 +134,15 @@ function binariesFolder(): string {
 /** PostgreSQL refuses to run as root: then it runs as another user, from folders that this user can enter. */
 function choosePlace(dataDir: string, binaries: string, note: (text: string) => void): Place {
   const data = join(dataDir, 'postgres');
-  if (process.getuid?.() !== 0) return { binaries, data, owner: undefined };
+  if (process.getuid?.() !== 0) return { binaries, data, outside: undefined, owner: undefined };
   const owner = unprivilegedUser();
-  let place: Place = { binaries, data, owner };
-  if (!canEnter(realpathSync(dataDir), owner) || !canEnter(realpathSync(binaries), owner)) {
-    const outside = join('/var/tmp', `headless-crm-${createHash('sha256').update(dataDir).digest('hex').slice(0, 12)}`);
-    note(`as root, PostgreSQL runs as another user, who cannot enter this folder: its files are in ${outside}`);
-    mkdirSync(outside, { recursive: true });
-    if (!existsSync(join(outside, 'native', 'bin', 'postgres')))
-      cpSync(join(binaries, '..'), join(outside, 'native'), { recursive: true, verbatimSymlinks: true });
-    place = { binaries: join(outside, 'native', 'bin'), data: join(outside, 'postgres'), owner };
+  const place: Place = { binaries, data, outside: undefined, owner };
+  if (!canEnter(realpathSync(join(binaries, 'postgres')), owner)) place.binaries = copyBinaries(binaries);
+  if (!canEnter(realpathSync(dataDir), owner)) {
+    const name = createHash('sha256').update(dataDir).digest('hex').slice(0, 12);
+    place.outside = ownFolder(join('/var/tmp', `headless-crm-${name}`));
+    place.data = join(place.outside, 'postgres');
+    note(`as root, PostgreSQL runs as another user, who cannot enter ${dataDir}: its data are in ${place.data}`);
     // A cluster left behind by a data folder that is gone is not ours to open: its password went with the folder.
     if (!existsSync(join(dataDir, 'postgres-password'))) rmSync(place.data, { recursive: true, force: true });
   }
@@ -140,6 +150,39 @@ function choosePlace(dataDir: string, binaries: string, note: (text: string) => 
   chownSync(place.data, owner.uid, owner.gid);
   chmodSync(place.data, 0o700);
   return place;
+}
+
+/** Copies the programs to where every user can enter, once for each version. */
+function copyBinaries(binaries: string): string {
+  const { version } = JSON.parse(readFileSync(join(binaries, '../../package.json'), 'utf8')) as { version: string };
+  const folder = ownFolder(join('/var/tmp', `headless-crm-postgresql-${version}`));
+  const copy = join(folder, 'native');
+  if (!existsSync(copy)) {
+    // Under another name until it is complete: others may start at the same time.
+    const making = join(folder, `native-${process.pid}`);
+    cpSync(join(binaries, '..'), making, { recursive: true, verbatimSymlinks: true });
+    execFileSync('chmod', ['-R', 'a+rX', making]);
+    try {
+      renameSync(making, copy);
+    } catch (error) {
+      rmSync(making, { recursive: true });
+      if (!existsSync(copy)) throw error;
+    }
+  }
+  return join(copy, 'bin');
+}
+
+/** A folder in a place where anyone may make one: refused when someone else did. */
+function ownFolder(path: string): string {
+  // Whatever the umask: the database's user must be able to enter.
+  if (!existsSync(path)) {
+    mkdirSync(path);
+    chmodSync(path, 0o755);
+  }
+  const { uid, mode } = lstatSync(path);
+  if (uid !== process.getuid?.() || (mode & 0o170022) !== 0o040000)
+    throw new EmbeddedDatabaseError(`${path} belongs to someone else, or others may write it. Remove it.`);
+  return path;
 }
 
 function unprivilegedUser(): { uid: number; gid: number } {
@@ -158,6 +201,7 @@ function unprivilegedUser(): { uid: number; gid: number } {
   );
 }
 
+/** True when a user may enter a folder, or run a program, and all folders above. */
 function canEnter(folder: string, user: { uid: number; gid: number }): boolean {
   for (let path = folder; ; path = dirname(path)) {
     const { mode, uid, gid } = statSync(path);

@@ -25,6 +25,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/openapi.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get this document
+         * @description The OpenAPI 3.1 document that this server works by: what it validates with, and what this page shows. Generate clients
+         *     from it. No credential is needed. The body is the document itself, without the usual envelope.
+         *
+         *     It changes only when the server is upgraded. Send the `ETag` of your copy back as `If-None-Match`, and the answer is
+         *     304 without a body for as long as your copy is current.
+         */
+        get: operations["getOpenapiDocument"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/onboarding": {
         parameters: {
             query?: never;
@@ -821,6 +845,19 @@ export interface components {
             success: false;
             error: components["schemas"]["Error"];
             meta: components["schemas"]["Meta"];
+        };
+        /** @description An OpenAPI 3.1 document, with everything that such a document may hold. */
+        OpenapiDocument: {
+            /** @example 3.1.0 */
+            openapi: string;
+            info: {
+                [key: string]: unknown;
+            };
+            paths: {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
         };
         OnboardingCompany: {
             name: string;
@@ -1805,6 +1842,18 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
+        /** @description Your copy is current. */
+        NotModified: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                ETag: components["headers"]["ETag"];
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
         /** @description The workspace is ready. */
         Onboarded: {
             headers: {
@@ -2311,6 +2360,11 @@ export interface components {
     };
     parameters: {
         /**
+         * @description The `ETag` of the copy that you have. When it is still current the answer is 304, without a body.
+         * @example W/"mXhVJ2b0Wk9CqkKPq0yfWg"
+         */
+        IfNoneMatch: string;
+        /**
          * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
          * @example accounts
          */
@@ -2411,6 +2465,16 @@ export interface components {
          */
         "Retry-After": number;
         /**
+         * @description Names this state of the answer. Send it back as If-None-Match.
+         * @example W/"mXhVJ2b0Wk9CqkKPq0yfWg"
+         */
+        ETag: string;
+        /**
+         * @description How long the answer may be reused.
+         * @example no-store
+         */
+        "Cache-Control": string;
+        /**
          * @description `Bearer` when no credential was sent; with `error="invalid_token"` when a bearer token was refused.
          * @example Bearer
          */
@@ -2420,11 +2484,6 @@ export interface components {
          * @example true
          */
         "Idempotent-Replay": "true";
-        /**
-         * @description How long the answer may be reused.
-         * @example no-store
-         */
-        "Cache-Control": string;
     };
     pathItems: never;
 }
@@ -2466,6 +2525,59 @@ export interface operations {
                     "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
+            400: components["responses"]["BadRequest"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getOpenapiDocument: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the copy that you have. When it is still current the answer is 304, without a body.
+                 * @example W/"mXhVJ2b0Wk9CqkKPq0yfWg"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The document. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "openapi": "3.1.0",
+                     *       "info": {
+                     *         "title": "Headless CRM API",
+                     *         "version": "1.0.0"
+                     *       },
+                     *       "paths": {
+                     *         "/v1/health": {
+                     *           "get": {
+                     *             "operationId": "getHealth"
+                     *           }
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OpenapiDocument"];
+                };
+            };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

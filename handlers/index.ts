@@ -2,6 +2,7 @@
 import type { Handlers } from '../runtime/handler.ts';
 import * as apiKeys from './api-keys.ts';
 import * as availability from './availability.ts';
+import * as document from './document.ts';
 import * as health from './health.ts';
 import * as leads from './leads.ts';
 import * as me from './me.ts';
@@ -14,6 +15,7 @@ import * as sessions from './sessions.ts';
 
 export const handlers = {
   ...apiKeys,
+  ...document,
   ...health,
   ...leads,
   ...availability,

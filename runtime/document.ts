@@ -7,6 +7,7 @@ import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { isAddressRange } from './client-address.ts';
 import { strictFormats } from './formats.ts';
+import { PreparedBody } from './prepared-body.ts';
 
 /** One way to open an operation: a kind of credential and the scopes it must hold. */
 export interface Requirement {
@@ -52,7 +53,7 @@ export interface Operation {
 export interface Document {
   json: OpenAPIV3_1.Document;
   /** The document as it is served. */
-  text: string;
+  body: PreparedBody;
   operations: readonly Operation[];
 }
 
@@ -98,7 +99,7 @@ export async function loadDocument(file: URL, publicLimits: readonly string[]): 
       operations.push(readOperation(path, method, declared, backend, publicLimits));
     }
   }
-  return { json, text, operations };
+  return { json, body: new PreparedBody(text), operations };
 }
 
 function newAjv(options: { coerceTypes: boolean }): Ajv2020 {

@@ -5,6 +5,7 @@ import type { Workspace } from '../domain/workspace.ts';
 import type { operations } from '../generated/api.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
 import type { Cursors } from './paging.ts';
+import type { PreparedBody } from './prepared-body.ts';
 import type { SessionTokens } from './session-tokens.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
@@ -99,10 +100,12 @@ export interface Call<Id extends OperationId = OperationId> {
   ping(): Promise<void>;
   cursors: Cursors;
   sessionTokens: SessionTokens;
+  /** The document that the server works by, as it is served. */
+  document: PreparedBody;
 }
 
 type SuccessStatus = 200 | 201 | 202;
-type Answer<B> = B extends { success: true; meta: unknown } ? Omit<B, 'success' | 'meta'> : { body: B };
+type Answer<B> = B extends { success: true; meta: unknown } ? Omit<B, 'success' | 'meta'> : { body: B | PreparedBody };
 type JsonOf<R> = R extends { content: { 'application/json': infer B } } ? B : never;
 
 /** What a handler returns: a declared success status and the payload that the document gives it. */

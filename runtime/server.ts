@@ -15,6 +15,7 @@ import type { Call, Caller, Change, Sql } from './handler.ts';
 import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
 import type { Log } from './log.ts';
 import type { Cursors } from './paging.ts';
+import { PreparedBody } from './prepared-body.ts';
 import { buildRouter } from './router.ts';
 import { sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
@@ -29,7 +30,7 @@ const lingerTime = 1000;
 /** A page that is not part of the API: method GET, no credential, no envelope. */
 export interface Page {
   contentType: string;
-  body: string | Buffer;
+  body: PreparedBody;
   headers: Record<string, string>;
 }
 
@@ -49,9 +50,11 @@ export interface ServerParts {
 
 interface Answer {
   status: number;
-  body: string | Buffer | undefined;
+  body: string | PreparedBody | undefined;
   headers: Record<string, string> | undefined;
 }
+
+type SentAnswer = Omit<Answer, 'body'> & { body: string | Buffer | undefined };
 
 /** What is noted of a request for its log line. */
 interface Trace {
@@ -133,7 +136,8 @@ export function buildServer(parts: ServerParts): Server {
       }
       answer = failure(error, trace, false);
     }
-    send(request, response, answer, trace.requestId);
+    const sent = chooseForm(answer, request);
+    send(request, response, sent, trace.requestId);
     if (log.isLevelEnabled('info')) {
       const { caller } = trace;
       log.info(
@@ -141,7 +145,7 @@ export function buildServer(parts: ServerParts): Server {
           request_id: trace.requestId,
           operation: trace.operation,
           method: request.method,
-          status: answer.status,
+          status: sent.status,
           ms: Math.round((performance.now() - start) * 10) / 10,
           ...(caller && caller.kind !== 'anonymous'
             ? { company: caller.companyId, actor: caller.actor.id, test_mode: caller.testMode }
@@ -367,7 +371,7 @@ export function buildServer(parts: ServerParts): Server {
     const body =
       operation.answer === 'envelope'
         ? successBody(given, caller.requestId, now.getTime(), caller.testMode)
-        : typeof given.body === 'string'
+        : given.body instanceof PreparedBody
           ? given.body
           : JSON.stringify(given.body);
     return {
@@ -377,7 +381,7 @@ export function buildServer(parts: ServerParts): Server {
     };
   }
 
-  function send(request: IncomingMessage, response: ServerResponse, answer: Answer, requestId: string): void {
+  function send(request: IncomingMessage, response: ServerResponse, answer: SentAnswer, requestId: string): void {
     if (response.destroyed) return;
     const headers = ['X-Request-Id', requestId, ...securityHeaders];
     if (answer.body !== undefined) {
@@ -411,6 +415,13 @@ function handlerRefuses(operation: Operation): boolean {
   return operation.uniformRefusal || operation.tenantFields;
 }
 
+/** A prepared body is sent in the form that fits the request. */
+function chooseForm({ status, body, headers }: Answer, request: IncomingMessage): SentAnswer {
+  if (!(body instanceof PreparedBody)) return { status, body, headers };
+  const prepared = body.answerTo(request.headers);
+  return { ...prepared, headers: { ...headers, ...prepared.headers } };
+}
+
 /** The state of one call; handlers see it as Call. */
 class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   readonly path: unknown;
@@ -421,6 +432,7 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   readonly now: Date;
   readonly cursors: Cursors;
   readonly sessionTokens: SessionTokens;
+  readonly document: PreparedBody;
   readonly changes: Change[] = [];
   transaction: Transaction | undefined;
   readonly #store: Store;
@@ -445,6 +457,7 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     this.#configVersion = configVersion;
     this.cursors = parts.cursors;
     this.sessionTokens = parts.sessionTokens;
+    this.document = parts.document.body;
     this.caller = caller;
     this.path = parameters.path;
     this.query = parameters.query;

@@ -42,7 +42,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('coverageFolder', coverageFolder);
   return async () => {
     await server.stop();
-    await database.stop();
+    await database.remove();
     const failures = readFileSync(logFile, 'utf8')
       .split('\n')
       .filter((line) => line.includes('"msg":"unexpected failure"'));

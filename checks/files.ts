@@ -1,0 +1,66 @@
+// Rules about files and folders as such: what their first line says, what they must not mention, what they are called, and exact versions.
+import type { Source } from './sources.ts';
+
+/** A first line that says what belongs in the file. */
+const comment: Readonly<Record<string, RegExp>> = {
+  ts: /^(\/\/|\/\*) \S/,
+  js: /^(\/\/|\/\*) \S/,
+  sql: /^-- \S/,
+  yaml: /^# \S/,
+};
+
+/** Files whose first line is not a comment that says what belongs in them. */
+export function headerProblems(sources: readonly Source[]): string[] {
+  return sources
+    .filter(({ path }) => !path.startsWith('generated/'))
+    .filter(({ path, text }) => comment[path.split('.').at(-1) ?? '']?.test(text) === false)
+    .map(({ path }) => `${path}:1 must begin with a comment that says what belongs in it`);
+}
+
+/** What is true on one machine only. */
+const foreign: readonly [RegExp, string][] = [
+  [/((?<![\w.:/-])|file:\/\/)\/(work|home|root|Users)\/\w/, 'a path of one machine'],
+  [/\bregistry\.[a-z0-9-]+\.[a-z]{2,}/i, 'the host of a package registry'],
+  [/"resolved": "https?:/, 'the host of a package registry'],
+];
+
+/** Mentions of one machine's paths, and of hosts that packages were once fetched from. */
+export function mentionProblems(sources: readonly Source[]): string[] {
+  return sources.flatMap(({ path, text }) =>
+    text
+      .split('\n')
+      .flatMap((line, index) =>
+        foreign.filter(([pattern]) => pattern.test(line)).map(([, what]) => `${path}:${index + 1} names ${what}`),
+      ),
+  );
+}
+
+/** Names that say nothing about what is inside. */
+const vague = new Set(['services', 'utils', 'lib', 'helpers', 'common', 'controllers', 'repositories', 'types']);
+
+/** Folders with a name that anything would fit into. */
+export function folderProblems(folders: readonly string[]): string[] {
+  return folders
+    .filter((folder) => vague.has(folder.split('/').at(-1) ?? ''))
+    .map((folder) => `${folder}/ has a name that anything would fit into: name it after what it holds`);
+}
+
+interface Manifest {
+  scripts?: object;
+  dependencies?: Record<string, string>;
+  devDependencies?: Record<string, string>;
+}
+
+/** Versions that are not exact, a lock file that disagrees, and a second menu of commands. */
+export function packageProblems(manifest: Manifest, lock: { packages: Record<string, Manifest> }): string[] {
+  const problems = manifest.scripts ? ['package.json has scripts: the Makefile is the only menu of commands'] : [];
+  for (const kind of ['dependencies', 'devDependencies'] as const) {
+    const locked = lock.packages['']?.[kind] ?? {};
+    for (const [name, version] of Object.entries(manifest[kind] ?? {})) {
+      if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))
+        problems.push(`package.json: ${name} ${version} is not an exact version`);
+      if (locked[name] !== version) problems.push(`package-lock.json does not have ${name} ${version} among ${kind}`);
+    }
+  }
+  return problems;
+}

@@ -1,0 +1,121 @@
+// Who may import what, and who may look at the clock, at chance and at the environment. A linter's rule per folder cannot tell
+// `import type` from `import`, nor `new Date()` from `new Date(given)`; the syntax tree can.
+import { posix } from 'node:path';
+import type { Source } from './sources.ts';
+import { type Import, readSyntax } from './syntax.ts';
+
+interface Rule {
+  /** Files and folders that may be imported. */
+  may: readonly string[];
+  /** Those of which only the types may be imported. */
+  mayTypes?: readonly string[];
+  packages: readonly string[] | 'any';
+  /** Built-in modules, without their prefix. */
+  node: readonly string[] | 'any';
+  /** Expressions that reach for what must come in as an argument. */
+  mustNotUse?: readonly string[];
+}
+
+const environment = ['process.env'];
+const network = ['fetch()'];
+const clock = ['Date.now', 'new Date()', 'Date()', 'performance.now'];
+const chance = ['Math.random', 'randomUUID()', 'crypto.randomUUID', 'crypto.getRandomValues'];
+
+/** What handlers may use of the runtime. */
+const offeredByRuntime = ['handler', 'errors', 'paging', 'passwords', 'secrets', 'session-tokens'];
+
+/** By folder, or by a single file, which then counts alone. Files in the root join the parts and may do anything. */
+const rules: Readonly<Record<string, Rule>> = {
+  generated: { may: ['generated/'], packages: [], node: [] },
+  domain: {
+    may: ['domain/'],
+    mayTypes: ['generated/'],
+    // These compute and do nothing else.
+    packages: ['ajv-formats', 'libphonenumber-js'],
+    node: [],
+    mustNotUse: [...clock, ...chance, ...environment, ...network],
+  },
+  db: { may: ['db/'], packages: ['postgres', 'uuid'], node: 'any', mustNotUse: environment },
+  runtime: { may: ['runtime/', 'domain/', 'generated/'], packages: 'any', node: 'any', mustNotUse: environment },
+  handlers: {
+    may: ['db/', 'domain/', ...offeredByRuntime.map((name) => `runtime/${name}.ts`)],
+    mayTypes: ['generated/'],
+    packages: ['uuid'],
+    node: ['crypto'],
+    mustNotUse: [...clock, ...environment, ...network],
+  },
+  'handlers/index.ts': { may: ['handlers/', 'runtime/handler.ts'], packages: [], node: [] },
+  jobs: {
+    may: ['jobs/', 'db/', 'domain/', 'runtime/config.ts', 'runtime/log.ts'],
+    packages: 'any',
+    node: 'any',
+    mustNotUse: environment,
+  },
+  tests: {
+    may: ['tests/', 'db/', 'domain/', 'runtime/', 'jobs/', 'checks/', 'generated/'],
+    packages: 'any',
+    node: 'any',
+  },
+  checks: { may: ['checks/'], packages: 'any', node: 'any' },
+};
+
+const code = (sources: readonly Source[]): readonly Source[] => sources.filter(({ path }) => path.endsWith('.ts'));
+const folderOf = (path: string): string => path.slice(0, Math.max(path.indexOf('/'), 0));
+const packageOf = (name: string): string =>
+  name
+    .split('/')
+    .slice(0, name.startsWith('@') ? 2 : 1)
+    .join('/');
+
+/** A sentence for every import and every expression that the rule of a folder forbids. */
+export function importProblems(sources: readonly Source[]): string[] {
+  return code(sources).flatMap((source) => {
+    const { path } = source;
+    const rule = rules[path] ?? rules[folderOf(path)];
+    if (!rule) return [];
+    const { imports, uses } = readSyntax(source);
+    const forbidden = imports.filter((found) => !isAllowed(path, rule, found));
+    const reached = uses.filter(({ expression }) => rule.mustNotUse?.includes(expression));
+    return [
+      ...forbidden.map(
+        ({ name, line }) => `${path}:${line} must not import ${name || 'a computed name'} (checks/imports.ts)`,
+      ),
+      ...reached.map(
+        ({ expression, line }) => `${path}:${line} must not use ${expression}: it comes in as an argument`,
+      ),
+    ];
+  });
+}
+
+function isAllowed(path: string, rule: Rule, { name, typesOnly }: Import): boolean {
+  const has = (list: readonly string[] | 'any', wanted: string): boolean => list === 'any' || list.includes(wanted);
+  if (name === '') return false;
+  if (name.startsWith('node:')) return has(rule.node, name.slice(5));
+  if (!name.startsWith('.')) return has(rule.packages, packageOf(name));
+  const target = posix.join(posix.dirname(path), name);
+  const allowed = typesOnly ? [...rule.may, ...(rule.mayTypes ?? [])] : rule.may;
+  return allowed.some((entry) => (entry.endsWith('/') ? target.startsWith(entry) : target === entry));
+}
+
+/** What exists on a developer's machine only. */
+const development = /^(tests|checks|bench)\/|^[^/]+\.config\.ts$/;
+
+interface Manifest {
+  dependencies?: Record<string, string>;
+  devDependencies?: Record<string, string>;
+}
+
+/** A sentence for every package that is imported and not declared, or declared as one that production does not install. */
+export function dependencyProblems(sources: readonly Source[], manifest: Manifest): string[] {
+  const { dependencies = {}, devDependencies = {} } = manifest;
+  return code(sources).flatMap((source) =>
+    readSyntax(source).imports.flatMap(({ name, typesOnly, line }) => {
+      const wanted = packageOf(name);
+      if (name === '' || /^(\.|node:)/.test(name) || wanted in dependencies) return [];
+      if (wanted in devDependencies && (typesOnly || development.test(source.path))) return [];
+      return [
+        `${source.path}:${line} needs ${wanted} among the ${typesOnly ? 'devDependencies' : 'dependencies'} of package.json`,
+      ];
+    }),
+  );
+}

@@ -1,0 +1,75 @@
+// make check: runs every check, reports each, and fails when one of them does.
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { folderProblems, headerProblems, mentionProblems, packageProblems } from './files.ts';
+import { dependencyProblems, importProblems } from './imports.ts';
+import { listFolders, readSources } from './sources.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** Resolves with what is wrong; empty when nothing is. */
+type Check = () => Promise<string[]> | string[];
+
+/** A program of ours that says itself what is wrong. */
+function command(program: string, ...parameters: string[]): Promise<string[]> {
+  return new Promise((resolve) => {
+    execFile(program, parameters, { cwd: root, maxBuffer: 1e8 }, (error, output, errors) => {
+      resolve(error ? [`${output}\n${errors}`.trim() || error.message] : []);
+    });
+  });
+}
+
+async function staleFiles(): Promise<string[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'generated-'));
+  try {
+    // The packages are there already, or nothing of this would run.
+    const failed = await command(
+      'make',
+      '-s',
+      '-o',
+      'node_modules/.package-lock.json',
+      'generate',
+      `generated=${folder}`,
+    );
+    if (failed.length > 0) return failed;
+    return ['openapi.json', 'api.ts']
+      .filter(
+        (name) => readFileSync(join(folder, name), 'utf8') !== readFileSync(join(root, 'generated', name), 'utf8'),
+      )
+      .map((name) => `generated/${name} is not what spec/ derives: run make generate`);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const readJson = (name: string) => JSON.parse(readFileSync(join(root, name), 'utf8'));
+const sources = readSources(root);
+
+const checks: Record<string, Check> = {
+  'generated/ is what spec/ derives': staleFiles,
+  'the document follows its rules': () => command('redocly', 'lint', 'main'),
+  'the code is formatted and linted': () => command('biome', 'check', '--colors=off', '.'),
+  'the types fit': () => command('tsc', '--noEmit', '--pretty', 'false'),
+  'imports keep to the rules of their folder': () => importProblems(sources),
+  'packages are declared where they are needed': () => dependencyProblems(sources, readJson('package.json')),
+  'every file says what belongs in it': () => headerProblems(sources),
+  'nothing names one machine': () => mentionProblems(sources),
+  'folders are named after what they hold': () => folderProblems(listFolders(root)),
+  'versions are exact': () => packageProblems(readJson('package.json'), readJson('package-lock.json')),
+};
+
+let failures = 0;
+const results = Object.entries(checks).map(([name, check]) => ({ name, problems: Promise.resolve().then(check) }));
+for (const { name, problems } of results) {
+  const found = await problems;
+  if (found.length > 0) failures += 1;
+  process.stdout.write(`${found.length > 0 ? 'FAIL' : 'pass'}  ${name}\n`);
+  for (const line of found.join('\n').split('\n').filter(Boolean)) process.stdout.write(`      ${line}\n`);
+}
+process.stdout.write(
+  failures > 0 ? `${failures} of ${results.length} checks failed\n` : `All ${results.length} checks passed\n`,
+);
+process.exitCode = failures > 0 ? 1 : 0;

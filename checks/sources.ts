@@ -1,0 +1,32 @@
+// The files of the project, as the checks read them.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+
+export interface Source {
+  /** From the project's root, with slashes. */
+  path: string;
+  text: string;
+}
+
+/** What is installed, made by running, or not ours. */
+const left = new Set(['node_modules', '.git', '.data', '.test-data', 'coverage']);
+const textFile = /(\.(ts|js|json|md|sql|ya?ml|sh|toml)|^(Makefile|Dockerfile|LICENSE|run|\.[a-z]+))$/;
+
+/** Every folder below root, from the root and with slashes. */
+export function listFolders(root: string, at = root): string[] {
+  return readdirSync(at, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !left.has(entry.name))
+    .flatMap(({ name }) => [toSlashes(relative(root, join(at, name))), ...listFolders(root, join(at, name))]);
+}
+
+/** Every text file below root. */
+export function readSources(root: string): Source[] {
+  return ['', ...listFolders(root)].flatMap((folder) =>
+    readdirSync(join(root, folder), { withFileTypes: true })
+      .filter((entry) => entry.isFile() && textFile.test(entry.name) && !left.has(entry.name))
+      .map(({ name }) => (folder === '' ? name : `${folder}/${name}`))
+      .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') })),
+  );
+}
+
+const toSlashes = (path: string): string => path.split(sep).join('/');

@@ -1,0 +1,62 @@
+// What a file imports and uses, read from its syntax tree.
+import ts from 'typescript';
+import type { Source } from './sources.ts';
+
+export interface Import {
+  /** As written; empty when it is computed. */
+  name: string;
+  /** Gone when the program runs. */
+  typesOnly: boolean;
+  line: number;
+}
+
+export interface Use {
+  /** In one spelling: process.env, randomUUID, new Date(). */
+  expression: string;
+  line: number;
+}
+
+/** Every import and every expression that a rule may speak of. */
+export function readSyntax({ path, text }: Source): { imports: Import[]; uses: Use[] } {
+  const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  const imports: Import[] = [];
+  const uses: Use[] = [];
+  const visit = (node: ts.Node): void => {
+    const line = file.getLineAndCharacterOfPosition(node.getStart()).line + 1;
+    const imported = importOf(node);
+    if (imported) imports.push({ ...imported, line });
+    const expression = expressionOf(node);
+    if (expression !== undefined) uses.push({ expression, line });
+    ts.forEachChild(node, visit);
+  };
+  visit(file);
+  return { imports, uses };
+}
+
+function importOf(node: ts.Node): Omit<Import, 'line'> | undefined {
+  if ((ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) && node.moduleSpecifier)
+    return { name: textOf(node.moduleSpecifier), typesOnly: isTypesOnly(node) };
+  if (ts.isImportTypeNode(node))
+    return { name: ts.isLiteralTypeNode(node.argument) ? textOf(node.argument.literal) : '', typesOnly: true };
+  const loads =
+    ts.isCallExpression(node) &&
+    (node.expression.kind === ts.SyntaxKind.ImportKeyword || node.expression.getText() === 'require');
+  return loads ? { name: textOf(node.arguments[0]), typesOnly: false } : undefined;
+}
+
+const textOf = (node: ts.Node | undefined): string => (node && ts.isStringLiteralLike(node) ? node.text : '');
+
+function isTypesOnly(node: ts.ImportDeclaration | ts.ExportDeclaration): boolean {
+  if (ts.isExportDeclaration(node)) return node.isTypeOnly;
+  const clause = node.importClause;
+  if (!clause || clause.isTypeOnly) return clause !== undefined;
+  const names = clause.namedBindings;
+  return !clause.name && !!names && ts.isNamedImports(names) && names.elements.every((element) => element.isTypeOnly);
+}
+
+function expressionOf(node: ts.Node): string | undefined {
+  if (ts.isPropertyAccessExpression(node)) return node.getText();
+  if (ts.isNewExpression(node) && !node.arguments?.length) return `new ${node.expression.getText()}()`;
+  if (ts.isCallExpression(node) && ts.isIdentifier(node.expression)) return `${node.expression.text}()`;
+  return undefined;
+}
