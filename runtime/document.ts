@@ -58,7 +58,7 @@ export interface Document {
 }
 
 /** Extensions with values of their own, and those that only other readers of the document follow. */
-const otherExtensions = ['x-public-limit', 'x-cache-control', 'x-deprecated-use', 'x-mcp'];
+const otherExtensions = ['x-public-limit', 'x-cache-control', 'x-deprecated-use', 'x-mcp', 'x-codeSamples'];
 
 const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
