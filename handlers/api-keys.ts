@@ -175,8 +175,8 @@ function expiryProblems(expiresAt: Date | null | undefined, now: Date): FieldPro
   // The document lets leap seconds and offsets of hours alone pass, which the clock here does not know.
   if (Number.isNaN(expiresAt.getTime()))
     return [problem('expires_at', 'INVALID_FORMAT', 'expires_at must be a time such as 2026-11-20T23:55:00.000Z')];
-  if (expiresAt > now && expiresAt.getUTCFullYear() < 10_000) return [];
-  return [problem('expires_at', 'OUT_OF_RANGE', 'expires_at must be a time to come, before the year 10000')];
+  if (expiresAt > now) return [];
+  return [problem('expires_at', 'OUT_OF_RANGE', 'expires_at must be a time to come')];
 }
 
 async function checkReach({ body, sql, caller }: Call<'createApiKey'>): Promise<{

@@ -163,7 +163,7 @@ describe('POST /v1/api-keys', () => {
     ['a past expiry', { expires_at: '2020-01-01T00:00:00Z' }, 400, ['expires_at OUT_OF_RANGE']],
     ['an expiry that is no time', { expires_at: 'soon' }, 400, ['expires_at INVALID_FORMAT']],
     ['a leap second', { expires_at: '2098-12-31T23:59:60Z' }, 400, ['expires_at INVALID_FORMAT']],
-    ['the year 10000', { expires_at: '9999-12-31T23:59:59-23:00' }, 400, ['expires_at OUT_OF_RANGE']],
+    ['the year 10000', { expires_at: '9999-12-31T23:59:59-23:00' }, 400, ['expires_at INVALID_FORMAT']],
     ['a branch without id', { reach: { kind: 'branch' } }, 400, ['reach.id REQUIRED']],
     ['a company with id', { reach: { kind: 'company', id: uuidv7() } }, 400, ['reach.id CONFLICTING_FIELDS']],
     ['a reach of another kind', { reach: { kind: 'own' } }, 400, ['reach.kind INVALID_OPTION']],

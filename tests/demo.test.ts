@@ -158,7 +158,10 @@ describe('a start with the demo', () => {
     expect(await again()).toBe(afterLoss);
     const { api_keys: keys, api_key_usage: usage, ...rest } = await countRows(database.url);
     expect({ keys, usage }).toEqual({ keys: 3, usage: 3 });
-    expect(first.rows).toMatchObject(rest);
+    // The sign-in of another test leaves its session and its audit row.
+    const ofSigningIn = /^(audit_logs|sessions|refresh_tokens)/;
+    const kept = Object.entries(rest).filter(([table]) => !ofSigningIn.test(table));
+    expect(first.rows).toMatchObject(Object.fromEntries(kept));
   });
 
   test('makes one demo when two servers start at once', async () => {
