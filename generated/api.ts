@@ -736,6 +736,29 @@ export interface paths {
         patch: operations["updateField"];
         trace?: never;
     };
+    "/v1/activity-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List activity types
+         * @description The kinds of activity that this workspace logs, in their order; the names are what `activity_type` takes, without
+         *     regard to case. Inactive ones stay readable on old activities and are refused on new ones. The whole list, not paged.
+         *
+         *     Needs `activities:view`.
+         */
+        get: operations["listActivityTypes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1741,6 +1764,26 @@ export interface components {
             name?: unknown;
             /** @description Cannot be changed. */
             type?: unknown;
+        };
+        ActivityType: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            icon: string | null;
+            /** @example #9CA3AF */
+            color: string;
+            /** @description False for types that new activities may not have. */
+            is_active: boolean;
+            /** @description True for those that every workspace starts with. */
+            is_system: boolean;
+            order_position: number;
+        };
+        ActivityTypes: {
+            activity_types: components["schemas"]["ActivityType"][];
+        };
+        ActivityTypesAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ActivityTypes"];
+            meta: components["schemas"]["Meta"];
         };
     };
     responses: {
@@ -4315,6 +4358,58 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listActivityTypes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All activity types. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "activity_types": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Call",
+                     *             "icon": null,
+                     *             "color": "#9CA3AF",
+                     *             "is_active": true,
+                     *             "is_system": true,
+                     *             "order_position": 1
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActivityTypesAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

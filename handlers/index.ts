@@ -1,5 +1,6 @@
 // Joins the areas. An operation without a handler, or a handler without an operation, does not compile.
 import type { Handlers } from '../runtime/handler.ts';
+import * as activityTypes from './activity-types.ts';
 import * as apiKeys from './api-keys.ts';
 import * as availability from './availability.ts';
 import * as document from './document.ts';
@@ -14,6 +15,7 @@ import * as records from './records.ts';
 import * as sessions from './sessions.ts';
 
 export const handlers = {
+  ...activityTypes,
   ...apiKeys,
   ...document,
   ...health,
