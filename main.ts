@@ -85,10 +85,17 @@ async function start(): Promise<void> {
   process.on('SIGINT', () => void stop('SIGINT'));
 }
 
-/** What an operator can do about failures of the system, by their code. */
+const notWritable = 'DATA_DIR is not a folder that this user can write to.';
+
+/** What an operator can do about failures of the system, by their code, and by the call where the code alone is not enough. */
 const remedies: Record<string, string> = {
   EADDRINUSE: 'The port is taken: set PORT to a free one.',
-  EACCES: 'This user may not listen on that port: set PORT to one above 1023.',
+  'EACCES listen': 'This user may not listen on that port: set PORT to one above 1023.',
+  EACCES: notWritable,
+  EEXIST: notWritable,
+  ENOTDIR: notWritable,
+  EROFS: notWritable,
+  ENOSPC: 'The disk is full.',
   EADDRNOTAVAIL: 'HOST is not an address of this machine.',
   ENOTFOUND: 'The host name in DATABASE_URL, or in HOST, is not known.',
   EAI_AGAIN: 'The host name in DATABASE_URL, or in HOST, cannot be resolved at the moment.',
@@ -106,8 +113,9 @@ start().catch(async (error: unknown) => {
     error instanceof EmbeddedDatabaseError ||
     error instanceof MigrationError ||
     error instanceof SecretKeyError;
-  const { message, code, stack } = error as { message?: string; code?: string; stack?: string };
-  const sentence = known ? message : (remedies[code ?? ''] ?? stack ?? String(error));
+  const { message, code, syscall, stack } = error as Partial<NodeJS.ErrnoException>;
+  const remedy = remedies[`${code} ${syscall}`] ?? remedies[code ?? ''];
+  const sentence = known ? message : (remedy ?? stack ?? String(error));
   process.stderr.write(`The server did not start. ${sentence}\n`);
   await embedded?.stop();
   process.exit(1);
