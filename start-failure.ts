@@ -20,6 +20,9 @@ const sentences: Record<string, string> = {
   '57P03': 'The database is still starting: try again shortly.',
 };
 
+/** Codes of a path that cannot be made or written. */
+const unwritable = new Set(['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR']);
+
 /** A sentence for an operator; a stack only where the cause is unknown to us. */
 export function whyNot(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -28,7 +31,7 @@ export function whyNot(error: unknown): string {
   );
   if (isForOperators) return error.message;
   const { code, path } = error as { code?: string; path?: string };
-  if ((code === 'EACCES' || code === 'EPERM' || code === 'EROFS') && path)
+  if (unwritable.has(code ?? '') && path)
     return `This user may not write ${path}: set DATA_DIR to a folder that it may write.`;
   if (code === 'EACCES') return 'This user may not listen on that port: set PORT to one above 1023.';
   return sentences[code ?? ''] ?? error.stack ?? error.message;
