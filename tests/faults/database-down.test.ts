@@ -81,7 +81,7 @@ async function expectAllAccepted(prepared: Prepared[]): Promise<void> {
 
 const untilHealthy = (): Promise<unknown> =>
   vi.waitUntil(async () => (await call('GET', '/v1/health', { within: patience })).status === 200, {
-    timeout: 5000,
+    timeout: 15_000,
     interval: 20,
   });
 
@@ -107,10 +107,14 @@ describe('a database that was stopped', () => {
     const answers = await Promise.all(prepared.map(send));
     for (const [index, each] of prepared.entries())
       if (needsDatabase(each)) expectUnavailable(each, answers[index] as Answer);
-    await vi.waitUntil(async () => {
-      database = await startEmbedded(folder, () => undefined, Number(port));
-      return true;
-    });
+    // Its memory may still be in use for a moment by connections that are dying: then it is started again.
+    await vi.waitUntil(
+      async () => {
+        database = await startEmbedded(folder, () => undefined, Number(port));
+        return true;
+      },
+      { timeout: 15_000, interval: 100 },
+    );
     await untilHealthy();
     await expectAllAccepted(prepared);
   });
