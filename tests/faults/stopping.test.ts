@@ -86,7 +86,7 @@ describe('SIGTERM', () => {
       body,
     );
     connection.send(request.subarray(0, -5));
-    await vi.waitUntil(async () => (await keepAsking([server.url], once())).answered === 1);
+    await vi.waitUntil(async () => (await keepAsking([server.url], once())).answered === 1, { timeout: 15_000 });
     const stopped = server.stop('SIGTERM');
     await idle.closed;
     const answer = await connection.send(request.subarray(-5)).answer();
@@ -102,7 +102,7 @@ describe('SIGTERM', () => {
     const server = await start();
     const connection = new Connection(server.url);
     connection.send(requestText('POST', '/v1/check-email', { 'x-api-key': platformKey, 'content-length': '100' }));
-    await vi.waitUntil(async () => (await keepAsking([server.url], once())).answered === 1);
+    await vi.waitUntil(async () => (await keepAsking([server.url], once())).answered === 1, { timeout: 15_000 });
     expect(await server.stop('SIGTERM')).toBe(0);
     connection.close();
   });
