@@ -48,8 +48,8 @@ body { margin: 0; color: #1f2937; background: #fff; }
 #docs [id^="section/Authentication/"] h2 { font-size: 1.1rem; margin-bottom: 0; }
 #docs table { font-size: 0.9em; }
 #docs table td, #docs table th { vertical-align: top; }
-#docs pre { font-size: 13px; line-height: 1.55; }
-#docs [id^="operation/"] { scroll-margin-top: 24px; }
+#docs pre { font-size: 13px; line-height: 1.55; white-space: pre-wrap; overflow-wrap: anywhere; }
+#docs [id^="operation/"] { padding-top: 24px; }
 @media (max-width: 50rem) {
   #docs .redoc-markdown td { overflow-wrap: anywhere; }
   #docs .redoc-markdown th, #docs .redoc-markdown td { padding: 0.4rem 0.5rem; }

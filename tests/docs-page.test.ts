@@ -62,10 +62,20 @@ describe.skipIf(!findProgram('chromium'))(`The documentation page in a browser${
     await expect.poll(async () => (await heading.boundingBox())?.y ?? 900).toBeLessThan(300);
   });
 
-  test('follows a link to an operation', async () => {
+  test('cuts no sample off', async () => {
+    const samples = watched.page.locator('pre');
+    const cut = await samples.evaluateAll(
+      (found) => found.filter((each) => each.scrollWidth > each.clientWidth).length,
+    );
+    expect(cut).toBe(0);
+  });
+
+  test('follows a link to an operation, and marks it in the menu', async () => {
     const { page } = await openDocs('#operation/checkEmail');
     const heading = page.locator('[id="operation/checkEmail"] h2');
     await expect.poll(async () => Math.abs((await heading.boundingBox())?.y ?? 900)).toBeLessThan(300);
+    const entry = page.locator('[data-item-id="tag/Onboarding/operation/checkEmail"] > label');
+    await expect.poll(() => entry.getAttribute('class')).toContain('active');
   });
 
   test('finds an operation by a word of it', async () => {
