@@ -22,8 +22,8 @@ import type { SessionTokens } from './session-tokens.ts';
 import type { IdempotencyClaim, Store, Transaction } from './store.ts';
 import { checkBody, checkParameters, joinedRefusal, refusal } from './validation.ts';
 
-/** Milliseconds without any progress after which a client that does not read its answer is cut off. */
-const stalledWrite = 10_000;
+/** Milliseconds of no progress, once or twice in a row, after which a client that does not read its answer is cut off. */
+const stalledWrite = 7000;
 /** Milliseconds that an answered client may go on sending before its connection is closed. */
 const lingerTime = 1000;
 
@@ -95,7 +95,6 @@ export function buildServer(parts: ServerParts): Server {
       void respond(request, response);
     },
   );
-  server.timeout = stalledWrite;
   // An expectation other than 100-continue is ignored; the default is an answer without our headers.
   server.on('checkExpectation', (request, response) => void respond(request, response));
   server.on('clientError', ({ code }: NodeJS.ErrnoException, socket) => {
@@ -394,19 +393,14 @@ export function buildServer(parts: ServerParts): Server {
     // What is left of a body of a known, allowed size is read and thrown away; more than that is not worth the connection.
     if (!request.complete) answeredEarly.add(request.socket);
     const rest = request.complete ? 0 : Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY);
-    if (rest <= bodyLimits.bytes) {
-      // A server that stops asks its clients to go to another.
-      if (!server.listening) headers.push('Connection', 'close');
-      response.writeHead(answer.status, headers).end(body);
-      return;
-    }
-    headers.push('Connection', 'close');
-    response.writeHead(answer.status, headers).flushHeaders();
-    if (body !== undefined) response.write(body);
-    // Closed under a client that is still sending, the connection would lose the answer on its way: so it is read a little longer.
-    const timer = setTimeout(() => response.end(), lingerTime);
-    response.on('close', () => clearTimeout(timer));
-    request.on('end', () => response.end()).resume();
+    // A server that stops asks its clients to go to another.
+    const leave = rest > bodyLimits.bytes || !server.listening;
+    if (leave) headers.push('Connection', 'close');
+    response.writeHead(answer.status, headers);
+    if (rest > bodyLimits.bytes) endLater(request, response, body);
+    else response.end(body);
+    // What the system has not taken waits for the client to read; a client that reads on is given all the time it needs.
+    if (response.writableLength > 0) request.socket.setTimeout(stalledWrite);
   }
 }
 
@@ -420,6 +414,15 @@ function chooseForm({ status, body, headers }: Answer, request: IncomingMessage)
   if (!(body instanceof PreparedBody)) return { status, body, headers };
   const prepared = body.answerTo(request.headers);
   return { ...prepared, headers: { ...headers, ...prepared.headers } };
+}
+
+/** Sends an answer and reads on for a little: a connection closed under a client that is still sending would lose the answer. */
+function endLater(request: IncomingMessage, response: ServerResponse, body: string | Buffer | undefined): void {
+  response.flushHeaders();
+  if (body !== undefined) response.write(body);
+  const timer = setTimeout(() => response.end(), lingerTime);
+  response.on('close', () => clearTimeout(timer));
+  request.on('end', () => response.end()).resume();
 }
 
 /** The state of one call; handlers see it as Call. */
