@@ -207,8 +207,14 @@ describe('the roles of the server', () => {
       'outbox_events',
     ];
     for (const table of data) {
+      // Signing in is noted in the audit log, which nobody on this role reads.
+      const allowed = table === 'audit_logs' ? ['insert'] : [];
       for (const action of ['select', 'insert', 'update', 'delete'])
-        expect([table, action, await mayDo(action, table, 'crm_platform')]).toEqual([table, action, false]);
+        expect([table, action, await mayDo(action, table, 'crm_platform')]).toEqual([
+          table,
+          action,
+          allowed.includes(action),
+        ]);
       expect(
         await asTenant({}, (sql) => refusalOf(sql, (inner) => inner`select from ${inner(table)}`), 'crm_platform'),
       ).toBe('42501');
