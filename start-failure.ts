@@ -33,6 +33,7 @@ export function whyNot(error: unknown): string {
   const { code, path } = error as { code?: string; path?: string };
   if (unwritable.has(code ?? '') && path)
     return `This user may not write ${path}: set DATA_DIR to a folder that it may write.`;
+  if ((code === 'EEXIST' || code === 'ENOTDIR') && path) return `${path} is not a folder: set DATA_DIR to one that is.`;
   if (code === 'EACCES') return 'This user may not listen on that port: set PORT to one above 1023.';
   return sentences[code ?? ''] ?? error.stack ?? error.message;
 }

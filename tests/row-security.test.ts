@@ -207,12 +207,13 @@ describe('the roles of the server', () => {
       'outbox_events',
     ];
     for (const table of data) {
-      // Signing in leaves audit rows, which the role may add and never read.
+      // Signing in is noted in the audit log, which nobody on this role reads.
+      const allowed = table === 'audit_logs' ? ['insert'] : [];
       for (const action of ['select', 'insert', 'update', 'delete'])
         expect([table, action, await mayDo(action, table, 'crm_platform')]).toEqual([
           table,
           action,
-          table === 'audit_logs' && action === 'insert',
+          allowed.includes(action),
         ]);
       expect(
         await asTenant({}, (sql) => refusalOf(sql, (inner) => inner`select from ${inner(table)}`), 'crm_platform'),

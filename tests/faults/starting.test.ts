@@ -62,7 +62,7 @@ function start(env: Record<string, string>): Promise<{ code: number | null; said
 async function expectRefusal(env: Record<string, string>, ...mentioned: string[]): Promise<void> {
   const { code, said } = await start(env);
   expect({ env, code }).toEqual({ env, code: 1 });
-  expect(said).toMatch(/^The server did not start\. [A-Z][^\n]+\n$/);
+  expect(said).toMatch(/^The server did not start\. [A-Z/][^\n]+\n$/);
   for (const word of mentioned) expect(said).toContain(word);
 }
 
