@@ -19,6 +19,9 @@ test: $(packages) ## Run all tests against a real server, PostgreSQL, Redis and 
 	@node tests/support/prepare.ts
 	@vitest run
 
+bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
+	@node bench/run.ts
+
 check: $(packages) ## Refuse a stale generated/, lint and type errors, broken spec rules and forbidden imports
 	@node checks/run.ts
 
@@ -43,4 +46,4 @@ $(packages): package.json package-lock.json
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test check generate format migrate docs platform-key
+.PHONY: help start test bench check generate format migrate docs platform-key

@@ -29,7 +29,7 @@ let embedded: EmbeddedDatabase | undefined;
 
 async function start(): Promise<void> {
   const config = readConfig(process.env);
-  const { log, flush } = openLog(config.logLevel);
+  const { log, noteRequest, flush } = openLog(config.logLevel);
   // One request's forgotten promise must not end all the others.
   process.on('unhandledRejection', (error) => {
     const { message, stack } = error instanceof Error ? error : new Error(String(error));
@@ -54,6 +54,7 @@ async function start(): Promise<void> {
     handlers,
     store,
     log,
+    noteRequest,
     cursors: new Cursors(secrets),
     sessionTokens,
     trustedProxies: config.trustedProxies,

@@ -24,6 +24,8 @@ export interface RequestFacts {
 const challenge = { 'www-authenticate': 'Bearer' };
 const invalidToken = { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' };
 
+const noModules: ReadonlySet<string> = new Set();
+
 /** The caller of a public operation. */
 export function anonymous(facts: RequestFacts): Caller {
   return {
@@ -39,7 +41,7 @@ export function anonymous(facts: RequestFacts): Caller {
     expiresAt: null,
     userId: null,
     sessionId: null,
-    modules: new Set(),
+    modules: noModules,
     limits: { perMinute: 0, perHour: 0 },
   };
 }

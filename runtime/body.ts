@@ -10,32 +10,51 @@ export class ClientGone extends Error {}
 
 /**
  * Collects the bytes of a body.
- * @throws ApiError with reason body_too_large, as soon as the size is known
+ * @throws ApiError with reason body_too_large, as soon as the size is known; ClientGone
  */
 export function readBytes(request: IncomingMessage): Promise<Buffer> {
-  const tooLarge = () => unreadable('body_too_large', `The body is larger than ${bodyLimits.bytes} bytes.`);
-  if (Number(request.headers['content-length'] ?? 0) > bodyLimits.bytes) return Promise.reject(tooLarge());
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    request.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > bodyLimits.bytes) {
-        request.removeAllListeners('data');
-        reject(tooLarge());
-      } else chunks.push(chunk);
-    });
-    request.on('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
-    request.on('error', () => reject(new ClientGone()));
-    request.on('close', () => {
-      if (!request.complete) reject(new ClientGone());
-    });
+    if (Number(request.headers['content-length'] ?? 0) > bodyLimits.bytes) reject(tooLarge());
+    else if (request.complete) take(request, resolve, reject);
+    // Most bodies come in one packet with their head, and are complete a turn of the loop later: one read, no listeners.
+    else setImmediate(() => (request.complete ? take : collect)(request, resolve, reject));
   });
 }
+
+type Resolve = (bytes: Buffer) => void;
+type Reject = (error: Error) => void;
+
+function take(request: IncomingMessage, resolve: Resolve, reject: Reject): void {
+  const bytes = (request.read() as Buffer | null) ?? Buffer.alloc(0);
+  if (bytes.length > bodyLimits.bytes) reject(tooLarge());
+  else resolve(bytes);
+}
+
+function collect(request: IncomingMessage, resolve: Resolve, reject: Reject): void {
+  if (request.destroyed) {
+    reject(new ClientGone());
+    return;
+  }
+  const chunks: Buffer[] = [];
+  let size = 0;
+  request.on('data', (chunk: Buffer) => {
+    size += chunk.length;
+    if (size > bodyLimits.bytes) {
+      request.removeAllListeners('data');
+      reject(tooLarge());
+    } else chunks.push(chunk);
+  });
+  request.on('end', () => resolve(Buffer.concat(chunks)));
+  request.on('error', () => reject(new ClientGone()));
+  request.on('close', () => reject(new ClientGone()));
+}
+
+const tooLarge = () => unreadable('body_too_large', `The body is larger than ${bodyLimits.bytes} bytes.`);
 
 /** Refuses any media type but JSON, and any encoding of it. */
 export function checkMediaType(request: IncomingMessage): void {
   const type = request.headers['content-type'];
+  if (type === 'application/json' && request.headers['content-encoding'] === undefined) return;
   const [media = '', ...parameters] = (type ?? '').toLowerCase().split(';');
   const charset = parameters.map((part) => part.trim()).find((part) => part.startsWith('charset='));
   if (media.trim() !== 'application/json' || (charset && !/^charset="?utf-8"?$/.test(charset))) {
@@ -54,9 +73,11 @@ export function checkMediaType(request: IncomingMessage): void {
  */
 export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknown; problems: FieldProblem[] } {
   let value: unknown;
+  let text: string;
   try {
     if (!isUtf8(bytes)) throw new SyntaxError('not UTF-8');
-    value = JSON.parse(bytes.toString('utf8'));
+    text = bytes.toString('utf8');
+    value = JSON.parse(text);
   } catch {
     throw unreadable('malformed_json', 'The body is not valid JSON.');
   }
@@ -68,13 +89,22 @@ export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknow
     );
   }
   const problems: FieldProblem[] = [];
-  walk(value, '', 0, 0, problems);
+  // JSON spells what cannot be stored with an escape, and so the texts of most bodies need no second look.
+  const suspect = text.includes('\\u') || text.includes('__proto__');
+  walk(value, '', 0, 0, suspect, problems);
   return { value, problems };
 }
 
-function walk(value: unknown, path: string, objects: number, arrays: number, problems: FieldProblem[]): void {
+function walk(
+  value: unknown,
+  path: string,
+  objects: number,
+  arrays: number,
+  suspect: boolean,
+  problems: FieldProblem[],
+): void {
   if (value === null || typeof value !== 'object') {
-    const wrong = unstorable(value);
+    const wrong = unstorable(value, suspect);
     if (wrong)
       problems.push(problem(path, typeof value === 'number' ? 'OUT_OF_RANGE' : 'INVALID_FORMAT', `${path} ${wrong}`));
     return;
@@ -82,8 +112,10 @@ function walk(value: unknown, path: string, objects: number, arrays: number, pro
   if (Array.isArray(value)) {
     if (arrays === bodyLimits.depth)
       throw unreadable('nesting_too_deep', `Arrays are nested deeper than ${bodyLimits.depth} levels.`);
-    for (let index = 0; index < value.length; index += 1)
-      walk(value[index], `${path}[${index}]`, objects, arrays + 1, problems);
+    for (let index = 0; index < value.length; index += 1) {
+      const inner: unknown = value[index];
+      if (needsLook(inner, suspect)) walk(inner, `${path}[${index}]`, objects, arrays + 1, suspect, problems);
+    }
     return;
   }
   if (objects === bodyLimits.depth)
@@ -94,20 +126,21 @@ function walk(value: unknown, path: string, objects: number, arrays: number, pro
   for (const key of keys) {
     const inner = (value as Record<string, unknown>)[key];
     const inside = () => (path ? `${path}.${key}` : key);
-    // Paths are built only for what is walked further or is wrong.
-    if (typeof inner === 'object' ? inner !== null : unstorable(inner)) {
-      walk(inner, inside(), objects + 1, arrays, problems);
-    }
-    if (key === '__proto__' || unstorable(key))
+    if (needsLook(inner, suspect)) walk(inner, inside(), objects + 1, arrays, suspect, problems);
+    if (suspect && (key === '__proto__' || unstorable(key, suspect)))
       problems.push(problem(inside(), 'UNKNOWN_FIELD', `${JSON.stringify(key)} cannot be the name of a field`));
   }
 }
 
+/** Paths are built only for what is walked further or is wrong. */
+function needsLook(value: unknown, suspect: boolean): boolean {
+  return typeof value === 'object' ? value !== null : unstorable(value, suspect) !== undefined;
+}
+
 /** What is wrong with a text or number that JSON can write and the database cannot hold. */
-function unstorable(value: unknown): string | undefined {
-  if (typeof value === 'string') {
-    if (value.includes('\0')) return 'must not contain the NUL character';
-    return value.isWellFormed() ? undefined : 'must not contain half of a surrogate pair';
-  }
-  return typeof value === 'number' && !Number.isFinite(value) ? 'is too large a number' : undefined;
+function unstorable(value: unknown, suspect: boolean): string | undefined {
+  if (typeof value === 'number') return Number.isFinite(value) ? undefined : 'is too large a number';
+  if (!suspect || typeof value !== 'string') return undefined;
+  if (value.includes('\0')) return 'must not contain the NUL character';
+  return value.isWellFormed() ? undefined : 'must not contain half of a surrogate pair';
 }

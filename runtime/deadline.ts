@@ -12,30 +12,48 @@ export class DeadlinePassed extends ApiError {
   }
 }
 
+/** Those whose time runs. One timer looks after all: a timer of its own for each step of each request costs more than finding its route. */
+const running = new Set<Deadline>();
+/** Milliseconds between looks, by which a deadline may pass too late. */
+const between = 25;
+let timer: NodeJS.Timeout | undefined;
+
+function look(): void {
+  const now = performance.now();
+  for (const deadline of running) deadline.expireBy(now);
+  timer = running.size > 0 ? setTimeout(look, between) : undefined;
+}
+
 /** The time of one request. It runs only inside race. */
 export class Deadline {
   #left = limit;
   #started = 0;
-  #timer: NodeJS.Timeout | undefined;
   #expire: () => void = () => undefined;
+
+  get passed(): boolean {
+    return this.#left <= 0;
+  }
 
   /**
    * Begins work and waits for it.
    * @throws DeadlinePassed when the time is used up before the work is done; its own failure is then of no interest
    */
-  async race<T>(begin: () => Promise<T>): Promise<T> {
-    const expired = new Promise<never>((_, reject) => {
+  race<T>(begin: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
       this.#expire = () => reject(new DeadlinePassed());
+      // The time runs before the work begins, since the work may pause it in its first step.
+      this.#run();
+      begin().then(
+        (value) => {
+          this.#stop();
+          resolve(value);
+        },
+        (error: unknown) => {
+          this.#stop();
+          reject(error);
+        },
+      );
     });
-    // The time runs before the work begins, since the work may pause it in its first step.
-    this.#run();
-    const work = begin();
-    work.catch(() => undefined);
-    try {
-      return await Promise.race([work, expired]);
-    } finally {
-      this.#stop();
-    }
   }
 
   /** Lets the time stand still for work that is not the database's. */
@@ -48,13 +66,19 @@ export class Deadline {
     }
   }
 
+  expireBy(now: number): void {
+    if (now - this.#started < this.#left) return;
+    this.#stop();
+    this.#expire();
+  }
+
   #run(): void {
     this.#started = performance.now();
-    this.#timer = setTimeout(() => this.#expire(), this.#left);
+    running.add(this);
+    if (timer === undefined) timer = setTimeout(look, between);
   }
 
   #stop(): void {
-    clearTimeout(this.#timer);
-    this.#left -= performance.now() - this.#started;
+    if (running.delete(this)) this.#left -= performance.now() - this.#started;
   }
 }

@@ -6,7 +6,7 @@ import addFormats from 'ajv-formats';
 import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { isAddressRange } from './client-address.ts';
-import { strictFormats } from './formats.ts';
+import { refineLengths, strictFormats } from './formats.ts';
 import { PreparedBody } from './prepared-body.ts';
 
 /** One way to open an operation: a kind of credential and the scopes it must hold. */
@@ -41,6 +41,8 @@ export interface Operation {
   singleKindCodes: boolean;
   /** envelope: the usual answer; bare: the body as the handler gives it; oauth: bare, and failures as RFC 6749 says. */
   answer: 'envelope' | 'bare' | 'oauth';
+  /** False where there is nothing to validate or to fill in unless the caller sends a query. */
+  takesParameters: boolean;
   takesBody: boolean;
   bodyRequired: boolean;
   /** True where the body may be an array. */
@@ -112,6 +114,7 @@ function newAjv(options: { coerceTypes: boolean }): Ajv2020 {
   });
   (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
   for (const [name, format] of Object.entries(strictFormats)) ajv.addFormat(name, format);
+  refineLengths(ajv);
   ajv.addFormat('ip-range', isAddressRange);
   // Standard vocabulary only describes these; here a request that sends such a field is told so.
   ajv.removeKeyword('readOnly');
@@ -150,6 +153,7 @@ function readOperation(
   const validators = backend.validator.getRequestValidatorsForOperation(id);
   // As the library resolved it: the document itself may hold a reference here.
   const requestBody = definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined;
+  const parameters = (definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[];
   return {
     id,
     method: method.toUpperCase(),
@@ -165,14 +169,13 @@ function readOperation(
     validationStatus: declared['x-validation-status'] as 422 | undefined,
     singleKindCodes: declared['x-single-kind-codes'] === true,
     answer: (declared['x-answer'] as 'bare' | 'oauth' | undefined) ?? 'envelope',
+    takesParameters: parameters.length > 0,
     takesBody: requestBody !== undefined,
     bodyRequired: requestBody?.required === true,
     arrayBody: takesArray(requestBody),
     validateParameters: validators[validators.length - 1] as ValidateFunction,
     validateBody: requestBody ? (validators[0] as ValidateFunction) : undefined,
-    queryParameters: ((definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[])
-      .filter((parameter) => parameter.in === 'query')
-      .map((parameter) => parameter.name),
+    queryParameters: parameters.filter((parameter) => parameter.in === 'query').map((parameter) => parameter.name),
   };
 }
 

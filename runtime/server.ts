@@ -13,13 +13,13 @@ import { failureBody, oauthFailureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
 import type { Call, Caller, Change, Sql } from './handler.ts';
 import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
-import type { Log } from './log.ts';
+import type { Log, RequestLine } from './log.ts';
 import type { Cursors } from './paging.ts';
 import { PreparedBody } from './prepared-body.ts';
 import { buildRouter } from './router.ts';
 import { sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
-import type { IdempotencyClaim, Store, Transaction } from './store.ts';
+import type { IdempotencyClaim, Scope, Store, Transaction } from './store.ts';
 import { checkBody, checkParameters, joinedRefusal, refusal } from './validation.ts';
 
 /** Milliseconds of no progress, once or twice in a row, after which a client that does not read its answer is cut off. */
@@ -40,6 +40,7 @@ export interface ServerParts {
   handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
   store: Store;
   log: Log;
+  noteRequest: (line: RequestLine) => void;
   cursors: Cursors;
   sessionTokens: SessionTokens;
   trustedProxies: readonly string[];
@@ -62,7 +63,11 @@ interface Trace {
   operation: string;
   caller: Caller | undefined;
   error: string | undefined;
+  /** Failures are told as RFC 6749 says. */
+  oauth: boolean;
 }
+
+const noBody: { body: unknown; problems: FieldProblem[] } = { body: undefined, problems: [] };
 
 const securityHeaders: readonly string[] = [
   'X-Content-Type-Options',
@@ -88,6 +93,7 @@ export function buildServer(parts: ServerParts): Server {
       connectionsCheckingInterval: 1000,
       maxHeaderSize: 16_384,
       keepAliveTimeout: 65_000,
+      optimizeEmptyRequests: true,
       // Asked for below, so that the refusal is one of ours.
       requireHostHeader: false,
     },
@@ -124,7 +130,7 @@ export function buildServer(parts: ServerParts): Server {
 
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const start = performance.now();
-    const trace: Trace = { requestId: randomUUID(), operation: '', caller: undefined, error: undefined };
+    const trace: Trace = { requestId: randomUUID(), operation: '', caller: undefined, error: undefined, oauth: false };
     let answer: Answer;
     try {
       answer = await answerTo(request, trace);
@@ -137,27 +143,14 @@ export function buildServer(parts: ServerParts): Server {
     }
     const sent = chooseForm(answer, request);
     send(request, response, sent, trace.requestId);
-    if (log.isLevelEnabled('info')) {
-      const { caller } = trace;
-      log.info(
-        {
-          request_id: trace.requestId,
-          operation: trace.operation,
-          method: request.method,
-          status: sent.status,
-          ms: Math.round((performance.now() - start) * 10) / 10,
-          ...(caller && caller.kind !== 'anonymous'
-            ? { company: caller.companyId, actor: caller.actor.id, test_mode: caller.testMode }
-            : {}),
-          ...(trace.error ? { error: trace.error } : {}),
-        },
-        'request',
-      );
-    }
+    const { requestId, operation, caller, error } = trace;
+    const milliseconds = performance.now() - start;
+    const { method = '' } = request;
+    parts.noteRequest({ requestId, operation, method, status: sent.status, milliseconds, caller, error });
   }
 
   /** Turns anything thrown into an answer; what a caller may not see is logged and replaced. */
-  function failure(thrown: unknown, trace: Trace, broken: boolean, operation?: Operation): Answer {
+  function failure(thrown: unknown, trace: Trace, broken: boolean): Answer {
     let error: ApiError;
     if (broken || parts.store.isOutage(thrown)) {
       log.warn(
@@ -179,46 +172,41 @@ export function buildServer(parts: ServerParts): Server {
       error = new ApiError('INTERNAL_ERROR', 'Something went wrong on our side.');
     }
     trace.error = error.code;
-    const body =
-      operation?.answer === 'oauth' ? oauthFailureBody(error) : failureBody(error, trace.requestId, Date.now());
+    const body = trace.oauth ? oauthFailureBody(error) : failureBody(error, trace.requestId, Date.now());
     return { status: error.status, body, headers: error.headers };
   }
 
-  async function answerTo(request: IncomingMessage, trace: Trace): Promise<Answer> {
+  /** Throws nothing at once: an answer must wait until the parser has seen the end of the request. */
+  function answerTo(request: IncomingMessage, trace: Trace): Answer | Promise<Answer> {
     if (request.headers.host === undefined && request.httpVersion === '1.1')
-      throw new ApiError('VALIDATION_ERROR', 'Send the header Host.');
+      return failure(new ApiError('VALIDATION_ERROR', 'Send the header Host.'), trace, false);
     // A proxy may send the whole address: RFC 9112 section 3.2.2.
-    const url = (request.url ?? '/').replace(/^https?:\/\/[^/?]*/i, '') || '/';
+    const target = request.url ?? '/';
+    const url = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*/i, '') || '/';
     const mark = url.indexOf('?');
     const pathText = mark === -1 ? url : url.slice(0, mark);
     const method = request.method ?? 'GET';
-    const page = Object.hasOwn(parts.pages, pathText) ? parts.pages[pathText] : undefined;
+    const routed = route(method, pathText);
+    const page =
+      routed.kind === 'not_found' && Object.hasOwn(parts.pages, pathText) ? parts.pages[pathText] : undefined;
     if (page && (method === 'GET' || method === 'HEAD')) {
       trace.operation = pathText;
       return { status: 200, body: page.body, headers: { 'content-type': page.contentType, ...page.headers } };
     }
-    const found = page
-      ? { kind: 'method_not_allowed' as const, methods: ['GET', 'HEAD', 'OPTIONS'] }
-      : route(method, pathText);
-    if (found.kind === 'not_found') throw new ApiError('NOT_FOUND', 'There is no such endpoint.');
+    const found = page ? { kind: 'method_not_allowed' as const, methods: ['GET', 'HEAD', 'OPTIONS'] } : routed;
+    if (found.kind === 'not_found')
+      return failure(new ApiError('NOT_FOUND', 'There is no such endpoint.'), trace, false);
     if (found.kind === 'method_not_allowed') {
       const allow = found.methods.join(', ');
       if (method === 'OPTIONS') return { status: 204, body: undefined, headers: { allow } };
-      throw new ApiError(
-        'METHOD_NOT_ALLOWED',
-        `This path answers ${allow}.`,
-        { allowed_methods: found.methods },
-        { headers: { allow } },
-      );
+      const details = { allowed_methods: found.methods };
+      const error = new ApiError('METHOD_NOT_ALLOWED', `This path answers ${allow}.`, details, { headers: { allow } });
+      return failure(error, trace, false);
     }
     const { operation } = found;
     trace.operation = operation.id;
-    try {
-      return await run(operation, found.path, mark === -1 ? '' : url.slice(mark + 1), pathText, request, trace);
-    } catch (error) {
-      if (error instanceof ClientGone) throw error;
-      return failure(error, trace, false, operation);
-    }
+    trace.oauth = operation.answer === 'oauth';
+    return run(operation, found.path, mark === -1 ? '' : url.slice(mark + 1), pathText, request, trace);
   }
 
   async function run(
@@ -259,7 +247,7 @@ export function buildServer(parts: ServerParts): Server {
       operation.idempotency === 'none'
         ? undefined
         : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
-    const { body, problems } = await readBody(operation, request);
+    const { body, problems } = operation.takesBody ? readBody(operation, request, await readBytes(request)) : noBody;
 
     const call = new CallState(
       parts,
@@ -277,40 +265,32 @@ export function buildServer(parts: ServerParts): Server {
     if (problems.length > 0 && key === undefined && !handlerRefuses(operation))
       throw refusal(operation, problems, 'body');
 
-    const scope = operation.platform
-      ? 'platform'
-      : caller.companyId === ''
-        ? 'nobody'
-        : { companyId: caller.companyId, testMode: caller.testMode };
-    let opening: Promise<Transaction> | undefined;
-    const open = () => {
-      opening = parts.store.open(scope);
-      return opening;
-    };
-    const transaction = await deadline.race(open).catch((error: unknown) => {
-      // A connection that comes too late goes straight back.
-      opening?.then((late) => late.abandon()).catch(() => undefined);
-      throw error;
-    });
-    call.transaction = transaction;
     const claim = key === undefined ? undefined : claimOf(caller, operation.method, pathText, key, body);
     try {
-      return await deadline.race(() => runInTransaction(operation, call, transaction, claim, trace));
+      return await deadline.race(() => runInTransaction(operation, call, deadline, claim, trace));
     } catch (error) {
-      if (error instanceof DeadlinePassed) transaction.destroy();
-      else transaction.abandon();
-      return failure(error, trace, transaction.broken, operation);
+      const { transaction } = call;
+      if (error instanceof DeadlinePassed) transaction?.destroy();
+      else transaction?.abandon();
+      return failure(error, trace, transaction?.broken ?? false);
     }
   }
 
   async function runInTransaction(
     operation: Operation,
     call: CallState,
-    transaction: Transaction,
+    deadline: Deadline,
     claim: IdempotencyClaim | undefined,
     trace: Trace,
   ): Promise<Answer> {
     const { caller, now } = call;
+    const transaction = await parts.store.open(scopeOf(operation, caller));
+    if (deadline.passed) {
+      // A connection that comes too late goes straight back.
+      transaction.abandon();
+      throw new DeadlinePassed();
+    }
+    call.transaction = transaction;
     if (claim) {
       const verdict = await transaction.claim(claim);
       if (verdict.kind === 'replay') {
@@ -324,7 +304,7 @@ export function buildServer(parts: ServerParts): Server {
       if (call.problems.length > 0 && !handlerRefuses(operation)) throw refusal(operation, [...call.problems], 'body');
       answer = success(operation, await handlerOf(operation)(call as never), caller, now);
     } catch (error) {
-      const failed = failure(error, trace, transaction.broken, operation);
+      const failed = failure(error, trace, transaction.broken);
       if (error instanceof ApiError && error.keepsWork && !transaction.broken) {
         await transaction.commit(call.changes, { caller, now, idempotencyKeyHash: null });
       } else if (claim && isKept(failed.status) && !transaction.broken) {
@@ -345,18 +325,18 @@ export function buildServer(parts: ServerParts): Server {
     return answer;
   }
 
-  async function readBody(
+  function readBody(
     operation: Operation,
     request: IncomingMessage,
-  ): Promise<{ body: unknown; problems: FieldProblem[] }> {
-    if (!operation.takesBody) return { body: undefined, problems: [] };
-    const bytes = await readBytes(request);
+    bytes: Buffer,
+  ): { body: unknown; problems: FieldProblem[] } {
     if (bytes.length === 0 && !operation.bodyRequired) return { body: undefined, problems: [] };
     if (bytes.length > 0 || request.headers['content-type'] !== undefined) checkMediaType(request);
     const { value, problems } = parseJson(bytes, operation.arrayBody);
+    const invalid = checkBody(operation, value);
+    if (problems.length === 0) return { body: value, problems: invalid };
     const unstorable = new Set(problems.map((each) => each.field));
-    const invalid = checkBody(operation, value).filter((each) => !unstorable.has(each.field));
-    return { body: value, problems: [...problems, ...invalid] };
+    return { body: value, problems: [...problems, ...invalid.filter((each) => !unstorable.has(each.field))] };
   }
 
   function handlerOf(operation: Operation): (call: never) => Promise<unknown> {
@@ -383,9 +363,13 @@ export function buildServer(parts: ServerParts): Server {
   function send(request: IncomingMessage, response: ServerResponse, answer: SentAnswer, requestId: string): void {
     if (response.destroyed) return;
     const headers = ['X-Request-Id', requestId, ...securityHeaders];
+    let encoding: BufferEncoding = 'utf8';
     if (answer.body !== undefined) {
       if (!answer.headers?.['content-type']) headers.push('Content-Type', 'application/json; charset=utf-8');
-      headers.push('Content-Length', String(Buffer.byteLength(answer.body)));
+      const length = Buffer.byteLength(answer.body);
+      headers.push('Content-Length', String(length));
+      // Text of as many bytes as characters is plain ASCII, which is sent faster when it is said so.
+      if (length === answer.body.length) encoding = 'latin1';
     }
     if (answer.headers)
       for (const name of Object.keys(answer.headers)) headers.push(name, answer.headers[name] as string);
@@ -398,7 +382,7 @@ export function buildServer(parts: ServerParts): Server {
     if (leave) headers.push('Connection', 'close');
     response.writeHead(answer.status, headers);
     if (rest > bodyLimits.bytes) endLater(request, response, body);
-    else response.end(body);
+    else response.end(body, encoding);
     // What the system has not taken waits for the client to read; a client that reads on is given all the time it needs.
     if (response.writableLength > 0) request.socket.setTimeout(stalledWrite);
   }
@@ -409,11 +393,16 @@ function handlerRefuses(operation: Operation): boolean {
   return operation.uniformRefusal || operation.tenantFields;
 }
 
+function scopeOf(operation: Operation, caller: Caller): Scope {
+  if (operation.platform) return 'platform';
+  return caller.companyId === '' ? 'nobody' : { companyId: caller.companyId, testMode: caller.testMode };
+}
+
 /** A prepared body is sent in the form that fits the request. */
-function chooseForm({ status, body, headers }: Answer, request: IncomingMessage): SentAnswer {
-  if (!(body instanceof PreparedBody)) return { status, body, headers };
-  const prepared = body.answerTo(request.headers);
-  return { ...prepared, headers: { ...headers, ...prepared.headers } };
+function chooseForm(answer: Answer, request: IncomingMessage): SentAnswer {
+  if (!(answer.body instanceof PreparedBody)) return answer as SentAnswer;
+  const prepared = answer.body.answerTo(request.headers);
+  return { ...prepared, headers: { ...answer.headers, ...prepared.headers } };
 }
 
 /** Sends an answer and reads on for a little: a connection closed under a client that is still sending would lose the answer. */

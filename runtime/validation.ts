@@ -14,6 +14,7 @@ export interface Parameters {
  * @throws ApiError 404 for a malformed path parameter, 400 listing every problem of the query
  */
 export function checkParameters(operation: Operation, path: Record<string, string>, queryText: string): Parameters {
+  if (queryText === '' && !operation.takesParameters) return { path, query: {} };
   for (const name of Object.keys(path)) if (path[name]?.includes('\0')) throw notFound();
   const problems: FieldProblem[] = [];
   const query: Record<string, unknown> = Object.create(null);

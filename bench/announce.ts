@@ -1,0 +1,13 @@
+// For servers that are one side of a measurement: they tell their parent the port, and end with it.
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** Listens on a free loopback port and announces it. */
+export function listen(server: Server): void {
+  server.listen(0, '127.0.0.1', 1024, () => announce(server));
+}
+
+export function announce(server: Server): void {
+  process.send?.({ port: (server.address() as AddressInfo).port });
+  process.on('disconnect', () => process.exit(0));
+}

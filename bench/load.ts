@@ -1,0 +1,113 @@
+// The load: connections that each send a request as soon as the last answer is complete. Leaner than a general tool, so that on two cores the server is what is measured.
+import { connect, type Socket } from 'node:net';
+
+export interface Load {
+  port: number;
+  connections: number;
+  milliseconds: number;
+  /** Ends after about so many requests, if that is sooner. */
+  most?: number;
+  /** Bytes of the next request; called for every request. */
+  next: () => Buffer;
+}
+
+export interface LoadResult {
+  requests: number;
+  milliseconds: number;
+  perSecond: number;
+  /** Milliseconds from a request's first byte sent to its answer's last byte read. */
+  p50: number;
+  p99: number;
+}
+
+/** Thrown when a side answers anything but success: a measurement of failures is none. */
+export class WrongAnswer extends Error {}
+
+/** Writes a request of HTTP/1.1 as bytes. */
+export function request(method: string, path: string, headers: Record<string, string>, body = ''): Buffer {
+  const lines = [`${method} ${path} HTTP/1.1`, 'Host: 127.0.0.1'];
+  for (const [name, value] of Object.entries(headers)) lines.push(`${name}: ${value}`);
+  if (body !== '') lines.push('Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`);
+  return Buffer.from(`${lines.join('\r\n')}\r\n\r\n${body}`);
+}
+
+/**
+ * Loads one server for a time.
+ * @throws WrongAnswer at the first answer that is not a 2xx
+ */
+export async function load(options: Load): Promise<LoadResult> {
+  const latencies: number[] = [];
+  const start = performance.now();
+  const end = start + options.milliseconds;
+  await Promise.all(Array.from({ length: options.connections }, () => one(options, end, latencies)));
+  const milliseconds = performance.now() - start;
+  latencies.sort((a, b) => a - b);
+  const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0;
+  return {
+    requests: latencies.length,
+    milliseconds,
+    perSecond: (latencies.length / milliseconds) * 1000,
+    p50: at(0.5),
+    p99: at(0.99),
+  };
+}
+
+/** One connection until the time is over. */
+function one(options: Load, end: number, latencies: number[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port: options.port, host: '127.0.0.1', noDelay: true });
+    let sent = 0;
+    const send = (): void => {
+      sent = performance.now();
+      socket.write(options.next());
+    };
+    socket.on('connect', send);
+    readAnswers(socket, (answer) => {
+      // '2' at the place of the status: anything else, and what is measured is not the work.
+      if (answer[9] !== 50) {
+        reject(new WrongAnswer(answer.toString('latin1').slice(0, 600)));
+        socket.destroy();
+        return;
+      }
+      const now = performance.now();
+      latencies.push(now - sent);
+      if (now < end && latencies.length < (options.most ?? Number.POSITIVE_INFINITY)) send();
+      else socket.end(resolve);
+    });
+    socket.on('error', reject);
+    socket.on('close', () => reject(new WrongAnswer('the server closed the connection')));
+  });
+}
+
+/** Sends one request on a connection of its own. */
+export function sendOne(port: number, bytes: Buffer): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(bytes));
+    readAnswers(socket, (answer) => {
+      const text = answer.toString();
+      resolve({ status: Number(text.slice(9, 12)), body: text.slice(text.indexOf('\r\n\r\n') + 4) });
+      socket.destroy();
+    });
+    socket.on('error', reject);
+    socket.on('close', () => reject(new WrongAnswer('the server closed the connection')));
+  });
+}
+
+/** Calls back with the bytes of each complete answer. */
+function readAnswers(socket: Socket, onAnswer: (answer: Buffer) => void): void {
+  let rest: Buffer | undefined;
+  socket.on('data', (chunk: Buffer) => {
+    const bytes = rest ? Buffer.concat([rest, chunk]) : chunk;
+    const complete = bytes.length >= answerSize(bytes);
+    rest = complete ? undefined : bytes;
+    if (complete) onAnswer(bytes);
+  });
+}
+
+/** The size of the answer that these bytes begin, infinite until its head is complete. */
+function answerSize(bytes: Buffer): number {
+  const head = bytes.indexOf('\r\n\r\n');
+  if (head === -1) return Number.POSITIVE_INFINITY;
+  const length = /content-length: (\d+)/i.exec(bytes.toString('latin1', 0, head))?.[1];
+  return length === undefined ? Number.POSITIVE_INFINITY : head + 4 + Number(length);
+}

@@ -1,0 +1,47 @@
+// The requests of the database measurements, as the records API takes them.
+import { readFileSync } from 'node:fs';
+import { request, sendOne } from './load.ts';
+import type { Workspace } from './workspace.ts';
+
+const document = JSON.parse(readFileSync(new URL('../generated/openapi.json', import.meta.url), 'utf8')) as {
+  paths: Record<string, Record<string, { operationId?: string }>>;
+};
+
+/** False as long as the document does not declare the operation. */
+export function hasOperation(id: string): boolean {
+  return Object.values(document.paths).some((item) => Object.values(item).some((each) => each.operationId === id));
+}
+
+const path = '/v1/objects/leads/records';
+
+const lead = {
+  first_name: 'Amira',
+  last_name: 'Haddad',
+  website: 'https://bluelake.example/about',
+  city: 'Dubai',
+  inquiry_details: 'Asked for a price list for twelve seats, and whether the data can stay in Europe.',
+  notes: 'Prefers a call in the morning.',
+  priority: 2,
+};
+
+/** A request that creates a lead, different for each number. */
+export function createRequest(key: string, run: string, number: number): Buffer {
+  const mobile = `+97150${String(1_000_000 + (number % 9_000_000))}`;
+  const body = JSON.stringify({ ...lead, email: `lead-${run}-${number}@bluelake.example`, mobile });
+  return request('POST', path, { 'x-api-key': key, 'Idempotency-Key': `bench-${run}-${number}` }, body);
+}
+
+export function readRequest(key: string, id: string): Buffer {
+  return request('GET', `${path}/${id}`, { 'x-api-key': key });
+}
+
+export function listRequest(key: string): Buffer {
+  return request('GET', `${path}?limit=25`, { 'x-api-key': key });
+}
+
+/** Creates a lead. @returns its id */
+export async function createLead(port: number, workspace: Workspace): Promise<string> {
+  const { status, body } = await sendOne(port, createRequest(workspace.key, 'first', 1));
+  if (status !== 201) throw new Error(`a lead could not be created: ${body}`);
+  return JSON.parse(body).data.record.id;
+}

@@ -1,0 +1,95 @@
+// What a measurement found: as a table for people, and as a file with the facts of the machine.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpus, loadavg, totalmem } from 'node:os';
+import { type Measured, median, type Ratio } from './rounds.ts';
+
+/** A figure that is not a ratio. */
+export interface Value {
+  name: string;
+  value: number;
+  unit: string;
+  /** At most this. */
+  target: number;
+}
+
+export interface Result {
+  /** Its name as a file, and its id in the list of figures. */
+  name: string;
+  figure: string;
+  what: string;
+  settings: Record<string, number>;
+  sides: Measured[];
+  ratios: Ratio[];
+  values: Value[];
+}
+
+const folder = new URL('./results/', import.meta.url);
+
+export function print(result: Result): void {
+  const lines = [`\n${result.figure}  ${result.what}`];
+  if (result.sides.length > 0) {
+    lines.push(row(['', 'requests/s', 'median ms', '99 % ms', 'server CPU µs']));
+    for (const side of result.sides) {
+      lines.push(
+        row([
+          side.name,
+          median(side.perSecond).toFixed(0),
+          median(side.p50).toFixed(2),
+          median(side.p99).toFixed(2),
+          median(side.cpuMicroseconds).toFixed(1),
+        ]),
+      );
+    }
+  }
+  for (const { of, to, target, ...found } of result.ratios) {
+    const spread = `${found.least.toFixed(2)} to ${found.most.toFixed(2)}`;
+    lines.push(
+      `  ${of} : ${to} = ${found.median.toFixed(2)} (${spread}), target ≥ ${target.toFixed(2)}${mark(found.median >= target)}`,
+    );
+  }
+  for (const { name, value, unit, target } of result.values)
+    lines.push(
+      `  ${name}: ${value.toFixed(value < 10 ? 2 : 0)} ${unit}, target ≤ ${target} ${unit}${mark(value <= target)}`,
+    );
+  process.stdout.write(`${lines.join('\n')}\n`);
+}
+
+export function save(result: Result): void {
+  mkdirSync(folder, { recursive: true });
+  const file = new URL(`${result.name}.json`, folder);
+  writeFileSync(file, `${JSON.stringify({ ...result, machine: machine() }, roundNumber, 2)}\n`);
+}
+
+function row(cells: string[]): string {
+  return cells.map((cell, index) => (index === 0 ? `  ${cell.padEnd(12)}` : cell.padStart(14))).join('');
+}
+
+const mark = (reached: boolean): string => (reached ? '' : '   not reached');
+
+function roundNumber(_key: string, value: unknown): unknown {
+  return typeof value === 'number' ? Math.round(value * 1000) / 1000 : value;
+}
+
+function machine(): Record<string, unknown> {
+  return {
+    date: new Date().toISOString(),
+    commit:
+      git('rev-parse', '--short', 'HEAD') +
+      (git('status', '--porcelain', '--untracked-files=no') ? ' and changes' : ''),
+    node: process.version,
+    processor: cpus()[0]?.model,
+    cores: cpus().length,
+    memoryGigabytes: totalmem() / 1024 ** 3,
+    // Above the number of cores, others were at work while this was measured.
+    loadAverage: loadavg(),
+  };
+}
+
+function git(...words: string[]): string {
+  try {
+    return execFileSync('git', words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,79 @@
+// Sides measured in turn, round after round in alternating order, so that a busy machine is unfair to none of them.
+import { load } from './load.ts';
+import { type Side, usageOf } from './sides.ts';
+
+export interface Settings {
+  rounds: number;
+  seconds: number;
+  connections: number;
+}
+
+export interface Measured {
+  name: string;
+  /** One per round. */
+  perSecond: number[];
+  p50: number[];
+  p99: number[];
+  /** Microseconds of the server's own processor time per request; without the database's. */
+  cpuMicroseconds: number[];
+}
+
+const warmUpSeconds = 2;
+
+/** @param next makes the bytes of the next request to a side */
+export async function measure(
+  sides: readonly Side[],
+  next: (side: Side) => () => Buffer,
+  settings: Settings,
+): Promise<Measured[]> {
+  const { rounds, seconds, connections } = settings;
+  const measured = new Map<string, Measured>(
+    sides.map(({ name }) => [name, { name, perSecond: [], p50: [], p99: [], cpuMicroseconds: [] }]),
+  );
+  for (const side of sides)
+    await load({ port: side.port, connections, milliseconds: warmUpSeconds * 1000, next: next(side) });
+  for (let round = 0; round < rounds; round += 1) {
+    for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
+      const before = usageOf(side.pid)?.cpuMilliseconds ?? Number.NaN;
+      const result = await load({ port: side.port, connections, milliseconds: seconds * 1000, next: next(side) });
+      const after = usageOf(side.pid)?.cpuMilliseconds ?? Number.NaN;
+      const into = measured.get(side.name) as Measured;
+      into.perSecond.push(result.perSecond);
+      into.p50.push(result.p50);
+      into.p99.push(result.p99);
+      into.cpuMicroseconds.push(((after - before) * 1000) / result.requests);
+    }
+  }
+  return [...measured.values()];
+}
+
+export interface Ratio {
+  of: string;
+  to: string;
+  /** Of the rounds' ratios. */
+  median: number;
+  least: number;
+  most: number;
+  target: number;
+}
+
+/** How a side's requests per second compare with another's, round by round. */
+export function ratio(of: Measured, to: Measured, target: number): Ratio {
+  const ratios = of.perSecond.map((value, round) => value / (to.perSecond[round] ?? Number.NaN));
+  return {
+    of: of.name,
+    to: to.name,
+    median: median(ratios),
+    least: Math.min(...ratios),
+    most: Math.max(...ratios),
+    target,
+  };
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1
+    ? (sorted[middle] ?? Number.NaN)
+    : ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2;
+}

@@ -1,0 +1,40 @@
+// make bench: every figure of docs/performance.md, or those that FIGURES names.
+import { createOne } from './create-one/measure.ts';
+import { memory } from './memory.ts';
+import { readOne } from './read-one/measure.ts';
+import { print, type Result, save } from './report.ts';
+import type { Settings } from './rounds.ts';
+import { start } from './start.ts';
+import { validatedPost } from './validated-post/measure.ts';
+
+const figures: Record<string, (settings: Settings) => Promise<Result | string>> = {
+  'validated-post': validatedPost,
+  'read-one': readOne,
+  'create-one': createOne,
+  start,
+  memory,
+};
+
+const settings: Settings = {
+  rounds: number('ROUNDS', 8),
+  seconds: number('SECONDS', 2),
+  connections: number('CONNECTIONS', 32),
+};
+const wanted = process.env.FIGURES?.split(',') ?? Object.keys(figures);
+
+for (const name of wanted) {
+  const figure = figures[name];
+  if (!figure) throw new Error(`FIGURES may name ${Object.keys(figures).join(', ')}; not ${name}`);
+  const result = await figure(settings);
+  if (typeof result === 'string') process.stdout.write(`\n${name}: ${result}\n`);
+  else {
+    print(result);
+    save(result);
+  }
+}
+
+function number(name: string, fallback: number): number {
+  const value = Number(process.env[name] ?? fallback);
+  if (!(value > 0)) throw new Error(`${name} must be a number above 0`);
+  return value;
+}

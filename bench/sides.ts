@@ -1,0 +1,83 @@
+// The servers that are measured against each other, each a process of its own, ended by its id.
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { request, sendOne } from './load.ts';
+
+export interface Side {
+  name: string;
+  port: number;
+  pid: number;
+  stop(): Promise<void>;
+}
+
+/** Starts a script of bench/ that announces its port. Its log goes nowhere. */
+export async function startScript(name: string, file: string, env: Record<string, string> = {}): Promise<Side> {
+  const child = fork(fileURLToPath(new URL(file, import.meta.url)), {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  const [message] = (await Promise.race([once(child, 'message'), ended(name, child)])) as [{ port: number }];
+  return { name, port: message.port, pid: child.pid as number, stop: () => stop(child) };
+}
+
+/** Starts the whole server, as make start does, and waits for its first answer. Its log goes nowhere. */
+export async function startServer(name: string, env: Record<string, string>): Promise<Side & { milliseconds: number }> {
+  const port = await freePort();
+  const start = performance.now();
+  const child = spawn(process.execPath, [fileURLToPath(new URL('../main.ts', import.meta.url))], {
+    env: { PATH: process.env.PATH ?? '', PORT: String(port), DEMO: '0', ...env },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  await Promise.race([untilHealthy(port), ended(name, child)]);
+  const milliseconds = performance.now() - start;
+  return { name, port, pid: child.pid as number, stop: () => stop(child), milliseconds };
+}
+
+const health = request('GET', '/v1/health', {});
+
+async function untilHealthy(port: number): Promise<void> {
+  for (;;) {
+    try {
+      if ((await sendOne(port, health)).status === 200) return;
+    } catch {
+      // Not listening yet.
+    }
+    await sleep(5);
+  }
+}
+
+async function ended(name: string, child: ChildProcess): Promise<never> {
+  const [code] = await once(child, 'exit');
+  throw new Error(`${name} ended with ${code} before it could be measured`);
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+}
+
+export async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  return port;
+}
+
+/** Milliseconds of processor time that a process has used, and its resident memory; only Linux tells. */
+export function usageOf(pid: number): { cpuMilliseconds: number; residentMegabytes: number } | undefined {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+    const ticks = Number(fields[11]) + Number(fields[12]);
+    const resident = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    return { cpuMilliseconds: ticks * 10, residentMegabytes: Number(resident) / 1024 };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,54 @@
+// The runtime alone: everything it does for a public operation, with a store that opens nothing.
+import { loadDocument } from '../../runtime/document.ts';
+import { openLog } from '../../runtime/log.ts';
+import { Cursors } from '../../runtime/paging.ts';
+import { Secrets } from '../../runtime/secrets.ts';
+import { buildServer } from '../../runtime/server.ts';
+import { newSigningKey, SessionTokens } from '../../runtime/session-tokens.ts';
+import type { Store, Transaction } from '../../runtime/store.ts';
+import { listen } from '../announce.ts';
+import { type LeadBody, leadOf } from './lead.ts';
+
+const nothing: Transaction = {
+  get sql(): never {
+    throw new Error('there is no database here');
+  },
+  claim: async () => ({ kind: 'ours' }),
+  aside: (work) => work,
+  commit: async () => undefined,
+  keepFailure: async () => undefined,
+  endRead: () => undefined,
+  abandon: () => undefined,
+  destroy: () => undefined,
+  broken: false,
+};
+
+const store: Store = {
+  open: () => Promise.resolve(nothing),
+  findKey: async () => undefined,
+  findSession: async () => undefined,
+  workspace: () => Promise.reject(new Error('there is no workspace here')),
+  ping: async () => undefined,
+  isOutage: () => false,
+  isRace: () => false,
+};
+
+const createLead = async (call: { body: LeadBody; now: Date }) => ({
+  status: 201,
+  data: { lead: leadOf(call.body, call.now) },
+});
+
+const secrets = new Secrets('5e'.repeat(32));
+listen(
+  buildServer({
+    document: await loadDocument(new URL('./document.json', import.meta.url), []),
+    handlers: { createLead },
+    store,
+    ...openLog(process.env.LOG_LEVEL ?? 'info'),
+    cursors: new Cursors(secrets),
+    sessionTokens: await SessionTokens.fromKey('http://127.0.0.1', await newSigningKey('bench')),
+    trustedProxies: [],
+    anonKey: undefined,
+    pages: {},
+  }),
+);

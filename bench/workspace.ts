@@ -1,0 +1,76 @@
+// A database and a workspace in it, for the measurements that need data.
+import { rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import postgres from 'postgres';
+import { v7 as uuidv7 } from 'uuid';
+import { type EmbeddedDatabase, startEmbedded } from '../db/embedded.ts';
+import { migrate } from '../db/migrate.ts';
+import { createCompany } from '../db/onboarding.ts';
+import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/defaults.ts';
+import { newApiKey } from '../runtime/secrets.ts';
+
+export interface Workspace {
+  /** A live key with every scope and the highest limits. */
+  key: string;
+  /** What a server needs to serve it. */
+  env: Record<string, string>;
+  /** What a bare side needs. */
+  bareEnv: Record<string, string>;
+  stop(): Promise<void>;
+}
+
+/** Where the data of a measurement lives while it runs. */
+export const folder = process.env.BENCH_DIR ?? '.bench';
+
+const nowhere = { phone: null, website: null, address: null, city: null, state: null, country: null, postalCode: null };
+
+/** Starts a fresh database in a folder and makes a workspace. The folder is gone when it stops. */
+export async function openWorkspace(folder: string): Promise<Workspace> {
+  const dataDir = resolve(folder);
+  rmSync(dataDir, { recursive: true, force: true });
+  const database: EmbeddedDatabase = await startEmbedded(dataDir, () => undefined);
+  await migrate(database.url);
+  const sql = postgres(database.url, { max: 1, onnotice: () => undefined });
+  const companyId = uuidv7();
+  const now = new Date();
+  const company = {
+    ...nowhere,
+    id: companyId,
+    name: 'Bench',
+    email: 'bench@example.com',
+    region: 'europe',
+    industry: 'Measuring',
+    timezone: 'Europe/Berlin',
+    currency: 'EUR',
+  };
+  const admin = {
+    id: uuidv7(),
+    email: 'bench@example.com',
+    fullName: 'Ben Chmark',
+    passwordHash: 'nobody signs in',
+    mustChangePassword: false,
+    metadata: {},
+  };
+  const trial = { packageCode: 'growth', endsAt: new Date(now.getTime() + 14 * 86_400_000) };
+  const { key, hash, prefix, last4 } = newApiKey('live');
+  const keyId = uuidv7();
+  await sql.begin(async (transaction) => {
+    const defaults = { dealStatuses, leadStatuses, activityTypes, taskTypes, trial };
+    await createCompany(transaction, company, admin, defaults, now);
+    await transaction`
+      insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour,
+        created_by_id, created_at, updated_at)
+      values (${companyId}, ${keyId}, ${hash}, 'Bench', 'live', ${prefix}, ${last4}, ${['*']}, 2147483647, 2147483647, 'bench', ${now}, ${now})`;
+    await transaction`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${keyId})`;
+  });
+  await sql.end();
+  return {
+    key,
+    env: { DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: process.env.LOG_LEVEL ?? 'info' },
+    bareEnv: { DATABASE_URL: database.url, COMPANY_ID: companyId, KEY_ID: keyId },
+    async stop() {
+      await database.stop();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
