@@ -1,5 +1,6 @@
 // The shape of every answer: success and failure envelopes as text, written by hand because JSON.stringify of the whole would copy the data twice.
 import type { ApiError, FieldProblem } from './errors.ts';
+import type { RateFigures } from './rate-limits.ts';
 
 let lastMillisecond = 0;
 let lastText = '';
@@ -13,8 +14,9 @@ export function timestamp(now: number): string {
   return lastText;
 }
 
+/** The start of meta; what closes it may add to it. */
 function meta(requestId: string, now: number, testMode: boolean): string {
-  return `{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${testMode ? ',"test_mode":true' : ''}}`;
+  return `{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${testMode ? ',"test_mode":true' : ''}`;
 }
 
 /**
@@ -26,19 +28,20 @@ export function successBody(
   requestId: string,
   now: number,
   testMode: boolean,
+  figures: RateFigures,
 ): string {
   let beside = '';
   for (const key of Object.keys(result)) {
     if (key !== 'status' && key !== 'data')
       beside += `,"${key}":${JSON.stringify((result as Record<string, unknown>)[key])}`;
   }
-  return `{"success":true${beside},"data":${JSON.stringify(result.data)},"meta":${meta(requestId, now, testMode)}}`;
+  return `{"success":true${beside},"data":${JSON.stringify(result.data)},"meta":${meta(requestId, now, testMode)},"rate_limit":{"limit":${figures.limit},"remaining":${figures.remaining},"reset":${figures.reset}}}}`;
 }
 
 /** The body of a failure. */
 export function failureBody(error: ApiError, requestId: string, now: number): string {
   const details = error.details === undefined ? '' : `,"details":${JSON.stringify(error.details)}`;
-  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":${meta(requestId, now, false)}}`;
+  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":${meta(requestId, now, false)}}}`;
 }
 
 const oauthErrorOf: Readonly<Record<number, string>> = {
