@@ -16,11 +16,16 @@ const callsPerMinuteOf: Readonly<Record<string, number>> = { starter: 120, growt
 const usualCallsPerMinute = 600;
 
 /**
- * The ceiling of a workspace: what its package includes, else its monthly calls spread over 30 days, else the usual one.
+ * The ceiling of a workspace: what was agreed, else what its package includes, else its monthly calls spread over 30 days, else
+ * the usual one.
  * @param monthlyCalls of a package made for one customer
  */
-export function callsPerMinute(packageCode: string | null, monthlyCalls: number | null = null): number {
-  const included = callsPerMinuteOf[packageCode ?? ''];
+export function callsPerMinute(
+  packageCode: string | null,
+  agreed: number | null = null,
+  monthlyCalls: number | null = null,
+): number {
+  const included = agreed ?? callsPerMinuteOf[packageCode ?? ''];
   if (included !== undefined) return included;
   return monthlyCalls === null ? usualCallsPerMinute : Math.max(60, Math.ceil(monthlyCalls / (30 * 24 * 60)));
 }

@@ -104,7 +104,7 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
     limits: {
       perMinute: record.perMinute,
       perHour: record.perHour,
-      tenantPerMinute: callsPerMinute(record.packageCode),
+      tenantPerMinute: callsPerMinute(record.packageCode, record.agreedPerMinute),
     },
   };
 }
@@ -144,6 +144,6 @@ function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFac
     userId: record.userId,
     sessionId: record.sessionId,
     modules: activeModules(record.packageCode, record.disabledModules),
-    limits: { perMinute: 0, perHour: 0, tenantPerMinute: callsPerMinute(record.packageCode) },
+    limits: { perMinute: 0, perHour: 0, tenantPerMinute: callsPerMinute(record.packageCode, record.agreedPerMinute) },
   };
 }

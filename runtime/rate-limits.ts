@@ -88,7 +88,7 @@ export class RateLimits {
     const address = networkOf(ip);
     const policy = this.#policies[operation.publicLimit ?? ''] ?? [failedAuthentication];
     return this.#counters.take(
-      policy.map(({ limit, window }) => ({ key: `ip:${address}:${operation.publicLimit}:${window}`, limit, window })),
+      policy.map(({ limit, window }) => ({ key: `ip:${address}:${operation.id}:${window}`, limit, window })),
       now,
     );
   }

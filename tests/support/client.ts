@@ -104,8 +104,17 @@ export async function call(method: string, path: string, options: CallOptions = 
   ) {
     throw new Error('meta.request_id and X-Request-Id differ');
   }
+  if (answer.body?.success === true && response.headers.get('idempotent-replay') === null) {
+    const { limit, remaining, reset } = answer.body.meta.rate_limit;
+    if (
+      [limit, remaining, reset].some((figure, index) => String(figure) !== response.headers.get(figures[index] ?? ''))
+    )
+      throw new Error('meta.rate_limit and the X-RateLimit headers differ');
+  }
   return answer;
 }
+
+const figures = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'];
 
 /** Calls and expects a status; the failure message carries the answer. */
 export async function expectStatus(
