@@ -11,6 +11,9 @@ import { docsPages } from './runtime/docs-page.ts';
 import { loadDocument } from './runtime/document.ts';
 import { openLog } from './runtime/log.ts';
 import { Cursors } from './runtime/paging.ts';
+import { MemoryCounters } from './runtime/rate-limit-memory.ts';
+import { RedisCounters } from './runtime/rate-limit-redis.ts';
+import { publicPolicies, RateLimits } from './runtime/rate-limits.ts';
 import { readSecretKey } from './runtime/secret-key.ts';
 import { Secrets } from './runtime/secrets.ts';
 import { buildServer } from './runtime/server.ts';
@@ -20,9 +23,6 @@ import { buildStore, closePools, openPools } from './store.ts';
 
 /** Milliseconds that requests in flight get to finish when the server is told to stop. */
 const drainTime = 8000;
-
-/** Names of the per-IP policies that the document may declare. */
-const publicLimits = ['health', 'availability', 'onboarding', 'document', 'sign-in'];
 
 /** The embedded database, once it runs: it is a process of its own, and a start that fails must not leave it behind. */
 let embedded: EmbeddedDatabase | undefined;
@@ -44,10 +44,13 @@ async function start(): Promise<void> {
   const { signingKey } = await openServerSecrets(url, secrets, { newSigningKey });
   const sessionTokens = await SessionTokens.fromKey(config.authUrl, signingKey);
   const demo = config.demo ? await ensureDemo(url, config.dataDir, new Date()) : undefined;
-  const document = await loadDocument(new URL('./generated/openapi.json', import.meta.url), publicLimits);
+  const policies = publicPolicies(config.onboardingPerHour);
+  const document = await loadDocument(new URL('./generated/openapi.json', import.meta.url), Object.keys(policies));
   const pools = openPools(url, config.databasePool, config.databasePrepare);
   const store = buildStore(pools);
   await store.ping();
+  const redis = config.redisUrl === undefined ? undefined : new RedisCounters(config.redisUrl, log);
+  await redis?.open();
 
   const server = buildServer({
     document,
@@ -57,6 +60,7 @@ async function start(): Promise<void> {
     noteRequest,
     cursors: new Cursors(secrets),
     sessionTokens,
+    limits: new RateLimits(redis ?? new MemoryCounters(), policies),
     trustedProxies: config.trustedProxies,
     anonKey: config.anonKey,
     pages: docsPages(document),
@@ -86,6 +90,7 @@ async function start(): Promise<void> {
     const cut = setTimeout(() => server.closeAllConnections(), drainTime);
     await closed;
     clearTimeout(cut);
+    redis?.close();
     await closePools(pools, 1);
     await embedded?.stop();
     log.info('stopped');

@@ -5,6 +5,7 @@ const verbs = ['list', 'get', 'create', 'update', 'delete', 'search', 'revoke', 
 const operationExtensions = new Set([
   'x-idempotency',
   'x-public-limit',
+  'x-key-limit',
   'x-platform',
   'x-live-only',
   'x-cache-control',
@@ -69,6 +70,18 @@ const knownExtensions = () => ({
     for (const key of Object.keys(operation)) {
       if (key.startsWith('x-') && !operationExtensions.has(key)) ctx.report({ message: `unknown extension ${key}` });
     }
+  },
+});
+
+/** Public operations are limited by the caller's address, all others by the credential. */
+const limitedByAddress = () => ({
+  Operation(operation, ctx) {
+    const isPublic = (operation.security ?? []).length === 0;
+    if (isPublic !== (operation['x-public-limit'] !== undefined))
+      ctx.report({ message: 'public operations name an x-public-limit, and no others' });
+    const limit = operation['x-key-limit'];
+    if (limit !== undefined && !(Number.isInteger(limit) && limit > 0 && !isPublic))
+      ctx.report({ message: 'x-key-limit is a whole number of calls per minute for each key' });
   },
 });
 
@@ -168,6 +181,7 @@ export default function crm() {
         'operation-id-verb': operationIdVerb,
         'error-answers': errorAnswers,
         'known-extensions': knownExtensions,
+        'limited-by-address': limitedByAddress,
         'named-payloads': namedPayloads,
         'closed-schemas': closedSchemas,
         'success-example': successExample,

@@ -7,6 +7,7 @@ export interface KeyRow {
   configVersion: number;
   disabledModules: string[];
   packageCode: string | null;
+  agreedPerMinute: number | null;
   keyId: string;
   keyName: string;
   testMode: boolean;
@@ -66,7 +67,7 @@ export async function findKeys(sql: Sql, asked: readonly AskedKey[], now: Date):
       where u.company_id = f.company_id and u.api_key_id = f.api_key_id
     )
     select encode(f.key_hash, 'hex') as hash, f.company_id as "companyId", c.name as "companyName", c.config_version as "configVersion",
-      c.disabled_modules as "disabledModules", s.package_code as "packageCode", f.id as "keyId", f.name as "keyName",
+      c.disabled_modules as "disabledModules", s.package_code as "packageCode", s.api_rate_limit_per_minute as "agreedPerMinute", f.id as "keyId", f.name as "keyName",
       f.environment = 'test' as "testMode", f.scopes, f.ip_allowlist as "ipAllowlist", f.reach_kind as "reachKind", f.reach_id as "reachId",
       f.expires_at as "expiresAt", f.revoked_at as "revokedAt", f.rate_limit_per_minute as "perMinute", f.rate_limit_per_hour as "perHour"
     from found f
@@ -81,6 +82,7 @@ export interface SessionRow {
   configVersion: number;
   disabledModules: string[];
   packageCode: string | null;
+  agreedPerMinute: number | null;
   sessionId: string;
   userId: string;
   fullName: string;
@@ -91,7 +93,7 @@ export interface SessionRow {
 export async function findSessions(sql: Sql, ids: readonly string[]): Promise<Map<string, SessionRow>> {
   const rows = await sql<SessionRow[]>`
     select c.id as "companyId", c.name as "companyName", c.config_version as "configVersion", c.disabled_modules as "disabledModules",
-      p.package_code as "packageCode", s.id as "sessionId", u.id as "userId", u.full_name as "fullName",
+      p.package_code as "packageCode", p.api_rate_limit_per_minute as "agreedPerMinute", s.id as "sessionId", u.id as "userId", u.full_name as "fullName",
       array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = u.company_id and ur.user_id = u.id) as roles
     from sessions s
     join users u on u.company_id = s.company_id and u.id = s.user_id and u.status = 'active'

@@ -9,6 +9,27 @@ const addOnsOfPackage: Readonly<Record<string, readonly string[]>> = {
   enterprise: ['scheduling', 'inbox', 'campaigns', 'workforces'],
 };
 
+/** Calls per minute, over all credentials of a workspace, that each package includes. */
+const callsPerMinuteOf: Readonly<Record<string, number>> = { starter: 120, growth: 600, scale: 1200, enterprise: 3000 };
+
+/** Without a plan that says or implies it. */
+const usualCallsPerMinute = 600;
+
+/**
+ * The ceiling of a workspace: what was agreed, else what its package includes, else its monthly calls spread over 30 days, else
+ * the usual one.
+ * @param monthlyCalls of a package made for one customer
+ */
+export function callsPerMinute(
+  packageCode: string | null,
+  agreed: number | null = null,
+  monthlyCalls: number | null = null,
+): number {
+  const included = agreed ?? callsPerMinuteOf[packageCode ?? ''];
+  if (included !== undefined) return included;
+  return monthlyCalls === null ? usualCallsPerMinute : Math.max(60, Math.ceil(monthlyCalls / (30 * 24 * 60)));
+}
+
 /** Days of the trial that a new workspace gets, of the package growth. */
 export const trialDays = 14;
 

@@ -110,6 +110,7 @@ export interface paths {
          * Ask whether an address signs in here
          * @description For the operator of this installation, with a key that has the platform scope `onboarding`. Answers whether a user with
          *     this address exists on the platform. The top-level `exists` is a copy for old clients: read `data.exists`.
+         *     A key may ask 10 times a minute.
          */
         post: operations["checkEmail"];
         delete?: never;
@@ -1316,7 +1317,7 @@ export interface components {
              */
             id: string | null;
         };
-        /** @description The limits of the key; null for session tokens, which have none of their own. */
+        /** @description The limits of the key; null for session tokens, which have the same for everybody. */
         MeLimits: {
             /** @description Calls per minute and endpoint. */
             rate_limit_per_minute: number | null;

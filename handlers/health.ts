@@ -6,5 +6,8 @@ const version = '1.0.0';
 
 export const getHealth: Handler<'getHealth'> = async (call) => {
   await call.ping();
-  return { status: 200, data: { status: 'ok', version, timestamp: call.now.toISOString() } };
+  return {
+    status: 200,
+    data: { status: call.limitsAreOpen ? 'degraded' : 'ok', version, timestamp: call.now.toISOString() },
+  };
 };

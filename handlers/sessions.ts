@@ -46,10 +46,15 @@ export const createSession: Handler<'createSession'> = async (call) => {
 
 async function signIn(call: Call<'createSession'>, email: string, password: string): Promise<Result<'createSession'>> {
   const { now } = call;
-  const found = await findSignIn(call.sql, email.toLowerCase());
+  const address = email.toLowerCase();
+  call.refuseGuessing(address);
+  const found = await findSignIn(call.sql, address);
   // Unknown addresses and deactivated users cost a password check as well.
   const isRight = await call.aside(checkPassword(password, found?.passwordHash ?? null));
-  if (!found || !isRight || !found.isActive) throw wrongPassword();
+  if (!found || !isRight || !found.isActive) {
+    await call.countWrongPassword(address);
+    throw wrongPassword();
+  }
   const session = sessionOf(found, uuidv7(), now);
   const refresh = newToken();
   await beginSession(call.sql, session, refresh.hash, now);

@@ -1,6 +1,6 @@
 // From the request's headers to the caller: who it is, for which tenant, with which scopes.
 import type { IncomingHttpHeaders } from 'node:http';
-import { activeModules } from '../domain/plans.ts';
+import { activeModules, callsPerMinute } from '../domain/plans.ts';
 import { grantsOf, noGrants } from '../domain/scopes.ts';
 import { addressSet } from './client-address.ts';
 import { ApiError } from './errors.ts';
@@ -42,7 +42,7 @@ export function anonymous(facts: RequestFacts): Caller {
     userId: null,
     sessionId: null,
     modules: noModules,
-    limits: { perMinute: 0, perHour: 0 },
+    limits: { perMinute: 0, perHour: 0, tenantPerMinute: 0 },
   };
 }
 
@@ -103,7 +103,11 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
     userId: null,
     sessionId: null,
     modules: activeModules(record.packageCode, record.disabledModules),
-    limits: { perMinute: record.perMinute, perHour: record.perHour },
+    limits: {
+      perMinute: record.perMinute,
+      perHour: record.perHour,
+      tenantPerMinute: callsPerMinute(record.packageCode, record.agreedPerMinute),
+    },
   };
 }
 
@@ -142,6 +146,6 @@ function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFac
     userId: record.userId,
     sessionId: record.sessionId,
     modules: activeModules(record.packageCode, record.disabledModules),
-    limits: { perMinute: 0, perHour: 0 },
+    limits: { perMinute: 0, perHour: 0, tenantPerMinute: callsPerMinute(record.packageCode, record.agreedPerMinute) },
   };
 }

@@ -30,6 +30,8 @@ export interface Operation {
   liveOnly: boolean;
   /** Name of the per-IP policy of a public operation. */
   publicLimit: string | undefined;
+  /** Calls per minute that a key may make here, where that is less than the key's own limit. */
+  keyLimit: number | undefined;
   cacheControl: string | undefined;
   /** The handler answers a bad body itself, so that every refusal looks and costs the same. */
   uniformRefusal: boolean;
@@ -60,7 +62,14 @@ export interface Document {
 }
 
 /** Extensions with values of their own, and those that only other readers of the document follow. */
-const otherExtensions = ['x-public-limit', 'x-cache-control', 'x-deprecated-use', 'x-mcp', 'x-codeSamples'];
+const otherExtensions = [
+  'x-public-limit',
+  'x-key-limit',
+  'x-cache-control',
+  'x-deprecated-use',
+  'x-mcp',
+  'x-codeSamples',
+];
 
 const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
@@ -149,6 +158,11 @@ function readOperation(
       return { scheme, scopes } satisfies Requirement;
     }),
   );
+  if ((requirements.length === 0) !== (publicLimit !== undefined))
+    throw new Error(`${id}: public operations have an x-public-limit, and no others`);
+  const keyLimit = declared['x-key-limit'] as number | undefined;
+  if (keyLimit !== undefined && !(Number.isInteger(keyLimit) && keyLimit > 0))
+    throw new Error(`${id}: x-key-limit must be a whole number of calls per minute; it is ${String(keyLimit)}`);
   const definition = backend.router.getOperation(id);
   const validators = backend.validator.getRequestValidatorsForOperation(id);
   // As the library resolved it: the document itself may hold a reference here.
@@ -163,6 +177,7 @@ function readOperation(
     platform: declared['x-platform'] === true,
     liveOnly: declared['x-live-only'] === true,
     publicLimit,
+    keyLimit,
     cacheControl: declared['x-cache-control'] as string | undefined,
     uniformRefusal: declared['x-uniform-refusal'] === true,
     tenantFields: declared['x-tenant-fields'] === true,

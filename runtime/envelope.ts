@@ -1,5 +1,6 @@
 // The shape of every answer: success and failure envelopes as text, written by hand because JSON.stringify of the whole would copy the data twice.
 import type { ApiError, FieldProblem } from './errors.ts';
+import type { RateFigures } from './rate-limits.ts';
 
 let second = Number.NaN;
 let upToSecond = '';
@@ -24,6 +25,7 @@ export function successBody(
   requestId: string,
   now: number,
   testMode: boolean,
+  figures: RateFigures,
 ): string {
   let beside = '';
   for (const key of Object.keys(result)) {
@@ -31,7 +33,8 @@ export function successBody(
       beside += `,"${key}":${JSON.stringify((result as Record<string, unknown>)[key])}`;
   }
   const mode = testMode ? ',"test_mode":true' : '';
-  return `{"success":true${beside},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${mode}}}`;
+  const { limit, remaining, reset } = figures;
+  return `{"success":true${beside},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${mode},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}}}`;
 }
 
 /** The body of a failure. */

@@ -117,6 +117,14 @@ export function oauthRefusal(
   return new ApiError('VALIDATION_ERROR', message, { oauth_error: error }, options);
 }
 
+/** 429 with what the caller needs in order to wait, and nothing about which limit it was. */
+export function rateLimited(details: { limit: number; remaining: 0; reset: number; retry_after: number }): ApiError {
+  const wait = details.retry_after === 1 ? '1 second' : `${details.retry_after} seconds`;
+  return new ApiError('RATE_LIMIT_EXCEEDED', `Too many calls. Try again in ${wait}.`, details, {
+    headers: { 'retry-after': String(details.retry_after) },
+  });
+}
+
 export const serviceUnavailable = () =>
   new ApiError('SERVICE_UNAVAILABLE', 'The service is not available for the moment. Try again shortly.', undefined, {
     headers: { 'retry-after': '1' },

@@ -40,7 +40,8 @@ export interface Caller {
   sessionId: string | null;
   /** Modules that are on for this workspace. */
   modules: ReadonlySet<string>;
-  limits: { perMinute: number; perHour: number };
+  /** Of the credential, and of all calls of its workspace together. */
+  limits: { perMinute: number; perHour: number; tenantPerMinute: number };
   ip: string;
   userAgent: string | null;
   requestId: string;
@@ -98,6 +99,15 @@ export interface Call<Id extends OperationId = OperationId> {
   aside<T>(work: Promise<T>): Promise<T>;
   /** Resolves when the database answers. */
   ping(): Promise<void>;
+  /** True while rate limits are open because their counters are out of reach. */
+  limitsAreOpen: boolean;
+  /** @throws ApiError 429 when wrong passwords were sent too often for this account */
+  refuseGuessing(email: string): void;
+  /**
+   * Counts a wrong password.
+   * @throws ApiError 429 when that was one too many
+   */
+  countWrongPassword(email: string): Promise<void>;
   cursors: Cursors;
   sessionTokens: SessionTokens;
   /** The document that the server works by, as it is served. */

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Workspace } from '../domain/workspace.ts';
-import { type Authenticated, anonymous, authenticate } from './authentication.ts';
+import { type Authenticated, anonymous, authenticate, type RequestFacts } from './authentication.ts';
 import { authorize } from './authorization.ts';
 import { bodyLimits, ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { clientAddressReader } from './client-address.ts';
@@ -16,6 +16,7 @@ import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
 import type { Log, RequestLine } from './log.ts';
 import type { Cursors } from './paging.ts';
 import { PreparedBody } from './prepared-body.ts';
+import { type RateFigures, type RateLimits, refuse, type Verdict } from './rate-limits.ts';
 import { buildRouter } from './router.ts';
 import { sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
@@ -43,6 +44,7 @@ export interface ServerParts {
   noteRequest: (line: RequestLine) => void;
   cursors: Cursors;
   sessionTokens: SessionTokens;
+  limits: RateLimits;
   trustedProxies: readonly string[];
   /** The public `apikey` that the identity provider's routes ask for, if any. */
   anonKey: string | undefined;
@@ -65,6 +67,8 @@ interface Trace {
   error: string | undefined;
   /** Failures are told as RFC 6749 says. */
   oauth: boolean;
+  /** Of the limit that is closest to refusing; undefined as long as nothing was counted. */
+  figures: RateFigures | undefined;
 }
 
 const noBody: { body: unknown; problems: FieldProblem[] } = { body: undefined, problems: [] };
@@ -80,7 +84,7 @@ const securityHeaders: readonly string[] = [
 
 /** Builds the HTTP server; the caller listens and closes. */
 export function buildServer(parts: ServerParts): Server {
-  const { log } = parts;
+  const { log, limits } = parts;
   const route = buildRouter(parts.document.operations);
   const addressOf = clientAddressReader(parts.trustedProxies);
   /** Connections that had an answer before their request had ended: what goes wrong on them afterwards needs no other. */
@@ -120,6 +124,8 @@ export function buildServer(parts: ServerParts): Server {
     const lines = [`HTTP/1.1 ${status}`, `X-Request-Id: ${requestId}`];
     for (let index = 0; index < securityHeaders.length; index += 2)
       lines.push(`${securityHeaders[index]}: ${securityHeaders[index + 1]}`);
+    const figures = figureHeaders(limits.uncounted(Date.now()));
+    for (let index = 0; index < figures.length; index += 2) lines.push(`${figures[index]}: ${figures[index + 1]}`);
     lines.push('Content-Type: application/json; charset=utf-8', `Content-Length: ${Buffer.byteLength(body)}`);
     log.info({ request_id: requestId, status: Number(status.slice(0, 3)), error: error.code }, 'unreadable request');
     socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
@@ -130,7 +136,14 @@ export function buildServer(parts: ServerParts): Server {
 
   async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const start = performance.now();
-    const trace: Trace = { requestId: randomUUID(), operation: '', caller: undefined, error: undefined, oauth: false };
+    const trace: Trace = {
+      requestId: randomUUID(),
+      operation: '',
+      caller: undefined,
+      error: undefined,
+      oauth: false,
+      figures: undefined,
+    };
     let answer: Answer;
     try {
       answer = await answerTo(request, trace);
@@ -142,7 +155,7 @@ export function buildServer(parts: ServerParts): Server {
       answer = failure(error, trace, false);
     }
     const sent = chooseForm(answer, request);
-    send(request, response, sent, trace.requestId);
+    send(request, response, sent, trace);
     const { requestId, operation, caller, error } = trace;
     const milliseconds = performance.now() - start;
     const { method = '' } = request;
@@ -224,6 +237,8 @@ export function buildServer(parts: ServerParts): Server {
       ip: addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined),
       userAgent: request.headers['user-agent']?.slice(0, 200) ?? null,
     };
+    const isPublic = operation.requirements.length === 0;
+    if (isPublic) admit(await limits.takePublic(operation, facts.ip, now.getTime()), trace);
     if (operation.answer === 'oauth' && parts.anonKey !== undefined && request.headers.apikey !== parts.anonKey) {
       throw new ApiError(
         'MISSING_API_KEY',
@@ -233,12 +248,13 @@ export function buildServer(parts: ServerParts): Server {
       );
     }
     let authenticated: Authenticated;
-    if (operation.requirements.length === 0) authenticated = { caller: anonymous(facts), configVersion: 0 };
+    if (isPublic) authenticated = { caller: anonymous(facts), configVersion: 0 };
     else {
-      authenticated = await deadline.race(() =>
-        authenticate(request.headers, facts, parts.store, parts.sessionTokens, now),
-      );
+      authenticated = await identify(request, facts, now, deadline, trace);
       trace.caller = authenticated.caller;
+      const verdict = limits.takeAuthenticated(operation, authenticated.caller, Date.now());
+      // The counters of this process answer at once: then nothing waits.
+      admit(verdict instanceof Promise ? await verdict : verdict, trace);
       authorize(operation, authenticated.caller, path);
     }
     const { caller } = authenticated;
@@ -251,6 +267,7 @@ export function buildServer(parts: ServerParts): Server {
 
     const call = new CallState(
       parts,
+      trace,
       operation,
       caller,
       authenticated.configVersion,
@@ -261,7 +278,7 @@ export function buildServer(parts: ServerParts): Server {
       deadline,
     );
     if (operation.method === 'GET' && operation.requirements.length === 0)
-      return success(operation, await handlerOf(operation)(call as never), caller, now);
+      return success(operation, await handlerOf(operation)(call as never), caller, now, trace);
     if (problems.length > 0 && key === undefined && !handlerRefuses(operation))
       throw refusal(operation, problems, 'body');
 
@@ -274,6 +291,29 @@ export function buildServer(parts: ServerParts): Server {
       else transaction?.abandon();
       return failure(error, trace, transaction?.broken ?? false);
     }
+  }
+
+  /** Authenticates. An address whose credentials failed too often is refused before anything is looked up for it. */
+  async function identify(
+    request: IncomingMessage,
+    facts: RequestFacts,
+    now: Date,
+    deadline: Deadline,
+    trace: Trace,
+  ): Promise<Authenticated> {
+    const blocked = limits.refusalOfAddress(facts.ip, now.getTime());
+    if (blocked) admit({ ...blocked, allowed: false }, trace);
+    try {
+      return await deadline.race(() => authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
+    } catch (error) {
+      if (error instanceof ApiError && error.status < 500) admit(await limits.takeFailed(facts.ip, Date.now()), trace);
+      throw error;
+    }
+  }
+
+  function figuresOf(trace: Trace): RateFigures {
+    trace.figures ??= limits.uncounted(Date.now());
+    return trace.figures;
   }
 
   async function runInTransaction(
@@ -302,7 +342,7 @@ export function buildServer(parts: ServerParts): Server {
     let answer: Answer;
     try {
       if (call.problems.length > 0 && !handlerRefuses(operation)) throw refusal(operation, [...call.problems], 'body');
-      answer = success(operation, await handlerOf(operation)(call as never), caller, now);
+      answer = success(operation, await handlerOf(operation)(call as never), caller, now, trace);
     } catch (error) {
       const failed = failure(error, trace, transaction.broken);
       if (error instanceof ApiError && error.keepsWork && !transaction.broken) {
@@ -345,11 +385,11 @@ export function buildServer(parts: ServerParts): Server {
     return handler;
   }
 
-  function success(operation: Operation, result: unknown, caller: Caller, now: Date): Answer {
+  function success(operation: Operation, result: unknown, caller: Caller, now: Date, trace: Trace): Answer {
     const given = result as { status: number; data?: unknown; body?: unknown };
     const body =
       operation.answer === 'envelope'
-        ? successBody(given, caller.requestId, now.getTime(), caller.testMode)
+        ? successBody(given, caller.requestId, now.getTime(), caller.testMode, figuresOf(trace))
         : given.body instanceof PreparedBody
           ? given.body
           : JSON.stringify(given.body);
@@ -360,9 +400,9 @@ export function buildServer(parts: ServerParts): Server {
     };
   }
 
-  function send(request: IncomingMessage, response: ServerResponse, answer: SentAnswer, requestId: string): void {
+  function send(request: IncomingMessage, response: ServerResponse, answer: SentAnswer, trace: Trace): void {
     if (response.destroyed) return;
-    const headers = ['X-Request-Id', requestId, ...securityHeaders];
+    const headers = ['X-Request-Id', trace.requestId, ...figureHeaders(figuresOf(trace)), ...securityHeaders];
     let encoding: BufferEncoding = 'utf8';
     if (answer.body !== undefined) {
       if (!answer.headers?.['content-type']) headers.push('Content-Type', 'application/json; charset=utf-8');
@@ -386,6 +426,23 @@ export function buildServer(parts: ServerParts): Server {
     // What the system has not taken waits for the client to read; a client that reads on is given all the time it needs.
     if (response.writableLength > 0) request.socket.setTimeout(stalledWrite);
   }
+}
+
+/** @throws ApiError 429 when the verdict refuses */
+function admit(verdict: Verdict, trace: Trace): void {
+  trace.figures = verdict;
+  if (!verdict.allowed) throw refuse(verdict, Date.now());
+}
+
+function figureHeaders({ limit, remaining, reset }: RateFigures): string[] {
+  return [
+    'X-RateLimit-Limit',
+    String(limit),
+    'X-RateLimit-Remaining',
+    String(remaining),
+    'X-RateLimit-Reset',
+    String(reset),
+  ];
 }
 
 /** True where the handler is told of the body's problems instead of being spared them. */
@@ -431,9 +488,12 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   readonly #operation: Operation;
   readonly #configVersion: number;
   readonly #deadline: Deadline;
+  readonly #limits: RateLimits;
+  readonly #trace: Trace;
 
   constructor(
     parts: ServerParts,
+    trace: Trace,
     operation: Operation,
     caller: Caller,
     configVersion: number,
@@ -444,6 +504,8 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     deadline: Deadline,
   ) {
     this.#store = parts.store;
+    this.#limits = parts.limits;
+    this.#trace = trace;
     this.#operation = operation;
     this.#deadline = deadline;
     this.#configVersion = configVersion;
@@ -482,6 +544,20 @@ class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
 
   ping(): Promise<void> {
     return new Deadline().race(() => this.#store.ping());
+  }
+
+  get limitsAreOpen(): boolean {
+    return this.#limits.isOpen;
+  }
+
+  refuseGuessing(email: string): void {
+    const blocked = this.#limits.refusalOfAccount(email, Date.now());
+    if (blocked) admit({ ...blocked, allowed: false }, this.#trace);
+  }
+
+  async countWrongPassword(email: string): Promise<void> {
+    const verdict = await this.#limits.takeWrongPassword(email, Date.now());
+    if (!verdict.allowed) admit(verdict, this.#trace);
   }
 }
 

@@ -62,6 +62,8 @@ export interface KeyRecord {
   configVersion: number;
   disabledModules: string[];
   packageCode: string | null;
+  /** Calls per minute of the workspace, where an agreement says so. */
+  agreedPerMinute: number | null;
   keyId: string;
   keyName: string;
   testMode: boolean;
@@ -82,6 +84,8 @@ export interface SessionRecord {
   configVersion: number;
   disabledModules: string[];
   packageCode: string | null;
+  /** Calls per minute of the workspace, where an agreement says so. */
+  agreedPerMinute: number | null;
   sessionId: string;
   userId: string;
   fullName: string;

@@ -8,19 +8,19 @@ import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { loadDocument } from '../runtime/document.ts';
 import { call, type Json } from './support/client.ts';
 import { Connection, exchange, requestText } from './support/raw.ts';
-import { newPlatformKey } from './support/tenants.ts';
+import { platformKeys } from './support/tenants.ts';
 
-let platformKey: string;
+let platformKey: () => string;
 
 beforeAll(async () => {
-  platformKey = await newPlatformKey();
+  platformKey = await platformKeys();
 });
 
 const email = 'sara@example.com';
 
 /** What check-email says about a body sent as it is. */
 async function checkEmail(rawBody: string | Buffer, headers: Record<string, string> = {}): Promise<Json> {
-  const answer = await call('POST', '/v1/check-email', { key: platformKey, rawBody, headers });
+  const answer = await call('POST', '/v1/check-email', { key: platformKey(), rawBody, headers });
   return { status: answer.status, ...answer.body };
 }
 
@@ -59,7 +59,7 @@ describe('validation', () => {
     'application/json; charset=utf-16',
     'application/json, text/plain',
   ])('refuses a body of the type %s instead of passing it unchecked', async (type) => {
-    const headers = { 'x-api-key': platformKey, ...(type ? { 'content-type': type } : {}) };
+    const headers = { 'x-api-key': platformKey(), ...(type ? { 'content-type': type } : {}) };
     const answer = await exchange(requestText('POST', '/v1/check-email', headers, '{"email": 1}'));
     expect({ status: answer.status, details: errorOf(answer).details }).toEqual({
       status: 400,
@@ -259,7 +259,7 @@ describe('connections', () => {
     requestText(
       'POST',
       '/v1/check-email',
-      { 'x-api-key': platformKey, 'content-type': 'application/json', ...headers },
+      { 'x-api-key': platformKey(), 'content-type': 'application/json', ...headers },
       body,
     );
 

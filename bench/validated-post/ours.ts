@@ -2,6 +2,7 @@
 import { loadDocument } from '../../runtime/document.ts';
 import { openLog } from '../../runtime/log.ts';
 import { Cursors } from '../../runtime/paging.ts';
+import { type Counters, RateLimits } from '../../runtime/rate-limits.ts';
 import { Secrets } from '../../runtime/secrets.ts';
 import { buildServer } from '../../runtime/server.ts';
 import { newSigningKey, SessionTokens } from '../../runtime/session-tokens.ts';
@@ -33,6 +34,12 @@ const store: Store = {
   isRace: () => false,
 };
 
+/** The other sides count nothing either. */
+const uncounted: Counters = {
+  take: (_layers, now) => ({ allowed: true, limit: 60, remaining: 60, reset: now }),
+  isOpen: false,
+};
+
 const createLead = async (call: { body: LeadBody; now: Date }) => ({
   status: 201,
   data: { lead: leadOf(call.body, call.now) },
@@ -47,6 +54,7 @@ listen(
     ...openLog(process.env.LOG_LEVEL ?? 'info'),
     cursors: new Cursors(secrets),
     sessionTokens: await SessionTokens.fromKey('http://127.0.0.1', await newSigningKey('bench')),
+    limits: new RateLimits(uncounted, {}),
     trustedProxies: [],
     anonKey: undefined,
     pages: {},

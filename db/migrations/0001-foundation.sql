@@ -58,6 +58,8 @@ create table subscriptions (
   company_id uuid primary key references companies (id) on delete cascade,
   status text not null,
   package_code text not null,
+  -- Where an agreement says something other than the package.
+  api_rate_limit_per_minute int check (api_rate_limit_per_minute > 0),
   billing_cycle text not null default 'monthly',
   trial_ends_at timestamptz(3),
   period_start timestamptz(3) not null,
@@ -719,7 +721,7 @@ grant select (company_id, id, key_hash, name, environment, scopes, rate_limit_pe
   on api_keys to crm_platform;
 grant select, update on api_key_usage to crm_platform;
 grant select (id, name, status, config_version, disabled_modules) on companies to crm_platform;
-grant select (company_id, package_code, status) on subscriptions to crm_platform;
+grant select (company_id, package_code, api_rate_limit_per_minute, status) on subscriptions to crm_platform;
 grant select (company_id, id, email, full_name, status), update (last_sign_in_at) on users to crm_platform;
 grant select on user_roles to crm_platform;
 grant select, update (password_hash, must_change_password) on sign_ins to crm_platform;

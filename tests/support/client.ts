@@ -1,5 +1,5 @@
 // The test client: real HTTP to the server under test; every answer is held against the document.
-import { randomUUID } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import { inject } from 'vitest';
 import { noteAnswer } from './coverage.ts';
 import { checkAnswer, operationOf } from './document.ts';
@@ -16,7 +16,7 @@ export interface CallOptions {
   /** true: a fresh random key. */
   idempotencyKey?: string | true;
   query?: Record<string, string | number>;
-  /** The client's address, as the trusted proxy reports it. */
+  /** The client's address, as the trusted proxy reports it; another one for each call unless given. */
   ip?: string;
   /** Another server than the common one. */
   baseUrl?: string;
@@ -38,6 +38,9 @@ export interface Answer {
 /** What every answer carries, whatever it says. */
 const everyAnswer: Record<string, RegExp> = {
   'x-request-id': /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+  'x-ratelimit-limit': /^[1-9]\d*$/,
+  'x-ratelimit-remaining': /^\d+$/,
+  'x-ratelimit-reset': /^\d{13}$/,
   'x-content-type-options': /^nosniff$/,
   'x-frame-options': /^DENY$/,
   'strict-transport-security': /^max-age=\d{8}; includeSubDomains$/,
@@ -47,6 +50,11 @@ const everyAnswer: Record<string, RegExp> = {
 export function checkHeaders(headers: Pick<Headers, 'get'>): void {
   for (const [name, pattern] of Object.entries(everyAnswer))
     if (!pattern.test(headers.get(name) ?? '')) throw new Error(`the answer's ${name} is ${headers.get(name)}`);
+}
+
+/** Limits of an address are for the tests that look for them. */
+export function anyAddress(): string {
+  return `10.${randomInt(256)}.${randomInt(256)}.${randomInt(256)}`;
 }
 
 let server: string | undefined;
@@ -61,7 +69,7 @@ export async function call(method: string, path: string, options: CallOptions = 
   const headers: Record<string, string> = { ...options.headers };
   if (options.key !== undefined) headers['x-api-key'] = options.key;
   if (options.token !== undefined) headers.authorization = `Bearer ${options.token}`;
-  if (options.ip !== undefined) headers['x-forwarded-for'] = options.ip;
+  headers['x-forwarded-for'] = options.ip ?? anyAddress();
   if (options.idempotencyKey !== undefined)
     headers['idempotency-key'] = options.idempotencyKey === true ? randomUUID() : options.idempotencyKey;
   let body: string | Buffer | undefined = options.rawBody;
@@ -96,8 +104,17 @@ export async function call(method: string, path: string, options: CallOptions = 
   ) {
     throw new Error('meta.request_id and X-Request-Id differ');
   }
+  if (answer.body?.success === true && response.headers.get('idempotent-replay') === null) {
+    const { limit, remaining, reset } = answer.body.meta.rate_limit;
+    if (
+      [limit, remaining, reset].some((figure, index) => String(figure) !== response.headers.get(figures[index] ?? ''))
+    )
+      throw new Error('meta.rate_limit and the X-RateLimit headers differ');
+  }
   return answer;
 }
+
+const figures = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'];
 
 /** Calls and expects a status; the failure message carries the answer. */
 export async function expectStatus(

@@ -1,7 +1,7 @@
 // A connection on which tests write bytes themselves: for requests that no HTTP client would send.
 import { connect, type Socket } from 'node:net';
 import { inject } from 'vitest';
-import { checkHeaders } from './client.ts';
+import { anyAddress, checkHeaders } from './client.ts';
 
 export interface RawAnswer {
   status: number;
@@ -94,7 +94,7 @@ export function requestText(
   headers: Record<string, string> = {},
   body: string | Buffer = '',
 ): Buffer {
-  const lines = [`${method} ${target} HTTP/1.1`, 'Host: localhost'];
+  const lines = [`${method} ${target} HTTP/1.1`, 'Host: localhost', `X-Forwarded-For: ${anyAddress()}`];
   const given = { ...(body.length > 0 ? { 'Content-Length': String(Buffer.byteLength(body)) } : {}), ...headers };
   for (const [name, value] of Object.entries(given)) lines.push(`${name}: ${value}`);
   return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), Buffer.from(body)]);

@@ -47,7 +47,6 @@ export async function newWideTenant(): Promise<Tenant> {
   return tenant;
 }
 
-let platformKey: Promise<string> | undefined;
 const tokens = new WeakMap<Tenant, Promise<string>>();
 
 /** The session token that a tenant's requests share. */
@@ -68,8 +67,7 @@ export async function credentialFor(
   const alternatives = alternativesOf(operation);
   if (alternatives.length === 0) return {};
   if (isForPlatform(operation)) {
-    platformKey ??= newPlatformKey();
-    return { key: await platformKey };
+    return { key: await newPlatformKey() };
   }
   if (alternatives.some((alternative) => alternative.scheme === 'apiKey'))
     return { key: mode === 'live' ? tenant.key : tenant.testKey };

@@ -1,6 +1,7 @@
 // Before all tests: one embedded PostgreSQL and one server. After them: the coverage table, and everything ended.
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
+import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
 import { startEmbedded } from '../../db/embedded.ts';
 import { reportCoverage } from './coverage.ts';
@@ -19,8 +20,17 @@ declare module 'vitest' {
   }
 }
 
-/** Settings of the server under test: no limit on signups, and a trusted proxy, so that tests can come from any address. */
-export const testSettings = { ONBOARDING_PER_HOUR: '1000000', TRUSTED_PROXIES: '127.0.0.1', LOG_LEVEL: 'info' };
+/** Settings of the server under test: a trusted proxy, so that tests can come from any address. */
+export const testSettings = { TRUSTED_PROXIES: '127.0.0.1', LOG_LEVEL: 'info' };
+
+/** All tests share the operator's company, and so its ceiling; tenants have room of their own. */
+async function makeRoom(url: string): Promise<void> {
+  const sql = postgres(url, { max: 1 });
+  await sql`
+    insert into subscriptions (company_id, status, package_code, api_rate_limit_per_minute, period_start, period_end, created_at, updated_at)
+    select id, 'active', 'platform', 1000000, now(), now(), now(), now() from companies where name = 'Platform'`;
+  await sql.end();
+}
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `run-${process.pid}`);
@@ -34,6 +44,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await database.stop();
     throw error;
   });
+  await makeRoom(database.url);
   project.provide('baseUrl', server.url);
   project.provide('databaseUrl', database.url);
   project.provide('secretKey', secretKey);
