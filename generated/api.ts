@@ -852,6 +852,14 @@ export interface components {
             reason?: string;
             /** @description The scopes that would have opened the operation. */
             required_scopes?: string[];
+            /** @description Calls allowed in the window of the limit that refused. */
+            limit?: number;
+            /** @description 0 in a refusal. */
+            remaining?: number;
+            /** @description When the same call would pass, in milliseconds since 1970-01-01 UTC. */
+            reset?: number;
+            /** @description Seconds until then, as in Retry-After. */
+            retry_after?: number;
             /** @description The methods that this path answers. */
             allowed_methods?: string[];
         } & {

@@ -55,13 +55,16 @@ export class RedisCounters implements Counters {
   #isOpen = false;
   #isProbing = false;
 
-  /** @param clock in place of Redis's own, for tests */
-  constructor(url: string, log: Log, clock?: () => number) {
+  /**
+   * @param clock in place of Redis's own, for tests
+   * @param patience milliseconds after which an answer comes too late
+   */
+  constructor(url: string, log: Log, { clock, patience = 50 }: { clock?: () => number; patience?: number } = {}) {
     this.#log = log;
     this.#clock = clock;
     this.#redis = new Redis(url, {
       lazyConnect: true,
-      commandTimeout: 50,
+      commandTimeout: patience,
       maxRetriesPerRequest: 0,
       enableOfflineQueue: false,
       connectTimeout: 200,

@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { describe, expect, test } from 'vitest';
 import { newApiKey, sha256 } from '../runtime/secrets.ts';
 import { type Answer, call, expectStatus, type Json } from './support/client.ts';
-import { adminToken, tokenFor } from './support/sessions.ts';
+import { adminToken, newPerson, tokenFor } from './support/sessions.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from './support/tenants.ts';
 
 interface Admin {
@@ -647,11 +647,12 @@ test('no API route mints a key with an old prefix', async () => {
   }
 });
 
-let shared: Promise<Admin> | undefined;
-/** One admin for tests that leave no active key behind but a few. */
-function sharedAdmin(): Promise<Admin> {
-  shared ??= newAdmin();
-  return shared;
+let shared: Promise<Tenant> | undefined;
+/** An admin of one workspace for tests that leave no active key behind but a few; another one each time, since each has a rate limit. */
+async function sharedAdmin(): Promise<Admin> {
+  shared ??= newTenant();
+  const tenant = await shared;
+  return { tenant, token: await tokenFor(tenant, await newPerson(tenant, 'Company_Admin')) };
 }
 
 async function shownKey({ token }: Admin, id: string): Promise<Json> {
