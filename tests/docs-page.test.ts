@@ -9,7 +9,9 @@ import { openBrowser, type WatchedPage, watchedPage } from './support/browser.ts
 import { document, operations } from './support/document.ts';
 import { findProgram, skipNote } from './support/programs.ts';
 
-describe.skipIf(!findProgram('chromium'))(`The documentation page in a browser${skipNote('chromium')}`, () => {
+const title = `The documentation page in a browser${skipNote('chromium')}`;
+
+describe.skipIf(!findProgram('chromium'))(title, { timeout: 90_000 }, () => {
   let browser: Browser;
   let watched: WatchedPage;
 
