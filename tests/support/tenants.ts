@@ -108,13 +108,13 @@ export async function newKey(tenant: Pick<Tenant, 'companyId'>, options: KeyOpti
 }
 
 /** A key of the platform with the scope onboarding. */
-export function newPlatformKey(): Promise<string> {
-  return newKey({ companyId: '00000000-0000-7000-8000-000000000000' }, { scopes: ['onboarding'] });
+export function newPlatformKey(options: KeyOptions = {}): Promise<string> {
+  return newKey({ companyId: '00000000-0000-7000-8000-000000000000' }, { scopes: ['onboarding'], ...options });
 }
 
 /** Keys of the platform by turns, since each may ask check-email ten times a minute only. */
 export async function platformKeys(): Promise<() => string> {
-  const keys = await Promise.all(Array.from({ length: 20 }, newPlatformKey));
+  const keys = await Promise.all(Array.from({ length: 20 }, () => newPlatformKey()));
   let turn = 0;
   return () => {
     turn = (turn + 1) % keys.length;
