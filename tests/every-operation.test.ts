@@ -1,13 +1,13 @@
 // What holds for every operation, walked from the document: examples, credentials, scopes, methods. A new operation is covered the day it is written.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newObject } from './support/arranged-ids.ts';
-import { type Answer, type CallOptions, call } from './support/client.ts';
+import { type Answer, anyAddress, type CallOptions, call } from './support/client.ts';
 import { type DeclaredOperation, document, operations } from './support/document.ts';
 import { exchange, requestText } from './support/raw.ts';
 import { alternativesOf, credentialFor, goodRequest, isForPlatform, newWideTenant } from './support/requests.ts';
 import { bodyExamples } from './support/schemas.ts';
-import { database, newKey, type Tenant } from './support/tenants.ts';
-import { anyPath, expectFailure, guarded, openedByKey, openedBySession } from './support/walk.ts';
+import { database, newKey, newPlatformKey, type Tenant } from './support/tenants.ts';
+import { anyPath, exempt, expectFailure, guarded, openedByKey, openedBySession } from './support/walk.ts';
 
 let tenant: Tenant;
 /** One with so many keys that no more can be minted. */
@@ -182,6 +182,37 @@ describe('scopes', () => {
       expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'live_key_required' });
     },
   );
+});
+
+describe('limits', () => {
+  test.each(operations)('$id answers 429 when they are used up, and says when to call again', async (operation) => {
+    const path = anyPath(operation);
+    const ip = anyAddress();
+    const isOfKey = openedByKey.includes(operation);
+    const credential = isForPlatform(operation)
+      ? { key: await newPlatformKey({ perMinute: 1 }) }
+      : isOfKey
+        ? { key: await newKey(tenant, { perMinute: 1 }) }
+        : await credentialFor({ ...operation, id: '' }, await newWideTenant());
+    let answer: Answer;
+    let calls = 0;
+    // What the operation refuses is counted too.
+    do {
+      answer = await call(operation.method, path, { ...credential, ip, query: { zzz: '' } });
+      calls += 1;
+    } while (answer.status === 400 && calls < 200);
+    expectFailure(operation, answer, 429, 'RATE_LIMIT_EXCEEDED');
+    const seconds = Number(answer.headers.get('retry-after'));
+    expect(seconds).toBeGreaterThanOrEqual(1);
+    expect(answer.headers.get('x-ratelimit-remaining')).toBe('0');
+    if (exempt.envelope.includes(operation.id)) return;
+    expect(answer.body.error.details).toEqual({
+      limit: calls - 1,
+      remaining: 0,
+      reset: Number(answer.headers.get('x-ratelimit-reset')),
+      retry_after: seconds,
+    });
+  });
 });
 
 describe('methods', () => {
