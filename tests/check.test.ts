@@ -140,7 +140,7 @@ describe('files and folders', () => {
 });
 
 test('make check reports every kind of violation in a project that has one of each, and fails', {
-  timeout: 120_000,
+  timeout: 300_000,
 }, () => {
   // The compiler and the linters must not take the processor from the server, which other tests are calling.
   setPriority(10);
