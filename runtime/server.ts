@@ -2,26 +2,24 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Workspace } from '../domain/workspace.ts';
 import { type Authenticated, anonymous, authenticate, type RequestFacts } from './authentication.ts';
 import { authorize } from './authorization.ts';
 import { bodyLimits, ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
+import { admit, type CallParts, CallState, type Trace } from './call-state.ts';
 import { clientAddressReader } from './client-address.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
-import type { Document, Operation } from './document.ts';
+import type { Operation } from './document.ts';
 import { failureBody, oauthFailureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
-import type { Call, Caller, Change, Sql } from './handler.ts';
+import type { Caller } from './handler.ts';
 import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
 import type { Log, RequestLine } from './log.ts';
-import type { Cursors } from './paging.ts';
 import { PreparedBody } from './prepared-body.ts';
-import { type RateFigures, type RateLimits, refuse, type Verdict } from './rate-limits.ts';
+import type { RateFigures } from './rate-limits.ts';
 import { buildRouter } from './router.ts';
 import { sha256 } from './secrets.ts';
-import type { SessionTokens } from './session-tokens.ts';
-import type { IdempotencyClaim, Scope, Store, Transaction } from './store.ts';
-import { checkBody, checkParameters, joinedRefusal, refusal } from './validation.ts';
+import type { IdempotencyClaim, Scope } from './store.ts';
+import { checkBody, checkParameters, refusal } from './validation.ts';
 
 /** Milliseconds of no progress, once or twice in a row, after which a client that does not read its answer is cut off. */
 const stalledWrite = 7000;
@@ -35,16 +33,11 @@ export interface Page {
   headers: Record<string, string>;
 }
 
-export interface ServerParts {
-  document: Document;
+export interface ServerParts extends CallParts {
   /** By operationId; typed as Handlers where they are joined. */
   handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
-  store: Store;
   log: Log;
   noteRequest: (line: RequestLine) => void;
-  cursors: Cursors;
-  sessionTokens: SessionTokens;
-  limits: RateLimits;
   trustedProxies: readonly string[];
   /** The public `apikey` that the identity provider's routes ask for, if any. */
   anonKey: string | undefined;
@@ -58,18 +51,6 @@ interface Answer {
 }
 
 type SentAnswer = Omit<Answer, 'body'> & { body: string | Buffer | undefined };
-
-/** What is noted of a request for its log line. */
-interface Trace {
-  requestId: string;
-  operation: string;
-  caller: Caller | undefined;
-  error: string | undefined;
-  /** Failures are told as RFC 6749 says. */
-  oauth: boolean;
-  /** Of the limit that is closest to refusing; undefined as long as nothing was counted. */
-  figures: RateFigures | undefined;
-}
 
 const noBody: { body: unknown; problems: FieldProblem[] } = { body: undefined, problems: [] };
 
@@ -428,12 +409,6 @@ export function buildServer(parts: ServerParts): Server {
   }
 }
 
-/** @throws ApiError 429 when the verdict refuses */
-function admit(verdict: Verdict, trace: Trace): void {
-  trace.figures = verdict;
-  if (!verdict.allowed) throw refuse(verdict, Date.now());
-}
-
 function figureHeaders({ limit, remaining, reset }: RateFigures): string[] {
   return [
     'X-RateLimit-Limit',
@@ -469,96 +444,6 @@ function endLater(request: IncomingMessage, response: ServerResponse, body: stri
   const timer = setTimeout(() => response.end(), lingerTime);
   response.on('close', () => clearTimeout(timer));
   request.on('end', () => response.end()).resume();
-}
-
-/** The state of one call; handlers see it as Call. */
-class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
-  readonly path: unknown;
-  readonly query: unknown;
-  readonly body: unknown;
-  readonly problems: readonly FieldProblem[];
-  readonly caller: Caller;
-  readonly now: Date;
-  readonly cursors: Cursors;
-  readonly sessionTokens: SessionTokens;
-  readonly document: PreparedBody;
-  readonly changes: Change[] = [];
-  transaction: Transaction | undefined;
-  readonly #store: Store;
-  readonly #operation: Operation;
-  readonly #configVersion: number;
-  readonly #deadline: Deadline;
-  readonly #limits: RateLimits;
-  readonly #trace: Trace;
-
-  constructor(
-    parts: ServerParts,
-    trace: Trace,
-    operation: Operation,
-    caller: Caller,
-    configVersion: number,
-    parameters: { path: unknown; query: unknown },
-    body: unknown,
-    problems: FieldProblem[],
-    now: Date,
-    deadline: Deadline,
-  ) {
-    this.#store = parts.store;
-    this.#limits = parts.limits;
-    this.#trace = trace;
-    this.#operation = operation;
-    this.#deadline = deadline;
-    this.#configVersion = configVersion;
-    this.cursors = parts.cursors;
-    this.sessionTokens = parts.sessionTokens;
-    this.document = parts.document.body;
-    this.caller = caller;
-    this.path = parameters.path;
-    this.query = parameters.query;
-    this.body = body;
-    this.problems = problems;
-    this.now = now;
-  }
-
-  get sql(): Sql {
-    if (!this.transaction) throw new Error('a public read has no transaction');
-    return this.transaction.sql;
-  }
-
-  refusal(found: readonly FieldProblem[]): ApiError {
-    return joinedRefusal(this.#operation, this.problems, found);
-  }
-
-  workspace(): Promise<Workspace> {
-    return this.#store.workspace(this.caller.companyId, this.#configVersion);
-  }
-
-  record(change: Change): void {
-    this.changes.push(change);
-  }
-
-  aside<T>(work: Promise<T>): Promise<T> {
-    const paused = this.#deadline.pause(work);
-    return this.transaction ? this.transaction.aside(paused) : paused;
-  }
-
-  ping(): Promise<void> {
-    return new Deadline().race(() => this.#store.ping());
-  }
-
-  get limitsAreOpen(): boolean {
-    return this.#limits.isOpen;
-  }
-
-  refuseGuessing(email: string): void {
-    const blocked = this.#limits.refusalOfAccount(email, Date.now());
-    if (blocked) admit({ ...blocked, allowed: false }, this.#trace);
-  }
-
-  async countWrongPassword(email: string): Promise<void> {
-    const verdict = await this.#limits.takeWrongPassword(email, Date.now());
-    if (!verdict.allowed) admit(verdict, this.#trace);
-  }
 }
 
 function describe(thrown: unknown): { message: string; code?: string; stack?: string } {
