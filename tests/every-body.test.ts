@@ -1,10 +1,10 @@
 // Bodies and queries of every operation: what cannot be read, and what the document does not know.
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type CallOptions, call } from './support/client.ts';
+import { type Answer, type CallOptions, call } from './support/client.ts';
 import { operations } from './support/document.ts';
 import { credentialFor, goodRequest, newWideTenant } from './support/requests.ts';
 import { bodyIsRequired, bodySchema, takesArray } from './support/schemas.ts';
-import type { Tenant } from './support/tenants.ts';
+import { database, type Tenant } from './support/tenants.ts';
 import { exempt, expectFailure, withBody } from './support/walk.ts';
 
 let tenant: Tenant;
@@ -99,6 +99,7 @@ describe('what the document does not know', () => {
     const exempted = [...exempt.naming, ...exempt.envelope].includes(operation.id);
     expectFailure(operation, answer, exempted ? 400 : 422, 'VALIDATION_ERROR');
     if (!exempted) expect(answer.body.error.details.fields).toMatchObject([{ field: 'zzz', code: 'UNKNOWN_FIELD' }]);
+    expect(await changesBy(answer)).toBe(0);
   });
 
   const guardedFields = withBody.flatMap((operation) =>
@@ -117,6 +118,14 @@ describe('what the document does not know', () => {
       });
       expectFailure(operation, answer, 422, 'VALIDATION_ERROR');
       expect(answer.body.error.details.fields).toMatchObject([{ field, code }]);
+      expect(await changesBy(answer)).toBe(0);
     },
   );
+
+  /** How many changes the audit log has of a request; every operation that changes something writes there. */
+  async function changesBy(answer: Answer): Promise<number> {
+    const [row] = await database()<{ count: number }[]>`
+      select count(*)::int as count from audit_logs where request_id = ${answer.headers.get('x-request-id')}`;
+    return row?.count ?? -1;
+  }
 });

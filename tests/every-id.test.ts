@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { arrangedPaths, type Mode } from './support/arranged-ids.ts';
-import { call } from './support/client.ts';
+import { arrangedPaths, type Mode, newBranch, removeRecord } from './support/arranged-ids.ts';
+import { type Answer, call } from './support/client.ts';
 import type { DeclaredOperation } from './support/document.ts';
 import { goodRequest, newWideTenant } from './support/requests.ts';
 import { newKey, type Tenant } from './support/tenants.ts';
@@ -46,6 +46,11 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
     ];
     if (!arranged.shared)
       hidden.push(['an id of the other mode', await arranged.exists(tenant, mode === 'live' ? 'test' : 'live')]);
+    if (arranged.recordsOf) {
+      const deleted = await arranged.exists(tenant, mode);
+      await removeRecord(tenant, arranged.recordsOf, deleted.id ?? '');
+      hidden.push(['the id of a deleted record', deleted]);
+    }
     for (const [name, value] of Object.entries(own)) {
       const isUuid = /^[0-9a-f]{8}-/.test(value);
       const random = isUuid
@@ -60,27 +65,43 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
     return hidden.map(([what, values]) => [what, { ...own, ...values }]);
   }
 
+  /** Expects the one 404, whatever the reason. */
+  function expectHidden(what: string, mode: Mode, { status, body }: Answer): void {
+    expect({ what, mode, status, body: { ...body, meta: Object.keys(body?.meta ?? {}) } }).toEqual({
+      what,
+      mode,
+      status: 404,
+      body: {
+        success: false,
+        error: { code: 'NOT_FOUND', message: 'There is no such resource.' },
+        meta: ['request_id', 'timestamp'],
+      },
+    });
+  }
+
+  const modesOf = (operation: DeclaredOperation): Mode[] =>
+    operation.declared['x-live-only'] === true || !openedByKey.includes(operation) ? ['live'] : ['live', 'test'];
+
   test.each(withIds)('$id answers the same 404 for all of them', async (operation) => {
-    const liveOnly = operation.declared['x-live-only'] === true || !openedByKey.includes(operation);
-    const modes: Mode[] = liveOnly ? ['live'] : ['live', 'test'];
-    for (const mode of modes) {
+    for (const mode of modesOf(operation)) {
       const legacyKey = await newKey(tenant, { environment: mode, legacy: true });
       for (const [what, values] of await hiddenPaths(operation, mode)) {
         const { path, options } = await goodRequest(operation, tenant, { mode, values });
-        for (const credential of options.key ? [{}, { key: legacyKey }] : [{}]) {
-          const { status, body } = await call(operation.method, path, { ...options, ...credential });
-          expect({ what, mode, status, body: { ...body, meta: Object.keys(body?.meta ?? {}) } }).toEqual({
-            what,
-            mode,
-            status: 404,
-            body: {
-              success: false,
-              error: { code: 'NOT_FOUND', message: 'There is no such resource.' },
-              meta: ['request_id', 'timestamp'],
-            },
-          });
-        }
+        for (const credential of options.key ? [{}, { key: legacyKey }] : [{}])
+          expectHidden(what, mode, await call(operation.method, path, { ...options, ...credential }));
       }
+    }
+  });
+
+  const withRecords = withIds.filter((operation) => arrangedPaths[operation.path]?.recordsOf);
+  test.each(withRecords)('$id answers the same 404 for a record out of reach', async (operation) => {
+    const branch = await newBranch(tenant);
+    for (const mode of modesOf(operation)) {
+      const key = await newKey(tenant, { environment: mode, reach: { kind: 'branch', id: branch } });
+      const { path, options } = await goodRequest(operation, tenant, { mode });
+      expectHidden('out of reach', mode, await call(operation.method, path, { ...options, key }));
+      const { status } = await call(operation.method, path, options);
+      expect(status).toBeLessThan(300);
     }
   });
 });

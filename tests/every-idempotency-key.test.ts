@@ -1,5 +1,5 @@
 // Idempotency keys of every operation that takes them.
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Mode } from './support/arranged-ids.ts';
 import { type Answer, call } from './support/client.ts';
@@ -42,6 +42,41 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
       await call(operation.method, path, { ...options, idempotencyKey });
       const answer = await call(operation.method, path, { ...options, body: { zzz: 1 }, idempotencyKey });
       expectFailure(operation, answer, 422, 'IDEMPOTENCY_CONFLICT');
+    },
+  );
+
+  test.each(honouring)('$id runs once when 16 calls with one key arrive at once', async (operation) => {
+    const [alone, crowd] = [randomUUID(), randomUUID()];
+    const once = await goodRequest(operation, tenant);
+    await call(operation.method, once.path, { ...once.options, idempotencyKey: alone });
+    const { path, options } = await goodRequest(operation, tenant);
+    const ask = (): Promise<Answer> => call(operation.method, path, { ...options, idempotencyKey: crowd });
+    const answers = await Promise.all(Array.from({ length: 16 }, ask));
+    const running = answers.filter((answer) => answer.status === 409);
+    for (const answer of running) expectFailure(operation, answer, 409, 'IDEMPOTENCY_IN_PROGRESS');
+    const done = answers.filter((answer) => answer.status !== 409);
+    expect(done.filter((answer) => answer.headers.get('idempotent-replay') === null)).toHaveLength(1);
+    expect(new Set(done.map((answer) => `${answer.status} ${answer.text}`)).size).toBe(1);
+    expect(await changesBy(crowd)).toBe(await changesBy(alone));
+  });
+
+  test.each(honouring.filter((operation) => bodySchema(operation)))(
+    '$id lets one of two bodies win when 16 calls with one key arrive at once, and refuses the other always',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const idempotencyKey = randomUUID();
+      const bodies = [options.body, { zzz: 1 }];
+      const ask = async (body: unknown): Promise<string> => {
+        const answer = await call(operation.method, path, { ...options, body, idempotencyKey });
+        return answer.body.error?.code ?? 'done';
+      };
+      const codes = await Promise.all(Array.from({ length: 16 }, (_, index) => ask(bodies[index % 2])));
+      const good = codes.filter((_, index) => index % 2 === 0);
+      const bad = codes.filter((_, index) => index % 2 === 1);
+      const isConflict = (code: string): boolean => code === 'IDEMPOTENCY_CONFLICT';
+      // Whoever came first: all of the others with another body are in conflict with it, and none with the same body is.
+      expect([good.every(isConflict), bad.every(isConflict)].filter(Boolean)).toHaveLength(1);
+      expect([good.some(isConflict), bad.some(isConflict)].filter(Boolean)).toHaveLength(1);
     },
   );
 
@@ -114,6 +149,14 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
       expect((await ask()).text).toBe(done.text);
     },
   );
+
+  /** How many changes the audit log has of the calls with a key. */
+  async function changesBy(idempotencyKey: string): Promise<number> {
+    const hash = createHash('sha256').update(idempotencyKey).digest();
+    const [row] = await database()<{ count: number }[]>`
+      select count(*)::int as count from audit_logs where company_id = ${tenant.companyId} and idempotency_key_hash = ${hash}`;
+    return row?.count ?? 0;
+  }
 
   const requestHeaders = (key: string, idempotencyKey: string): Record<string, string> => ({
     'x-api-key': key,

@@ -13,6 +13,8 @@ export interface ArrangedPath {
   foreign?(other: Tenant, mode: Mode): Promise<Record<string, string>>;
   /** True for configuration, which live and test keys share. */
   shared?: true;
+  /** The table of a record, which can be deleted, and which a key of another branch does not see. */
+  recordsOf?: 'leads' | 'customers' | 'accounts';
 }
 
 const inObject: ArrangedPath = {
@@ -39,8 +41,12 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}/records:batch': inObject,
   '/v1/objects/{object}/records/{id}': {
     exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
+    recordsOf: 'accounts',
   },
-  '/v1/customers/{id}': { exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }) },
+  '/v1/customers/{id}': {
+    exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }),
+    recordsOf: 'customers',
+  },
   '/v1/activities/{id}': { exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }) },
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
@@ -111,6 +117,20 @@ export async function newRecord(
   await sql`
     insert into ${sql(object)} (company_id, test_mode, id, email, created_by_kind, created_by_id, created_at, updated_at)
     values (${tenant.companyId}, ${mode === 'test'}, ${id}, ${`${id}@example.com`}, 'system', 'test', now(), now())`;
+  return id;
+}
+
+/** Removes a record, as if it had been deleted. */
+export async function removeRecord(tenant: Tenant, table: string, id: string): Promise<void> {
+  const sql = database();
+  await sql`delete from ${sql(table)} where company_id = ${tenant.companyId} and id = ${id}`;
+}
+
+/** A branch that nobody belongs to; answers its id. */
+export async function newBranch(tenant: Tenant): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${id}, 'Elsewhere', now())`;
   return id;
 }
 
