@@ -1,11 +1,11 @@
 // Bodies and queries of every operation: what cannot be read, and what the document does not know.
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Answer, type CallOptions, call } from './support/client.ts';
+import { type CallOptions, call } from './support/client.ts';
 import { operations } from './support/document.ts';
 import { credentialFor, goodRequest, newWideTenant } from './support/requests.ts';
 import { bodyIsRequired, bodySchema, takesArray } from './support/schemas.ts';
-import { database, type Tenant } from './support/tenants.ts';
-import { exempt, expectFailure, withBody } from './support/walk.ts';
+import type { Tenant } from './support/tenants.ts';
+import { changesBy, exempt, expectFailure, withBody } from './support/walk.ts';
 
 let tenant: Tenant;
 
@@ -121,11 +121,4 @@ describe('what the document does not know', () => {
       expect(await changesBy(answer)).toBe(0);
     },
   );
-
-  /** How many changes the audit log has of a request; every operation that changes something writes there. */
-  async function changesBy(answer: Answer): Promise<number> {
-    const [row] = await database()<{ count: number }[]>`
-      select count(*)::int as count from audit_logs where request_id = ${answer.headers.get('x-request-id')}`;
-    return row?.count ?? -1;
-  }
 });

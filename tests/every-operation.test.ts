@@ -7,7 +7,7 @@ import { exchange, requestText } from './support/raw.ts';
 import { alternativesOf, credentialFor, goodRequest, isForPlatform, newWideTenant } from './support/requests.ts';
 import { bodyExamples } from './support/schemas.ts';
 import { database, newKey, newPlatformKey, type Tenant } from './support/tenants.ts';
-import { anyPath, exempt, expectFailure, guarded, openedByKey, openedBySession } from './support/walk.ts';
+import { anyPath, changesBy, exempt, expectFailure, guarded, openedByKey, openedBySession } from './support/walk.ts';
 
 let tenant: Tenant;
 /** One with so many keys that no more can be minted. */
@@ -17,7 +17,7 @@ beforeAll(async () => {
   [tenant, crowded] = await Promise.all([newWideTenant(), newWideTenant()]);
 });
 
-test('every example of the document is accepted', async () => {
+test('every example of the document is accepted, and leaves a trace in the audit log where it changes something', async () => {
   const examples = operations.flatMap((operation) =>
     Array.from({ length: Math.max(1, bodyExamples(operation).length) }, (_, index) => ({ operation, index })),
   );
@@ -28,8 +28,12 @@ test('every example of the document is accepted', async () => {
     expect({ operation: operation.id, status: answer.status, answer: answer.text }).toMatchObject({
       status: expect.toSatisfy((status: number) => status >= 200 && status < 300),
     });
+    const changes = operation.method !== 'GET' && !exempt.auditing.includes(operation.id);
+    expect([operation.id, await changesBy(answer)]).toEqual([operation.id, changes ? expect.toSatisfy(isPositive) : 0]);
   }
 });
+
+const isPositive = (count: number): boolean => count > 0;
 
 describe('without a good credential', () => {
   test.each(guarded)('$id answers 401 and names the scheme', async (operation) => {
