@@ -62,6 +62,8 @@ export async function openWorkspace(folder: string): Promise<Workspace> {
         created_by_id, created_at, updated_at)
       values (${companyId}, ${keyId}, ${hash}, 'Bench', 'live', ${prefix}, ${last4}, ${['*']}, 2147483647, 2147483647, 'bench', ${now}, ${now})`;
     await transaction`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${keyId})`;
+    // Every call is counted, as for any workspace, and none is refused.
+    await transaction`update subscriptions set api_rate_limit_per_minute = 2147483647 where company_id = ${companyId}`;
   });
   await sql.end();
   return {

@@ -48,7 +48,7 @@ const createLead = async (call: { body: LeadBody; now: Date }) => ({
 const secrets = new Secrets('5e'.repeat(32));
 listen(
   buildServer({
-    document: await loadDocument(new URL('./document.json', import.meta.url), []),
+    document: await loadDocument(new URL('./document.json', import.meta.url), ['none']),
     handlers: { createLead },
     store,
     ...openLog(process.env.LOG_LEVEL ?? 'info'),
