@@ -1,6 +1,6 @@
 // P7: resident memory of the server after many mixed requests, and how much it grows over as many more.
-import { load, request } from './load.ts';
-import { createLead, createRequest, hasOperation, listRequest, readRequest } from './records.ts';
+import { load } from './load.ts';
+import { createLead, createRequest, listRequest, readRequest } from './records.ts';
 import type { Result } from './report.ts';
 import type { Settings } from './rounds.ts';
 import { startServer, usageOf } from './sides.ts';
@@ -14,7 +14,7 @@ export async function memory(settings: Settings): Promise<Result | string> {
   try {
     const server = await startServer('ours', workspace.env);
     try {
-      const next = hasOperation('createRecord') ? await mixed(server.port, workspace) : () => health;
+      const next = await mixed(server.port, workspace);
       const resident = () => usageOf(server.pid)?.residentMegabytes ?? Number.NaN;
       const run = () =>
         load({ port: server.port, connections: settings.connections, milliseconds: 600_000, most: requests, next });
@@ -41,9 +41,7 @@ export async function memory(settings: Settings): Promise<Result | string> {
   }
 }
 
-const health = request('GET', '/v1/health', {});
-
-/** Of ten requests seven read one record, one lists, one creates and one asks for the health. */
+/** Of ten requests eight read one record, one lists and one creates. */
 async function mixed(port: number, workspace: Workspace) {
   const read = readRequest(workspace.key, await createLead(port, workspace));
   const list = listRequest(workspace.key);
@@ -51,7 +49,6 @@ async function mixed(port: number, workspace: Workspace) {
   return () => {
     number += 1;
     if (number % 10 === 0) return createRequest(workspace.key, 'mixed', number);
-    if (number % 10 === 1) return list;
-    return number % 10 === 2 ? health : read;
+    return number % 10 === 1 ? list : read;
   };
 }

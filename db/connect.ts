@@ -11,6 +11,8 @@ export interface PoolOptions {
   role: string | undefined;
   lanes: number;
   prepare: boolean;
+  /** True: commits do not wait for the disk, and a crash of the database may take the last instants with it. */
+  commitsMayBeLost?: boolean;
   /** Milliseconds that a request may wait for a free connection. */
   wait: number;
   /** Milliseconds after which the server itself gives a statement up. */
@@ -69,7 +71,7 @@ export class Pool {
   }
 
   #newLane(): Lane {
-    const { url, role, prepare, statementTimeout } = this.#options;
+    const { url, role, prepare, commitsMayBeLost, statementTimeout } = this.#options;
     let socket: Socket | undefined;
     const options = {
       max: 1,
@@ -93,7 +95,7 @@ export class Pool {
         TimeZone: 'UTC',
         application_name: `crm ${role ?? 'owner'}`,
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
-        ...(role ? { options: `-c role=${role}` } : {}),
+        ...(role ? { options: `-c role=${role}${commitsMayBeLost ? ' -c synchronous_commit=off' : ''}` } : {}),
       },
     };
     const lane: Lane = {

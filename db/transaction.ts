@@ -62,17 +62,13 @@ export class Transaction {
     if (this.#handle) return this.#handle;
     if (this.#ended || !this.#lane) throw new TransactionEnded();
     const { sql } = this.#lane;
-    const begin = sql.unsafe('begin').execute();
-    const settings =
-      typeof this.#scope === 'object'
-        ? sql`select set_config('app.company_id', ${this.#scope.companyId}, true), set_config('app.test_mode', ${String(this.#scope.testMode)}, true)`.execute()
-        : undefined;
-    Promise.all([begin, settings]).catch(() => undefined);
+    const begun = sql.unsafe(beginning(this.#scope)).execute();
+    begun.catch(() => undefined);
     this.#handle = this.#newHandle(sql);
     return this.#handle;
   }
 
-  /** The driver's own functions behind a check: a statement sent after the end would run in somebody else's transaction. */
+  /** The driver's functions that statements are made of, behind a check: one sent after the end would run in somebody else's transaction. */
   #newHandle(sql: Sql): Sql {
     const check = (): void => {
       if (this.#handle !== handle) throw new TransactionEnded();
@@ -81,11 +77,12 @@ export class Transaction {
       check();
       return sql(...parameters);
     };
-    const unsafe = (...parameters: Parameters<typeof sql.unsafe>) => {
+    send.unsafe = (...parameters: Parameters<typeof sql.unsafe>) => {
       check();
       return sql.unsafe(...parameters);
     };
-    const handle = Object.setPrototypeOf(Object.assign(send, { unsafe }), sql) as Sql;
+    const { json, array, types, typed } = sql;
+    const handle = Object.assign(send, { json, array, types, typed }) as unknown as Sql;
     return handle;
   }
 
@@ -201,6 +198,15 @@ export class Transaction {
     this.#handle = undefined;
     if (this.#lane) this.#pool.release(this.#lane);
   }
+}
+
+const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
+
+/** One simple query: on both ends a third less work than begin and a prepared statement that sets the tenant. */
+function beginning(scope: Scope): string {
+  if (typeof scope === 'string') return 'begin';
+  if (!uuid.test(scope.companyId)) throw new Error('not the id of a company');
+  return `begin; set local app.company_id = '${scope.companyId}'; set local app.test_mode = '${scope.testMode}'`;
 }
 
 // Statements that are sent without waiting must all be started with execute(): a plain await starts a microtask later, and so out of order.
