@@ -91,6 +91,7 @@ async function start(): Promise<void> {
     await closed;
     clearTimeout(cut);
     redis?.close();
+    await store.settled();
     await closePools(pools, 1);
     await embedded?.stop();
     log.info('stopped');

@@ -36,6 +36,8 @@ const errorAnswers = () => ({
     // 400: every operation refuses a query parameter that it does not know.
     const needed = ['400', '429', '500', '503'];
     if (!isPublic) needed.push('401', '403');
+    // Calls of keys are paid for by a subscription; those of people at the screen and of the operator are not counted.
+    if (operation.security?.some(({ apiKey }) => apiKey && !apiKey.includes('onboarding'))) needed.push('402');
     if (path.includes('{') || path.includes('%7B')) needed.push('404');
     if (operation['x-idempotency']) needed.push('409', '422');
     if (operation['x-idempotency'] === 'required') needed.push('428');

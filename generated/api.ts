@@ -852,12 +852,14 @@ export interface components {
             reason?: string;
             /** @description The scopes that would have opened the operation. */
             required_scopes?: string[];
-            /** @description Calls allowed in the window of the limit that refused. */
+            /** @description Calls allowed in the window of the limit that refused, or in the month. */
             limit?: number;
+            /** @description Calls of the month so far; only where the monthly quota refused. */
+            used?: number;
             /** @description 0 in a refusal. */
             remaining?: number;
-            /** @description When the same call would pass, in milliseconds since 1970-01-01 UTC. */
-            reset?: number;
+            /** @description When the same call would pass, in milliseconds since 1970-01-01 UTC; null where waiting does not help. */
+            reset?: number | null;
             /** @description Seconds until then, as in Retry-After. */
             retry_after?: number;
             /** @description The methods that this path answers. */
@@ -1809,7 +1811,11 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description Too many calls. Wait as many seconds as Retry-After says, then send the same call again. */
+        /**
+         * @description `RATE_LIMIT_EXCEEDED`: too many calls; wait as many seconds as Retry-After says, then send the same call again.
+         *     `QUOTA_EXCEEDED`: the calls of the month are used up; only a higher plan or the next month helps, and the X-Quota
+         *     headers say how many they were.
+         */
         RateLimited: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1817,28 +1823,12 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Retry-After": components["headers"]["Retry-After"];
+                "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
+                "X-Quota-Used": components["headers"]["X-Quota-Used"];
+                "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
                 [name: string]: unknown;
             };
             content: {
-                /**
-                 * @example {
-                 *       "success": false,
-                 *       "error": {
-                 *         "code": "RATE_LIMIT_EXCEEDED",
-                 *         "message": "Too many calls. Try again in 12 seconds.",
-                 *         "details": {
-                 *           "limit": 60,
-                 *           "remaining": 0,
-                 *           "reset": 1795219260000,
-                 *           "retry_after": 12
-                 *         }
-                 *       },
-                 *       "meta": {
-                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
-                 *         "timestamp": "2026-11-20T23:55:00.000Z"
-                 *       }
-                 *     }
-                 */
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
@@ -1868,29 +1858,20 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description A part that the call needs is down for the moment. Try again with backoff, and with the same Idempotency-Key on writes. */
+        /**
+         * @description A part that the call needs is down for the moment: `SERVICE_UNAVAILABLE`, or `QUOTA_UNAVAILABLE` when the call could not
+         *     be counted. Nothing was done. Try again with backoff, and with the same Idempotency-Key on writes.
+         */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                /**
-                 * @example {
-                 *       "success": false,
-                 *       "error": {
-                 *         "code": "SERVICE_UNAVAILABLE",
-                 *         "message": "The service is not available for the moment. Try again shortly."
-                 *       },
-                 *       "meta": {
-                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
-                 *         "timestamp": "2026-11-20T23:55:00.000Z"
-                 *       }
-                 *     }
-                 */
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
@@ -2071,6 +2052,45 @@ export interface components {
                  *               "message": "colour is not a field of leads"
                  *             }
                  *           ]
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
+        /**
+         * @description Nothing pays for the call. `details.reason` is `no_subscription` (the trial is over and no plan was chosen) or
+         *     `subscription_ended` (the data is kept for 90 days). A retry cannot succeed before a plan is chosen.
+         */
+        PaymentRequired: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
+                "X-Quota-Used": components["headers"]["X-Quota-Used"];
+                "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": false,
+                 *       "error": {
+                 *         "code": "QUOTA_EXCEEDED",
+                 *         "message": "This workspace has no subscription. Choose a plan to use the API.",
+                 *         "details": {
+                 *           "limit": 0,
+                 *           "used": 0,
+                 *           "remaining": 0,
+                 *           "reset": null,
+                 *           "reason": "no_subscription"
                  *         }
                  *       },
                  *       "meta": {
@@ -2517,6 +2537,21 @@ export interface components {
          */
         "Retry-After": number;
         /**
+         * @description Calls of a month that the plan includes, or `unlimited`. Sent when the monthly quota refuses a call.
+         * @example 500000
+         */
+        "X-Quota-Limit": string;
+        /**
+         * @description Calls of this month so far. Sent when the monthly quota refuses a call.
+         * @example 500000
+         */
+        "X-Quota-Used": number;
+        /**
+         * @description Calls of this month that are left. Sent when the monthly quota refuses a call.
+         * @example 0
+         */
+        "X-Quota-Remaining": number;
+        /**
          * @description Names this state of the answer. Send it back as If-None-Match.
          * @example W/"mXhVJ2b0Wk9CqkKPq0yfWg"
          */
@@ -2810,6 +2845,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
@@ -2898,6 +2934,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -2974,6 +3011,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
@@ -3038,6 +3076,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -3131,6 +3170,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -3238,6 +3278,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -3332,6 +3373,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
@@ -3547,6 +3589,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -3940,6 +3983,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -4054,6 +4098,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
@@ -4130,6 +4175,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -4225,6 +4271,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
@@ -4296,6 +4343,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -4364,6 +4412,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Unprocessable"];
@@ -4418,6 +4467,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

@@ -1,17 +1,20 @@
 // From the request's headers to the caller: who it is, for which tenant, with which scopes.
 import type { IncomingHttpHeaders } from 'node:http';
-import { activeModules, callsPerMinute } from '../domain/plans.ts';
+import { activeModules, callsPerDay, callsPerMinute } from '../domain/plans.ts';
 import { grantsOf, noGrants } from '../domain/scopes.ts';
 import { addressSet } from './client-address.ts';
 import { ApiError } from './errors.ts';
 import type { Caller } from './handler.ts';
 import { isKeyShaped, sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
-import type { KeyRecord, SessionRecord, Store } from './store.ts';
+import type { KeyRecord, Quota, SessionRecord, Store, SubscriptionRecord } from './store.ts';
 
 export interface Authenticated {
   caller: Caller;
   configVersion: number;
+  /** Who pays for the call; undefined for people at the screen, whose calls are not counted. */
+  subscription: SubscriptionRecord | undefined;
+  quota: Quota | undefined;
 }
 
 /** What is known of a request before anybody is authenticated. */
@@ -42,7 +45,7 @@ export function anonymous(facts: RequestFacts): Caller {
     userId: null,
     sessionId: null,
     modules: noModules,
-    limits: { perMinute: 0, perHour: 0, tenantPerMinute: 0 },
+    limits: { perMinute: 0, perHour: 0, tenantPerMinute: 0, tenantPerDay: null },
   };
 }
 
@@ -80,9 +83,12 @@ async function byKey(key: string, facts: RequestFacts, store: Store, now: Date):
     throw new ApiError('API_KEY_EXPIRED', 'This API key has expired.', undefined, { headers: challenge });
   }
   if (record.ipAllowlist.length > 0 && !addressSet(record.ipAllowlist).has(facts.ip)) {
+    // A stolen key that is useless where it is tried must not use up what its owner paid for.
+    if (record.quota?.charged) store.refund(record.quota);
     throw new ApiError('IP_NOT_ALLOWED', 'This API key may not be used from your address.', {});
   }
-  return { caller: keyCaller(record, facts), configVersion: record.configVersion };
+  const { configVersion, quota } = record;
+  return { caller: keyCaller(record, facts), configVersion, subscription: record, quota };
 }
 
 function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
@@ -106,7 +112,8 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
     limits: {
       perMinute: record.perMinute,
       perHour: record.perHour,
-      tenantPerMinute: callsPerMinute(record.packageCode, record.agreedPerMinute),
+      tenantPerMinute: callsPerMinute(record),
+      tenantPerDay: callsPerDay(record),
     },
   };
 }
@@ -128,7 +135,13 @@ async function bySession(
   const record = await store.findSession(verdict.sessionId);
   if (!record || record.userId !== verdict.userId)
     throw refused('AUTH_INVALID_KEY', 'This session has ended. Sign in again.');
-  return { caller: sessionCaller(record, verdict.expiresAt, facts), configVersion: record.configVersion };
+  const { configVersion } = record;
+  return {
+    caller: sessionCaller(record, verdict.expiresAt, facts),
+    configVersion,
+    subscription: undefined,
+    quota: undefined,
+  };
 }
 
 function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFacts): Caller {
@@ -146,6 +159,11 @@ function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFac
     userId: record.userId,
     sessionId: record.sessionId,
     modules: activeModules(record.packageCode, record.disabledModules),
-    limits: { perMinute: 0, perHour: 0, tenantPerMinute: callsPerMinute(record.packageCode, record.agreedPerMinute) },
+    limits: {
+      perMinute: 0,
+      perHour: 0,
+      tenantPerMinute: callsPerMinute(record),
+      tenantPerDay: callsPerDay(record),
+    },
   };
 }

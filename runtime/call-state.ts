@@ -8,7 +8,7 @@ import type { Cursors } from './paging.ts';
 import type { PreparedBody } from './prepared-body.ts';
 import { type RateFigures, type RateLimits, refuse, type Verdict } from './rate-limits.ts';
 import type { SessionTokens } from './session-tokens.ts';
-import type { Store, Transaction } from './store.ts';
+import type { Charge, Store, Transaction } from './store.ts';
 import { joinedRefusal } from './validation.ts';
 
 /** Parts of the server that calls reach. */
@@ -30,6 +30,8 @@ export interface Trace {
   oauth: boolean;
   /** Of the limit that is closest to refusing; undefined as long as nothing was counted. */
   figures: RateFigures | undefined;
+  /** What the call was charged to, if it was. */
+  charge: Charge | undefined;
 }
 
 /** @throws ApiError 429 when the verdict refuses */

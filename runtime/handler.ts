@@ -41,7 +41,7 @@ export interface Caller {
   /** Modules that are on for this workspace. */
   modules: ReadonlySet<string>;
   /** Of the credential, and of all calls of its workspace together. */
-  limits: { perMinute: number; perHour: number; tenantPerMinute: number };
+  limits: { perMinute: number; perHour: number; tenantPerMinute: number; tenantPerDay: number | null };
   ip: string;
   userAgent: string | null;
   requestId: string;

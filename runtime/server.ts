@@ -15,6 +15,7 @@ import type { Caller } from './handler.ts';
 import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
 import type { Log, RequestLine } from './log.ts';
 import { PreparedBody } from './prepared-body.ts';
+import { admitToQuota, QuotaAlarm } from './quota.ts';
 import type { RateFigures } from './rate-limits.ts';
 import { buildRouter } from './router.ts';
 import { sha256 } from './secrets.ts';
@@ -68,6 +69,7 @@ export function buildServer(parts: ServerParts): Server {
   const { log, limits } = parts;
   const route = buildRouter(parts.document.operations);
   const addressOf = clientAddressReader(parts.trustedProxies);
+  const alarm = new QuotaAlarm(log);
   /** Connections that had an answer before their request had ended: what goes wrong on them afterwards needs no other. */
   const answeredEarly = new WeakSet<object>();
 
@@ -124,6 +126,7 @@ export function buildServer(parts: ServerParts): Server {
       error: undefined,
       oauth: false,
       figures: undefined,
+      charge: undefined,
     };
     let answer: Answer;
     try {
@@ -135,6 +138,7 @@ export function buildServer(parts: ServerParts): Server {
       }
       answer = failure(error, trace, false);
     }
+    if (trace.charge && isFree(answer)) parts.store.refund(trace.charge);
     const sent = chooseForm(answer, request);
     send(request, response, sent, trace);
     const { requestId, operation, caller, error } = trace;
@@ -229,14 +233,18 @@ export function buildServer(parts: ServerParts): Server {
       );
     }
     let authenticated: Authenticated;
-    if (isPublic) authenticated = { caller: anonymous(facts), configVersion: 0 };
+    if (isPublic)
+      authenticated = { caller: anonymous(facts), configVersion: 0, subscription: undefined, quota: undefined };
     else {
       authenticated = await identify(request, facts, now, deadline, trace);
+      const { subscription, quota } = authenticated;
       trace.caller = authenticated.caller;
+      if (quota?.charged) trace.charge = quota;
       const verdict = limits.takeAuthenticated(operation, authenticated.caller, Date.now());
       // The counters of this process answer at once: then nothing waits.
       admit(verdict instanceof Promise ? await verdict : verdict, trace);
       authorize(operation, authenticated.caller, path);
+      if (subscription) admitToQuota(subscription, quota, now);
     }
     const { caller } = authenticated;
     const parameters = checkParameters(operation, path, queryText);
@@ -285,11 +293,20 @@ export function buildServer(parts: ServerParts): Server {
     const blocked = limits.refusalOfAddress(facts.ip, now.getTime());
     if (blocked) admit({ ...blocked, allowed: false }, trace);
     try {
-      return await deadline.race(() => authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
+      const found = await deadline.race(() =>
+        authenticate(request.headers, facts, parts.store, parts.sessionTokens, now),
+      );
+      if (found.subscription) alarm.clear();
+      return found;
     } catch (error) {
+      if (request.headers['x-api-key'] !== undefined && isUnavailable(error)) throw alarm.raise();
       if (error instanceof ApiError && error.status < 500) admit(await limits.takeFailed(facts.ip, Date.now()), trace);
       throw error;
     }
+  }
+
+  function isUnavailable(error: unknown): boolean {
+    return error instanceof DeadlinePassed || parts.store.isOutage(error);
   }
 
   function figuresOf(trace: Trace): RateFigures {
@@ -418,6 +435,11 @@ function figureHeaders({ limit, remaining, reset }: RateFigures): string[] {
     'X-RateLimit-Reset',
     String(reset),
   ];
+}
+
+/** True for calls that the quota does not count: refused by a limit, failed on our side, or answered from what was kept. */
+function isFree({ status, headers }: Answer): boolean {
+  return status === 429 || status >= 500 || headers?.['idempotent-replay'] !== undefined;
 }
 
 /** True where the handler is told of the body's problems instead of being spared them. */

@@ -55,15 +55,40 @@ export interface ChangeContext {
   idempotencyKeyHash: Buffer | null;
 }
 
+/** What every look-up of a credential tells about the subscription that pays for its calls; all null without one. */
+export interface SubscriptionRecord {
+  packageCode: string | null;
+  subscriptionStatus: string | null;
+  trialEndsAt: Date | null;
+  /** Calls of the workspace, where an agreement says something other than the package. */
+  agreedPerMinute: number | null;
+  agreedPerDay: number | null;
+  agreedPerMonth: number | null;
+}
+
+/** The month of a company that a call was charged to. */
+export interface Charge {
+  companyId: string;
+  monthStart: Date;
+}
+
+/** What became of charging one call. */
+export interface Quota extends Charge {
+  /** False: the calls of the month are used up. */
+  charged: boolean;
+  /** null: unlimited. */
+  limit: number | null;
+  monthEnd: Date;
+}
+
 /** What the credential look-up tells about an API key, whether it is still good or not. */
-export interface KeyRecord {
+export interface KeyRecord extends SubscriptionRecord {
   companyId: string;
   companyName: string;
   configVersion: number;
   disabledModules: string[];
-  packageCode: string | null;
-  /** Calls per minute of the workspace, where an agreement says so. */
-  agreedPerMinute: number | null;
+  /** undefined: not charged, because the key is not good or a test key, or because nothing is subscribed to. */
+  quota: Quota | undefined;
   keyId: string;
   keyName: string;
   testMode: boolean;
@@ -78,14 +103,11 @@ export interface KeyRecord {
 }
 
 /** What the session look-up tells about a signed-in person. */
-export interface SessionRecord {
+export interface SessionRecord extends SubscriptionRecord {
   companyId: string;
   companyName: string;
   configVersion: number;
   disabledModules: string[];
-  packageCode: string | null;
-  /** Calls per minute of the workspace, where an agreement says so. */
-  agreedPerMinute: number | null;
   sessionId: string;
   userId: string;
   fullName: string;
@@ -94,8 +116,10 @@ export interface SessionRecord {
 
 export interface Store {
   open(scope: Scope): Promise<Transaction>;
-  /** Keys by their hash; counts the use of those that are good, in the same statement. Requests that wait share one statement. */
+  /** Keys by their hash; counts and charges the use of those that are good, in the same statement. Requests that wait share one statement. */
   findKey(hash: Buffer, ip: string): Promise<KeyRecord | undefined>;
+  /** Gives a call back that costs nothing after all; nothing waits for it. */
+  refund(charge: Charge): void;
   /** Sessions that are not revoked, of active users. */
   findSession(sessionId: string): Promise<SessionRecord | undefined>;
   /** The tenant's configuration at that version. */

@@ -71,6 +71,19 @@ describe('without a good credential', () => {
   );
 });
 
+describe('without a subscription', () => {
+  let unpaid: Tenant;
+  beforeAll(async () => {
+    unpaid = await newWideTenant();
+    await database()`update subscriptions set status = 'canceled' where company_id = ${unpaid.companyId}`;
+  });
+
+  test.each(openedByKey.filter((operation) => !isForPlatform(operation)))('$id answers 402', async (operation) => {
+    const answer = await call(operation.method, anyPath(operation), { key: unpaid.key });
+    expectFailure(operation, answer, 402, 'QUOTA_EXCEEDED', { reason: 'subscription_ended' });
+  });
+});
+
 describe('scopes', () => {
   const legacy: Record<string, string> = {
     'leads:read': 'leads:view',

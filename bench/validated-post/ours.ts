@@ -27,6 +27,7 @@ const nothing: Transaction = {
 const store: Store = {
   open: () => Promise.resolve(nothing),
   findKey: async () => undefined,
+  refund: () => undefined,
   findSession: async () => undefined,
   workspace: () => Promise.reject(new Error('there is no workspace here')),
   ping: async () => undefined,

@@ -66,12 +66,15 @@ async function send({ operation, path, options }: Prepared): Promise<Answer> {
 const needsDatabase = ({ operation }: Prepared): boolean =>
   operation.method !== 'GET' || operation.id === 'getHealth' || (operation.declared.security ?? []).length > 0;
 
-function expectUnavailable({ operation }: Prepared, answer: Answer): void {
-  const code = operation.declared['x-answer'] === 'oauth' ? answer.body.error : answer.body.error?.code;
+function expectUnavailable({ operation, options }: Prepared, answer: Answer): void {
+  const isOAuth = operation.declared['x-answer'] === 'oauth';
+  const code = isOAuth ? answer.body.error : answer.body.error?.code;
+  // A key's call is charged first, and what cannot be charged is not let through.
+  const own = options.key === undefined ? 'SERVICE_UNAVAILABLE' : 'QUOTA_UNAVAILABLE';
   expect({ operation: operation.id, status: answer.status, code }).toEqual({
     operation: operation.id,
     status: 503,
-    code: operation.declared['x-answer'] === 'oauth' ? 'temporarily_unavailable' : 'SERVICE_UNAVAILABLE',
+    code: isOAuth ? 'temporarily_unavailable' : own,
   });
   expect(answer.headers.get('retry-after')).toBe('1');
 }
