@@ -204,14 +204,13 @@ export function buildServer(parts: ServerParts): Server {
     const { operation } = found;
     trace.operation = operation.id;
     trace.oauth = operation.answer === 'oauth';
-    return run(operation, found.path, mark === -1 ? '' : url.slice(mark + 1), pathText, request, trace);
+    return run(operation, found.path, mark === -1 ? '' : url.slice(mark + 1), request, trace);
   }
 
   async function run(
     operation: Operation,
     path: Record<string, string>,
     queryText: string,
-    pathText: string,
     request: IncomingMessage,
     trace: Trace,
   ): Promise<Answer> {
@@ -271,7 +270,7 @@ export function buildServer(parts: ServerParts): Server {
     if (problems.length > 0 && key === undefined && !handlerRefuses(operation))
       throw refusal(operation, problems, 'body');
 
-    const claim = key === undefined ? undefined : claimOf(caller, operation.method, pathText, key, body);
+    const claim = key === undefined ? undefined : claimOf(caller, operation, path, key, body);
     try {
       return await deadline.race(() => runInTransaction(operation, call, deadline, claim, trace));
     } catch (error) {
