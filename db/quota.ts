@@ -32,26 +32,37 @@ export const subscriptionColumns = (sql: Sql) => sql`
 /** Unlimited, for arithmetic. */
 const plenty = Number.MAX_SAFE_INTEGER;
 
+/** Calls per month of each package; null: unlimited. */
+type CallsPerMonth = Readonly<Record<string, number | null>>;
+
 /**
- * Two more steps for a statement that has a step `charges` (company_id, calls), each company once: `quota`, a row per company as
- * in QuotaRow with snake case names, and the charge itself.
- * @param callsPerMonth of each package; null: unlimited
+ * Tables to select from: the counter q, its month m (month_start, month_end), the calls l of the plan (null: unlimited), and the
+ * calls u that were used in this month.
  */
-export function charging(sql: Sql, callsPerMonth: Readonly<Record<string, number | null>>, now: Date) {
+function counters(sql: Sql, callsPerMonth: CallsPerMonth, now: Date) {
   const codes = Object.keys(callsPerMonth);
   const limits = Object.values(callsPerMonth);
   return sql`
+    api_quota q
+    join subscriptions s on s.company_id = q.company_id
+    left join unnest(${codes}::text[], ${limits}::bigint[]) as plan (code, calls) on plan.code = s.package_code
+    cross join lateral (select whole_months(s.period_start, ${now}) as months) as e
+    cross join lateral (select add_months(s.period_start, e.months) as month_start, add_months(s.period_start, e.months + 1) as month_end) as m
+    cross join lateral (select coalesce(s.api_call_cap, plan.calls) as calls) as l
+    cross join lateral (select case when q.month_start = m.month_start then q.calls else 0 end as calls) as u`;
+}
+
+/**
+ * Two more steps for a statement that has a step `charges` (company_id, calls), each company once: `quota`, a row per company as
+ * in QuotaRow with snake case names, and the charge itself.
+ */
+export function charging(sql: Sql, callsPerMonth: CallsPerMonth, now: Date) {
+  return sql`
     quota as (
-      select q.company_id, m.month_start, m.month_end, l.calls as month_limit, u.used,
-        least(c.calls, greatest(coalesce(l.calls, ${plenty}::bigint) - u.used, 0)) as charged
+      select q.company_id, m.month_start, m.month_end, l.calls as month_limit, u.calls as used,
+        least(c.calls, greatest(coalesce(l.calls, ${plenty}::bigint) - u.calls, 0)) as charged
       from charges c
-      join api_quota q on q.company_id = c.company_id
-      join subscriptions s on s.company_id = c.company_id
-      left join unnest(${codes}::text[], ${limits}::bigint[]) as plan (code, calls) on plan.code = s.package_code
-      cross join lateral (select whole_months(s.period_start, ${now}) as months) as e
-      cross join lateral (select add_months(s.period_start, e.months) as month_start, add_months(s.period_start, e.months + 1) as month_end) as m
-      cross join lateral (select coalesce(s.api_call_cap, plan.calls) as calls) as l
-      cross join lateral (select case when q.month_start = m.month_start then q.calls else 0 end as used) as u
+      join (${counters(sql, callsPerMonth, now)}) on q.company_id = c.company_id
       -- Two look-ups that charge the same companies never wait for each other.
       order by q.company_id
       for no key update of q
@@ -88,4 +99,26 @@ export async function refundCalls(sql: Sql, refunds: readonly Refund[]): Promise
       for no key update of q
     )
     update api_quota q set calls = greatest(q.calls - r.calls, 0) from refunds r where q.company_id = r.company_id`;
+}
+
+export interface QuotaFigures {
+  used: number;
+  /** null: unlimited. */
+  limit: number | null;
+  monthStart: Date;
+  monthEnd: Date;
+}
+
+/** The calls of a company in its current month; undefined where nothing was ever subscribed to. */
+export async function findQuota(
+  sql: Sql,
+  companyId: string,
+  callsPerMonth: CallsPerMonth,
+  now: Date,
+): Promise<QuotaFigures | undefined> {
+  const [row] = await sql<QuotaFigures[]>`
+    select u.calls as used, l.calls as "limit", m.month_start as "monthStart", m.month_end as "monthEnd"
+    from ${counters(sql, callsPerMonth, now)}
+    where q.company_id = ${companyId}`;
+  return row;
 }

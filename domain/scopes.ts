@@ -21,7 +21,7 @@ export const moduleActions: Readonly<Record<string, readonly string[]>> = {
   workforces: ['view', 'create'],
 };
 
-const customObjectActions = ['view', 'create', 'edit', 'delete'];
+export const customObjectActions = ['view', 'create', 'edit', 'delete'];
 
 /** Legacy scope to the one it grants; least privilege: leads:write does not edit. */
 export const legacyScopes: Readonly<Record<string, string>> = {

@@ -49,6 +49,73 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/error-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List error codes
+         * @description Every value that `error.code` can have, with the statuses it comes with, what it means, whether the very same call may
+         *     pass later, and what to do. The list is frozen within v1. No credential is needed.
+         */
+        get: operations["listErrorCodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scopes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List scopes
+         * @description Every scope that a key of this workspace can hold, those of its own objects included, and for each whether this
+         *     credential holds it and whether its module is on. Legacy scopes are listed with the one that they grant.
+         *
+         *     Any credential of the workspace opens it. `*` stands for all of these scopes and `leads:*` for all of a module.
+         */
+        get: operations["listScopes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the limits
+         * @description Every number that bounds what you send and how often: the rates of this credential and of its workspace, the calls of
+         *     this month, and the sizes of requests. Read it once instead of copying numbers from this page.
+         *
+         *     Any credential of the workspace opens it. The call itself counts.
+         */
+        get: operations["getLimits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/onboarding": {
         parameters: {
             query?: never;
@@ -892,6 +959,112 @@ export interface components {
             };
         } & {
             [key: string]: unknown;
+        };
+        ErrorCodeEntry: {
+            code: components["schemas"]["ErrorCode"];
+            /** @description The usual status first. */
+            statuses: number[];
+            meaning: string;
+            /** @description True when the very same call may pass later. */
+            retryable: boolean;
+            /** @description What to do about it. */
+            action: string;
+        };
+        ErrorCodes: {
+            error_codes: components["schemas"]["ErrorCodeEntry"][];
+        };
+        ErrorCodesAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ErrorCodes"];
+            meta: components["schemas"]["Meta"];
+        };
+        ScopeEntry: {
+            /** @example leads:view */
+            scope: string;
+            /** @example leads */
+            module: string;
+            /** @example view */
+            action: string;
+            /** @description The add-on that the module belongs to; null for modules of every plan. */
+            add_on: string | null;
+            /**
+             * @description While it is not `on`, the scope opens nothing, and is kept.
+             * @enum {string}
+             */
+            module_state: "on" | "not_in_plan" | "disabled_by_admin";
+            /** @description True when this credential holds it. */
+            granted: boolean;
+        };
+        LegacyScope: {
+            /** @example leads:write */
+            scope: string;
+            /** @example leads:create */
+            grants: string;
+        };
+        Scopes: {
+            scopes: components["schemas"]["ScopeEntry"][];
+            legacy_scopes: components["schemas"]["LegacyScope"][];
+        };
+        ScopesAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["Scopes"];
+            meta: components["schemas"]["Meta"];
+        };
+        RateLimits: {
+            /** @description Calls of this credential in a minute, to each endpoint. */
+            per_minute_and_endpoint: number;
+            /** @description Calls of this credential in an hour. */
+            per_hour: number;
+            /** @description Calls of the whole workspace in a minute. */
+            workspace_per_minute: number;
+            /** @description Calls of the whole workspace in 24 hours; null when there is no such limit. */
+            workspace_per_day: number | null;
+        };
+        QuotaPeriod: {
+            start: components["schemas"]["Timestamp"];
+            end: components["schemas"]["Timestamp"];
+        };
+        /** @description The calls of this month. Test keys' calls are not counted. */
+        QuotaFigures: {
+            /** @description What the plan includes; null when it is unlimited. */
+            limit: number | null;
+            used: number;
+            /** @description Null when it is unlimited. */
+            remaining: number | null;
+            period: components["schemas"]["QuotaPeriod"];
+        };
+        RequestLimits: {
+            /** @description Of a JSON body. */
+            body_bytes: number;
+            /** @description Levels of objects in a body. */
+            json_depth: number;
+            /** @description Keys in one object of a body. */
+            object_keys: number;
+            /** @description The highest `limit` of lists. */
+            page_size: number;
+            batch_items: number;
+            sort_fields: number;
+            /** @description Levels of `and` and `or`. */
+            filter_depth: number;
+            /** @description Conditions in one filter. */
+            filter_conditions: number;
+            /** @description Values of one `in`. */
+            filter_values: number;
+            /** @description How long answers are kept for replays. */
+            idempotency_hours: number;
+        };
+        Limits: {
+            rates: components["schemas"]["RateLimits"];
+            quota: components["schemas"]["QuotaFigures"];
+            requests: components["schemas"]["RequestLimits"];
+        };
+        LimitsData: {
+            limits: components["schemas"]["Limits"];
+        };
+        LimitsAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LimitsData"];
+            meta: components["schemas"]["Meta"];
         };
         OnboardingCompany: {
             name: string;
@@ -1887,6 +2060,103 @@ export interface components {
             };
             content?: never;
         };
+        /** @description The credential is missing, unknown, revoked or expired. Mend the credential; a retry with the same one cannot succeed. */
+        Unauthorized: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": false,
+                 *       "error": {
+                 *         "code": "MISSING_API_KEY",
+                 *         "message": "Send an API key in the header x-api-key, or an access token in Authorization: Bearer."
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
+        /**
+         * @description Nothing pays for the call. `details.reason` is `no_subscription` (the trial is over and no plan was chosen) or
+         *     `subscription_ended` (the data is kept for 90 days). A retry cannot succeed before a plan is chosen.
+         */
+        PaymentRequired: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
+                "X-Quota-Used": components["headers"]["X-Quota-Used"];
+                "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": false,
+                 *       "error": {
+                 *         "code": "QUOTA_EXCEEDED",
+                 *         "message": "This workspace has no subscription. Choose a plan to use the API.",
+                 *         "details": {
+                 *           "limit": 0,
+                 *           "used": 0,
+                 *           "remaining": 0,
+                 *           "reset": null,
+                 *           "reason": "no_subscription"
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
+        /** @description The credential is good and may not do this. `FORBIDDEN_SCOPE` lists the scopes that would open it; `MODULE_DISABLED` names the module; `IP_NOT_ALLOWED` means that the key's allowlist lacks your address. */
+        Forbidden: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": false,
+                 *       "error": {
+                 *         "code": "FORBIDDEN_SCOPE",
+                 *         "message": "This needs the scope leads:create.",
+                 *         "details": {
+                 *           "required_scopes": [
+                 *             "leads:create"
+                 *           ]
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
         /** @description The workspace is ready. */
         Onboarded: {
             headers: {
@@ -1970,64 +2240,6 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description The credential is missing, unknown, revoked or expired. Mend the credential; a retry with the same one cannot succeed. */
-        Unauthorized: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "success": false,
-                 *       "error": {
-                 *         "code": "MISSING_API_KEY",
-                 *         "message": "Send an API key in the header x-api-key, or an access token in Authorization: Bearer."
-                 *       },
-                 *       "meta": {
-                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
-                 *         "timestamp": "2026-11-20T23:55:00.000Z"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["ErrorAnswer"];
-            };
-        };
-        /** @description The credential is good and may not do this. `FORBIDDEN_SCOPE` lists the scopes that would open it; `MODULE_DISABLED` names the module; `IP_NOT_ALLOWED` means that the key's allowlist lacks your address. */
-        Forbidden: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "success": false,
-                 *       "error": {
-                 *         "code": "FORBIDDEN_SCOPE",
-                 *         "message": "This needs the scope leads:create.",
-                 *         "details": {
-                 *           "required_scopes": [
-                 *             "leads:create"
-                 *           ]
-                 *         }
-                 *       },
-                 *       "meta": {
-                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
-                 *         "timestamp": "2026-11-20T23:55:00.000Z"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["ErrorAnswer"];
-            };
-        };
         /** @description The body was read and a field in it cannot be accepted. `details.fields` lists every problem. `IDEMPOTENCY_CONFLICT` means that this Idempotency-Key was used with another body. */
         Unprocessable: {
             headers: {
@@ -2052,45 +2264,6 @@ export interface components {
                  *               "message": "colour is not a field of leads"
                  *             }
                  *           ]
-                 *         }
-                 *       },
-                 *       "meta": {
-                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
-                 *         "timestamp": "2026-11-20T23:55:00.000Z"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["ErrorAnswer"];
-            };
-        };
-        /**
-         * @description Nothing pays for the call. `details.reason` is `no_subscription` (the trial is over and no plan was chosen) or
-         *     `subscription_ended` (the data is kept for 90 days). A retry cannot succeed before a plan is chosen.
-         */
-        PaymentRequired: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
-                "X-Quota-Used": components["headers"]["X-Quota-Used"];
-                "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "success": false,
-                 *       "error": {
-                 *         "code": "QUOTA_EXCEEDED",
-                 *         "message": "This workspace has no subscription. Choose a plan to use the API.",
-                 *         "details": {
-                 *           "limit": 0,
-                 *           "used": 0,
-                 *           "remaining": 0,
-                 *           "reset": null,
-                 *           "reason": "no_subscription"
                  *         }
                  *       },
                  *       "meta": {
@@ -2666,6 +2839,194 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listErrorCodes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All codes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "error_codes": [
+                     *           {
+                     *             "code": "RATE_LIMIT_EXCEEDED",
+                     *             "statuses": [
+                     *               429
+                     *             ],
+                     *             "meaning": "Too many calls in a window.",
+                     *             "retryable": true,
+                     *             "action": "Wait as many seconds as Retry-After says."
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorCodesAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listScopes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All scopes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "scopes": [
+                     *           {
+                     *             "scope": "leads:view",
+                     *             "module": "leads",
+                     *             "action": "view",
+                     *             "add_on": null,
+                     *             "module_state": "on",
+                     *             "granted": true
+                     *           },
+                     *           {
+                     *             "scope": "campaigns:view",
+                     *             "module": "campaigns",
+                     *             "action": "view",
+                     *             "add_on": "campaigns",
+                     *             "module_state": "not_in_plan",
+                     *             "granted": false
+                     *           }
+                     *         ],
+                     *         "legacy_scopes": [
+                     *           {
+                     *             "scope": "leads:write",
+                     *             "grants": "leads:create"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ScopesAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limits. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "limits": {
+                     *           "rates": {
+                     *             "per_minute_and_endpoint": 60,
+                     *             "per_hour": 1000,
+                     *             "workspace_per_minute": 600,
+                     *             "workspace_per_day": null
+                     *           },
+                     *           "quota": {
+                     *             "limit": 500000,
+                     *             "used": 1204,
+                     *             "remaining": 498796,
+                     *             "period": {
+                     *               "start": "2026-11-01T00:00:00.000Z",
+                     *               "end": "2026-12-01T00:00:00.000Z"
+                     *             }
+                     *           },
+                     *           "requests": {
+                     *             "body_bytes": 102400,
+                     *             "json_depth": 5,
+                     *             "object_keys": 100,
+                     *             "page_size": 100,
+                     *             "batch_items": 100,
+                     *             "sort_fields": 3,
+                     *             "filter_depth": 3,
+                     *             "filter_conditions": 50,
+                     *             "filter_values": 100,
+                     *             "idempotency_hours": 24
+                     *           }
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LimitsAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -3,6 +3,7 @@ import type { Handlers } from '../runtime/handler.ts';
 import * as activityTypes from './activity-types.ts';
 import * as apiKeys from './api-keys.ts';
 import * as availability from './availability.ts';
+import * as discovery from './discovery.ts';
 import * as document from './document.ts';
 import * as health from './health.ts';
 import * as leads from './leads.ts';
@@ -17,6 +18,7 @@ import * as sessions from './sessions.ts';
 export const handlers = {
   ...activityTypes,
   ...apiKeys,
+  ...discovery,
   ...document,
   ...health,
   ...leads,

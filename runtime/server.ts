@@ -2,9 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { bodyLimits } from '../domain/request-limits.ts';
 import { type Authenticated, anonymous, authenticate, type RequestFacts } from './authentication.ts';
 import { authorize } from './authorization.ts';
-import { bodyLimits, ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
+import { ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { admit, type CallParts, CallState, type Trace } from './call-state.ts';
 import { clientAddressReader } from './client-address.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
