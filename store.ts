@@ -1,7 +1,16 @@
 // Part of the composition root: joins the functions of db/ to what the runtime asks of a store.
 import { LRUCache } from 'lru-cache';
 import { grace, isOutage, isRace, Pool } from './db/connect.ts';
-import { type AskedKey, findKeys, findSessions, type KeyRow, type SessionRow } from './db/credentials.ts';
+import {
+  type AskedGrant,
+  type AskedKey,
+  findGrants,
+  findKeys,
+  findSessions,
+  type GrantRow,
+  type KeyRow,
+  type SessionRow,
+} from './db/credentials.ts';
 import { type AuditRow, Transaction as DatabaseTransaction, type EventRow } from './db/transaction.ts';
 import { loadWorkspaceRows } from './db/workspace.ts';
 import { buildWorkspace, type Workspace, type WorkspaceRows } from './domain/workspace.ts';
@@ -62,6 +71,7 @@ export function buildStore(pools: Pools): Store {
     const rows = await pools.credentials.use((sql) => findSessions(sql, [...new Set(ids)]));
     return ids.map((id) => rows.get(id));
   }, 1);
+  const askGrant = coalesce<AskedGrant, GrantRow>((asked) => pools.credentials.use((sql) => findGrants(sql, asked)), 1);
   const workspaces = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({ max: keptWorkspaces });
 
   async function load(companyId: string): Promise<Workspace> {
@@ -83,6 +93,7 @@ export function buildStore(pools: Pools): Store {
     },
     findKey: (hash, ip) => askKey({ hash, ip }),
     findSession: askSession,
+    findGrant: (userId, clientId) => askGrant({ userId, clientId }),
     workspace(companyId, version) {
       const kept = workspaces.get(companyId);
       // What was loaded for a version can only be newer than it, never older.

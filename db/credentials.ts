@@ -102,3 +102,49 @@ export async function findSessions(sql: Sql, ids: readonly string[]): Promise<Ma
     where s.id = any(${ids as string[]}::uuid[]) and s.ended_at is null`;
   return new Map(rows.map((row) => [row.sessionId, row]));
 }
+
+export interface AskedGrant {
+  userId: string;
+  clientId: string;
+}
+
+export interface GrantRow {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+  packageCode: string | null;
+  agreedPerMinute: number | null;
+  userId: string;
+  branchId: string | null;
+  teamId: string | null;
+  roles: string[];
+  clientId: string;
+  /** What the user last allowed the app; null when that never happened. */
+  grant: { clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;
+}
+
+/** Finds active users, each with what they allowed an app to do. @returns rows in the order asked, undefined for unknown users */
+export async function findGrants(sql: Sql, asked: readonly AskedGrant[]): Promise<(GrantRow | undefined)[]> {
+  const rows = await sql<(GrantRow & { place: number })[]>`
+    select a.place::int as place, c.id as "companyId", c.name as "companyName", c.config_version as "configVersion",
+      c.disabled_modules as "disabledModules", p.package_code as "packageCode", p.api_rate_limit_per_minute as "agreedPerMinute",
+      u.id as "userId", u.branch_id as "branchId", u.team_id as "teamId", a.client_id as "clientId", g.grant,
+      array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = u.company_id and ur.user_id = u.id) as roles
+    from unnest(${asked.map((each) => each.userId)}::uuid[], ${asked.map((each) => each.clientId)}::text[])
+      with ordinality as a (user_id, client_id, place)
+    join users u on u.id = a.user_id and u.status = 'active'
+    join companies c on c.id = u.company_id and c.status = 'active'
+    left join subscriptions p on p.company_id = c.id
+    left join lateral (
+      select jsonb_build_object('clientName', client_name, 'groups', groups, 'extraScopes', extra_scopes, 'revoked', revoked_at is not null) as grant
+      from oauth_grants
+      where company_id = u.company_id and user_id = u.id and client_id = a.client_id
+      -- The active one, else the one that was revoked last.
+      order by revoked_at desc
+      limit 1
+    ) g on true`;
+  const found: (GrantRow | undefined)[] = asked.map(() => undefined);
+  for (const { place, ...row } of rows) found[place - 1] = row;
+  return found;
+}

@@ -102,10 +102,12 @@ export class RateLimits {
       return this.#counters.take([person, tenant], now);
     }
     const perMinute = Math.min(limits.perMinute, operation.keyLimit ?? limits.perMinute);
+    // An app acts for many people, each of whom has calls of their own.
+    const credential = caller.kind === 'oauth_client' ? `oauth:${caller.userId}:${actor.id}` : `key:${actor.id}`;
     return this.#counters.take(
       [
-        { key: `key:${actor.id}:${operation.id}`, limit: perMinute, window: minute },
-        { key: `key:${actor.id}`, limit: limits.perHour, window: hour },
+        { key: `${credential}:${operation.id}`, limit: perMinute, window: minute },
+        { key: credential, limit: limits.perHour, window: hour },
         tenant,
       ],
       now,

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { type Authenticated, anonymous, authenticate, type RequestFacts } from './authentication.ts';
 import { authorize } from './authorization.ts';
+import type { BearerTokens } from './bearer-tokens.ts';
 import { bodyLimits, ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { admit, type CallParts, CallState, type Trace } from './call-state.ts';
 import { clientAddressReader } from './client-address.ts';
@@ -38,6 +39,7 @@ export interface ServerParts extends CallParts {
   handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
   log: Log;
   noteRequest: (line: RequestLine) => void;
+  bearerTokens: BearerTokens;
   trustedProxies: readonly string[];
   /** The public `apikey` that the identity provider's routes ask for, if any. */
   anonKey: string | undefined;
@@ -285,7 +287,7 @@ export function buildServer(parts: ServerParts): Server {
     const blocked = limits.refusalOfAddress(facts.ip, now.getTime());
     if (blocked) admit({ ...blocked, allowed: false }, trace);
     try {
-      return await deadline.race(() => authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
+      return await deadline.race(() => authenticate(request.headers, facts, parts, now));
     } catch (error) {
       if (error instanceof ApiError && error.status < 500) admit(await limits.takeFailed(facts.ip, Date.now()), trace);
       throw error;

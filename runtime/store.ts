@@ -92,12 +92,32 @@ export interface SessionRecord {
   roles: string[];
 }
 
+/** What the look-up tells about an active user and what they allowed an app to do. */
+export interface GrantRecord {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+  packageCode: string | null;
+  /** Calls per minute of the workspace, where an agreement says so. */
+  agreedPerMinute: number | null;
+  userId: string;
+  branchId: string | null;
+  teamId: string | null;
+  roles: string[];
+  clientId: string;
+  /** null when the user never allowed the app anything. */
+  grant: { clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;
+}
+
 export interface Store {
   open(scope: Scope): Promise<Transaction>;
   /** Keys by their hash; counts the use of those that are good, in the same statement. Requests that wait share one statement. */
   findKey(hash: Buffer, ip: string): Promise<KeyRecord | undefined>;
   /** Sessions that are not revoked, of active users. */
   findSession(sessionId: string): Promise<SessionRecord | undefined>;
+  /** Active users, each with what they allowed an app to do. */
+  findGrant(userId: string, clientId: string): Promise<GrantRecord | undefined>;
   /** The tenant's configuration at that version. */
   workspace(companyId: string, version: number): Promise<Workspace>;
   /** Resolves when the database answers. */
