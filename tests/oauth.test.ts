@@ -3,7 +3,7 @@ import { decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { newGrant } from './support/access-tokens.ts';
 import { call, expectStatus } from './support/client.ts';
-import { type App, type Issuer, registerApp, startIssuer } from './support/issuer.ts';
+import { type App, type Issuer, registerApp, resource, startIssuer } from './support/issuer.ts';
 import { startServer, type TestServer } from './support/servers.ts';
 import { testSettings } from './support/setup.ts';
 import { database, newTenant, newUser, type Tenant } from './support/tenants.ts';
@@ -12,12 +12,13 @@ let issuer: Issuer;
 let app: App;
 let servers: TestServer[];
 
-const newServer = (): Promise<TestServer> =>
+const newServer = (settings: Record<string, string> = {}): Promise<TestServer> =>
   startServer({
     ...testSettings,
     DATABASE_URL: inject('databaseUrl'),
     SECRET_KEY: inject('secretKey'),
     OAUTH_ISSUER: issuer.url,
+    ...settings,
   });
 
 beforeAll(async () => {
@@ -290,5 +291,30 @@ describe('the keys of the issuer', () => {
     await expect.poll(() => cold.output()).toContain('can be fetched again');
     expect(cold.output().match(/cannot be fetched/g)).toHaveLength(1);
     await Promise.all([warm.stop(), cold.stop()]);
+  });
+});
+
+describe('the settings', () => {
+  test('say whom tokens must be meant for, and where the keys are', async () => {
+    const tenant = await newTenant();
+    const token = await consented(tenant, ['records']);
+    const elsewhere = await startIssuer();
+    const settings: Record<string, string>[] = [
+      { OAUTH_EXPECTED_AUDIENCE: resource, OAUTH_JWKS_URI: issuer.jwksUri },
+      { OAUTH_EXPECTED_AUDIENCE: `${resource}/` },
+      { OAUTH_JWKS_URI: elsewhere.jwksUri },
+    ];
+    const started = await Promise.all(settings.map((each) => newServer(each)));
+    const answers = await Promise.all(started.map(({ url }) => call('GET', '/v1/me', { token, baseUrl: url })));
+    expect(answers.map(({ status }) => status)).toEqual([200, 401, 401]);
+    expect(elsewhere.keyRequests()).toBeGreaterThan(0);
+    await Promise.all([...started.map((server) => server.stop()), elsewhere.stop()]);
+  });
+
+  test('that are no addresses stop the start and say which one', async () => {
+    for (const name of ['OAUTH_ISSUER', 'OAUTH_JWKS_URI'])
+      await expect(newServer({ [name]: 'issuer.example' })).rejects.toThrow(
+        `${name} must be an http or https address; it is "issuer.example".`,
+      );
   });
 });
