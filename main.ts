@@ -6,9 +6,11 @@ import { openServerSecrets } from './db/server-secrets.ts';
 import { ensureDemo, greeting } from './demo.ts';
 import { handlers } from './handlers/index.ts';
 import { startSweeps } from './jobs/sweeps.ts';
+import { BearerTokens } from './runtime/bearer-tokens.ts';
 import { readConfig } from './runtime/config.ts';
 import { docsPages } from './runtime/docs-page.ts';
 import { loadDocument } from './runtime/document.ts';
+import { IssuerKeys, ownKeys } from './runtime/issuer-keys.ts';
 import { openLog } from './runtime/log.ts';
 import { Cursors } from './runtime/paging.ts';
 import { MemoryCounters } from './runtime/rate-limit-memory.ts';
@@ -43,6 +45,9 @@ async function start(): Promise<void> {
   const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
   const { signingKey } = await openServerSecrets(url, secrets, { newSigningKey });
   const sessionTokens = await SessionTokens.fromKey(config.authUrl, signingKey);
+  const { issuer, jwksUri, audience } = config.oauth;
+  const keys = jwksUri === undefined ? ownKeys(sessionTokens.jwks) : new IssuerKeys(jwksUri, log);
+  const bearerTokens = new BearerTokens({ issuer, audience, keys, isOwn: jwksUri === undefined });
   const demo = config.demo ? await ensureDemo(url, config.dataDir, new Date()) : undefined;
   const policies = publicPolicies(config.onboardingPerHour);
   const document = await loadDocument(new URL('./generated/openapi.json', import.meta.url), Object.keys(policies));
@@ -60,6 +65,7 @@ async function start(): Promise<void> {
     noteRequest,
     cursors: new Cursors(secrets),
     sessionTokens,
+    bearerTokens,
     limits: new RateLimits(redis ?? new MemoryCounters(), policies),
     trustedProxies: config.trustedProxies,
     anonKey: config.anonKey,

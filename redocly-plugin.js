@@ -87,6 +87,21 @@ const limitedByAddress = () => ({
   },
 });
 
+/** OAuth tokens open what keys open, with the same scopes; the operator's own operations are for keys alone. */
+const sameScopesForOAuth = () => ({
+  Operation(operation, ctx) {
+    const scopesOf = (scheme) =>
+      (operation.security ?? [])
+        .flatMap((alternative) => (alternative[scheme] ? [alternative[scheme]] : []))
+        .filter((scopes) => !scopes.includes('onboarding'))
+        .map((scopes) => `(${scopes.toSorted().join(' ')})`)
+        .toSorted()
+        .join(' or ');
+    if (scopesOf('apiKey') !== scopesOf('oauth'))
+      ctx.report({ message: 'apiKey and oauth must be listed with the same scopes' });
+  },
+});
+
 /** Payload schemas are named, so that generated clients have names for them. */
 const namedPayloads = () => ({
   MediaType(media, ctx) {
@@ -184,6 +199,7 @@ export default function crm() {
         'error-answers': errorAnswers,
         'known-extensions': knownExtensions,
         'limited-by-address': limitedByAddress,
+        'same-scopes-for-oauth': sameScopesForOAuth,
         'named-payloads': namedPayloads,
         'closed-schemas': closedSchemas,
         'success-example': successExample,

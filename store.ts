@@ -1,7 +1,14 @@
 // Part of the composition root: joins the functions of db/ to what the runtime asks of a store.
 import { LRUCache } from 'lru-cache';
 import { grace, isOutage, isRace, Pool } from './db/connect.ts';
-import { type AskedKey, findKeys, findSessions, type SessionRow } from './db/credentials.ts';
+import {
+  type AskedGrant,
+  type AskedKey,
+  findGrants,
+  findKeys,
+  findSessions,
+  type SessionRow,
+} from './db/credentials.ts';
 import { refundCalls } from './db/quota.ts';
 import { type AuditRow, Transaction as DatabaseTransaction, type EventRow } from './db/transaction.ts';
 import { loadWorkspaceRows } from './db/workspace.ts';
@@ -11,7 +18,15 @@ import { coalesce } from './runtime/coalesce.ts';
 import type { Change } from './runtime/handler.ts';
 import { shareOut } from './runtime/quota.ts';
 import { Refunds } from './runtime/refunds.ts';
-import type { ChangeContext, IdempotencyClaim, KeptAnswer, KeyRecord, Store, Transaction } from './runtime/store.ts';
+import type {
+  ChangeContext,
+  GrantRecord,
+  IdempotencyClaim,
+  KeptAnswer,
+  KeyRecord,
+  Store,
+  Transaction,
+} from './runtime/store.ts';
 
 /** Nobody waits in one of them while holding a connection of the same: that would be a deadlock under load. */
 export interface Pools {
@@ -71,6 +86,11 @@ export function buildStore(pools: Pools): Store & { settled(): Promise<void> } {
     const rows = await pools.credentials.use((sql) => findSessions(sql, [...new Set(ids)]));
     return ids.map((id) => rows.get(id));
   }, 1);
+  const askGrant = coalesce<AskedGrant, GrantRecord>(async (asked) => {
+    const rows = await pools.credentials.use((sql) => findGrants(sql, asked, callsPerMonth, new Date()));
+    const share = shareOut();
+    return rows.map((row) => row && { ...row, quota: share(row.companyId, row) });
+  }, 1);
   const workspaces = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({ max: keptWorkspaces });
 
   async function load(companyId: string): Promise<Workspace> {
@@ -94,6 +114,7 @@ export function buildStore(pools: Pools): Store & { settled(): Promise<void> } {
     refund: (charge) => refunds.add(charge),
     settled: () => refunds.settled(),
     findSession: askSession,
+    findGrant: (userId, clientId) => askGrant({ userId, clientId }),
     workspace(companyId, version) {
       const kept = workspaces.get(companyId);
       // What was loaded for a version can only be newer than it, never older.

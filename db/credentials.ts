@@ -111,3 +111,67 @@ export async function findSessions(sql: Sql, ids: readonly string[]): Promise<Ma
     where i.id = any(${ids as string[]}::uuid[]) and i.ended_at is null`;
   return new Map(rows.map((row) => [row.sessionId, row]));
 }
+
+export interface AskedGrant {
+  userId: string;
+  clientId: string;
+}
+
+export interface GrantRow extends SubscriptionRow, QuotaRow {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+  userId: string;
+  branchId: string | null;
+  teamId: string | null;
+  roles: string[];
+  clientId: string;
+  /** What the user last allowed the app; null when that never happened. */
+  grant: { clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;
+}
+
+/**
+ * Finds active users, each with what they allowed an app to do, and charges the calls of apps that are allowed something.
+ * @param callsPerMonth of each package; null: unlimited
+ * @returns rows in the order asked, undefined for unknown users
+ */
+export async function findGrants(
+  sql: Sql,
+  asked: readonly AskedGrant[],
+  callsPerMonth: Readonly<Record<string, number | null>>,
+  now: Date,
+): Promise<(GrantRow | undefined)[]> {
+  const rows = await sql<(GrantRow & { place: number })[]>`
+    with found as (
+      select a.place, a.client_id, u.company_id, u.id as user_id, u.branch_id, u.team_id, g.grant, coalesce(g.active, false) as active
+      from unnest(${asked.map((each) => each.userId)}::uuid[], ${asked.map((each) => each.clientId)}::text[])
+        with ordinality as a (user_id, client_id, place)
+      join users u on u.id = a.user_id and u.status = 'active'
+      left join lateral (
+        select jsonb_build_object('clientName', client_name, 'groups', groups, 'extraScopes', extra_scopes, 'revoked', revoked_at is not null) as grant,
+          revoked_at is null as active
+        from oauth_grants
+        where company_id = u.company_id and user_id = u.id and client_id = a.client_id
+        -- The active one, else the one that was revoked last.
+        order by revoked_at desc
+        limit 1
+      ) g on true
+    ),
+    charges as (
+      select company_id, count(*)::bigint as calls from found where active group by company_id
+    ),
+    ${charging(sql, callsPerMonth, now)}
+    select f.place::int as place, c.id as "companyId", c.name as "companyName", c.config_version as "configVersion",
+      c.disabled_modules as "disabledModules", ${subscriptionColumns(sql)}, ${quotaColumns(sql)},
+      f.user_id as "userId", f.branch_id as "branchId", f.team_id as "teamId", f.client_id as "clientId", f.grant,
+      array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = f.company_id and ur.user_id = f.user_id) as roles
+    from found f
+    join companies c on c.id = f.company_id and c.status = 'active'
+    left join subscriptions s on s.company_id = f.company_id
+    left join quota n on n.company_id = f.company_id and f.active
+    order by f.place`;
+  const found: (GrantRow | undefined)[] = asked.map(() => undefined);
+  for (const { place, ...row } of rows) found[place - 1] = row;
+  return found;
+}

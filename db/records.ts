@@ -106,6 +106,7 @@ export async function insertRecords(
     created_by_kind: scope.actor.kind,
     created_by_id: scope.actor.id,
     created_by_name: scope.actor.name,
+    created_by_user: scope.userId,
     created_at: now,
   };
   const rows = records.map((record) => ({

@@ -66,6 +66,14 @@ export function isGrantable(scope: string): boolean {
   return actions !== undefined && (action === '*' || actions.includes(action));
 }
 
+/** The single actions that a scope stands for; none for `*`, which has no end, and for what cannot be granted. */
+export function concreteScopes(scope: string): string[] {
+  if (scope === '*' || !isGrantable(scope)) return [];
+  const module = moduleOf(scope);
+  if (!scope.endsWith(':*')) return [currentName(scope)];
+  return (moduleActions[module] ?? customObjectActions).map((action) => `${module}:${action}`);
+}
+
 /** What a list of scopes opens. */
 export interface Grants {
   /** True when the scope is granted, directly, by a wildcard or by its legacy name. A legacy name may be asked for too. */

@@ -466,6 +466,10 @@ export interface paths {
          * @description For any credential, whatever its scopes: who it acts as, for which workspace, live or test, with which scopes and reach, until when,
          *     and which modules are on in the workspace. The cheapest call to check that a credential works.
          *
+         *     An OAuth access token acts as its app, in the name of the user who allowed it: `scopes` are what the user consented to, as far as
+         *     the user's own role goes, and `reach` is the user's. 403 FORBIDDEN_SCOPE with the reason `no_grant` or `grant_revoked` means that
+         *     the user does not allow the app anything (any more): start the consent again.
+         *
          *     A session token has no scopes; its `roles` decide what it opens, and it sees all of the workspace's keys.
          */
         get: operations["getMe"];
@@ -1490,17 +1494,17 @@ export interface components {
             name: string;
         };
         /** @enum {string} */
-        ApiKeyReachKind: "company" | "branch" | "team";
-        /** @description The records that a credential can see. */
-        Reach: {
-            kind: components["schemas"]["ApiKeyReachKind"];
+        MeReachKind: "company" | "branch" | "team" | "own";
+        /** @description The records that the credential can see. */
+        MeReach: {
+            kind: components["schemas"]["MeReachKind"];
             /**
              * Format: uuid
-             * @description The branch or team; null for company.
+             * @description The branch, the team, or the user whose own records they are; null for company.
              */
             id: string | null;
         };
-        /** @description The limits of the key; null for session tokens, which have the same for everybody. */
+        /** @description The limits of the key, or of the app for each user; null for session tokens, which have the same for everybody. */
         MeLimits: {
             /** @description Calls per minute and endpoint. */
             rate_limit_per_minute: number | null;
@@ -1512,11 +1516,11 @@ export interface components {
             company: components["schemas"]["MeCompany"];
             /** @enum {string} */
             environment: "live" | "test";
-            /** @description As granted. */
+            /** @description As granted to a key; for an app every single scope that is in force. */
             scopes: string[];
-            /** @description Of the person behind a session token; empty for keys. */
+            /** @description Of the person behind a session token; empty for keys and apps. */
             roles: string[];
-            reach: components["schemas"]["Reach"];
+            reach: components["schemas"]["MeReach"];
             /** Format: date-time */
             expires_at: string | null;
             /** @description The modules that are on in this workspace. */
@@ -1538,6 +1542,17 @@ export interface components {
          * @enum {string}
          */
         ApiKeyStatus: "active" | "expired" | "revoked";
+        /** @enum {string} */
+        ApiKeyReachKind: "company" | "branch" | "team";
+        /** @description The records that a credential can see. */
+        Reach: {
+            kind: components["schemas"]["ApiKeyReachKind"];
+            /**
+             * Format: uuid
+             * @description The branch or team; null for company.
+             */
+            id: string | null;
+        };
         /** @description The user who minted it. */
         ApiKeyCreator: {
             id: string;

@@ -20,12 +20,22 @@ export interface Config {
   trustedProxies: string[];
   logLevel: string;
   demo: boolean;
+  /** Whose OAuth access tokens are accepted. */
+  oauth: OAuthSettings;
   /** When set, the identity provider's routes ask for it in the header `apikey`. */
   anonKey: string | undefined;
   /** 64 hex characters; undefined: made once and kept in dataDir. */
   secretKey: string | undefined;
   /** Per IP and hour; the daily limit is four times as much. */
   onboardingPerHour: number;
+}
+
+export interface OAuthSettings {
+  issuer: string;
+  /** undefined: the tokens are our own, and so are the keys. */
+  jwksUri: string | undefined;
+  /** undefined: whom a token is meant for is not asked. */
+  audience: string | undefined;
 }
 
 /** Thrown for a setting that cannot be used; the message is written for the operator. */
@@ -72,11 +82,12 @@ export function readConfig(env: Record<string, string | undefined>): Config {
       );
     }
   }
+  const authUrl = url(env, 'AUTH_URL') ?? `${baseUrl}/auth/v1`;
   return {
     port,
     host,
     baseUrl,
-    authUrl: url(env, 'AUTH_URL') ?? `${baseUrl}/auth/v1`,
+    authUrl,
     dashboardUrl: url(env, 'DASHBOARD_URL') ?? baseUrl,
     dataDir: resolve(text(env, 'DATA_DIR') ?? '.data'),
     databaseUrl,
@@ -87,9 +98,20 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     trustedProxies,
     logLevel,
     demo: flag(env, 'DEMO', databaseUrl === undefined),
+    oauth: oauthSettings(env, authUrl),
     anonKey: text(env, 'ANON_KEY'),
     secretKey: secretKey?.toLowerCase(),
     onboardingPerHour: integer(env, 'ONBOARDING_PER_HOUR', 5, 1, 1_000_000),
+  };
+}
+
+function oauthSettings(env: Record<string, string | undefined>, authUrl: string): OAuthSettings {
+  const issuer = exactUrl(env, 'OAUTH_ISSUER') ?? authUrl;
+  const usual = issuer === authUrl ? undefined : `${issuer.replace(/\/+$/, '')}/.well-known/jwks.json`;
+  return {
+    issuer,
+    jwksUri: exactUrl(env, 'OAUTH_JWKS_URI') ?? usual,
+    audience: text(env, 'OAUTH_EXPECTED_AUDIENCE'),
   };
 }
 
@@ -123,10 +145,15 @@ function flag(env: Record<string, string | undefined>, name: string, fallback: b
 }
 
 function url(env: Record<string, string | undefined>, name: string): string | undefined {
+  return exactUrl(env, name)?.replace(/\/+$/, '');
+}
+
+/** As it was written: tokens are compared with it, and some issuers end in a slash. */
+function exactUrl(env: Record<string, string | undefined>, name: string): string | undefined {
   const value = text(env, name);
   if (value === undefined) return undefined;
   if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) {
     throw new ConfigError(`${name} must be an http or https address; it is "${value}".`);
   }
-  return value.replace(/\/+$/, '');
+  return value;
 }

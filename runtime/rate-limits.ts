@@ -104,8 +104,10 @@ export class RateLimits {
       layers.push({ key: `user:${actor.id}:${operation.id}`, limit: perPersonAndMinute, window: minute });
     } else {
       const perMinute = Math.min(limits.perMinute, operation.keyLimit ?? limits.perMinute);
-      layers.push({ key: `key:${actor.id}:${operation.id}`, limit: perMinute, window: minute });
-      layers.push({ key: `key:${actor.id}`, limit: limits.perHour, window: hour });
+      // An app acts for many people, each of whom has calls of their own.
+      const credential = caller.kind === 'oauth_client' ? `oauth:${caller.userId}:${actor.id}` : `key:${actor.id}`;
+      layers.push({ key: `${credential}:${operation.id}`, limit: perMinute, window: minute });
+      layers.push({ key: credential, limit: limits.perHour, window: hour });
     }
     return this.#counters.take(layers, now);
   }

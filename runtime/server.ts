@@ -3,8 +3,16 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { bodyLimits } from '../domain/request-limits.ts';
-import { type Authenticated, anonymous, authenticate, type RequestFacts } from './authentication.ts';
+import {
+  type Authenticated,
+  anonymous,
+  authenticate,
+  type Credential,
+  type RequestFacts,
+  readCredential,
+} from './authentication.ts';
 import { authorize } from './authorization.ts';
+import type { BearerTokens } from './bearer-tokens.ts';
 import { ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { admit, type CallParts, CallState, type Trace } from './call-state.ts';
 import { clientAddressReader } from './client-address.ts';
@@ -40,6 +48,7 @@ export interface ServerParts extends CallParts {
   handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
   log: Log;
   noteRequest: (line: RequestLine) => void;
+  bearerTokens: BearerTokens;
   trustedProxies: readonly string[];
   /** The public `apikey` that the identity provider's routes ask for, if any. */
   anonKey: string | undefined;
@@ -292,15 +301,19 @@ export function buildServer(parts: ServerParts): Server {
   ): Promise<Authenticated> {
     const blocked = limits.refusalOfAddress(facts.ip, now.getTime());
     if (blocked) admit({ ...blocked, allowed: false }, trace);
+    let credential: Credential | undefined;
     try {
-      const found = await deadline.race(() =>
-        authenticate(request.headers, facts, parts.store, parts.sessionTokens, now),
-      );
+      const sent = readCredential(request.headers, parts.sessionTokens.issuer);
+      credential = sent;
+      const found = await deadline.race(() => authenticate(sent, facts, parts, now));
       if (found.subscription) alarm.clear();
       return found;
     } catch (error) {
-      if (request.headers['x-api-key'] !== undefined && isUnavailable(error)) throw alarm.raise();
-      if (error instanceof ApiError && error.status < 500) admit(await limits.takeFailed(facts.ip, Date.now()), trace);
+      // The look-up of keys and grants is the quota's charge too; sessions are not charged.
+      if (credential && credential.kind !== 'session' && isUnavailable(error)) throw alarm.raise();
+      // An app that one user no longer allows must not lock out its others, who come from the same address.
+      const isBad = error instanceof ApiError && (error.status === 401 || error.code === 'IP_NOT_ALLOWED');
+      if (isBad) admit(await limits.takeFailed(facts.ip, Date.now()), trace);
       throw error;
     }
   }

@@ -114,6 +114,23 @@ export interface SessionRecord extends SubscriptionRecord {
   roles: string[];
 }
 
+/** What the look-up tells about an active user and what they allowed an app to do. */
+export interface GrantRecord extends SubscriptionRecord {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+  /** undefined: not charged, because the user allows the app nothing, or because nothing is subscribed to. */
+  quota: Quota | undefined;
+  userId: string;
+  branchId: string | null;
+  teamId: string | null;
+  roles: string[];
+  clientId: string;
+  /** null when the user never allowed the app anything. */
+  grant: { clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;
+}
+
 export interface Store {
   open(scope: Scope): Promise<Transaction>;
   /** Keys by their hash; counts and charges the use of those that are good, in the same statement. Requests that wait share one statement. */
@@ -122,6 +139,8 @@ export interface Store {
   refund(charge: Charge): void;
   /** Sessions that are not revoked, of active users. */
   findSession(sessionId: string): Promise<SessionRecord | undefined>;
+  /** Active users, each with what they allowed an app to do; charges the call, in the same statement. */
+  findGrant(userId: string, clientId: string): Promise<GrantRecord | undefined>;
   /** The tenant's configuration at that version. */
   workspace(companyId: string, version: number): Promise<Workspace>;
   /** Resolves when the database answers. */

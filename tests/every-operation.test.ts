@@ -1,5 +1,6 @@
 // What holds for every operation, walked from the document: examples, credentials, scopes, methods. A new operation is covered the day it is written.
 import { beforeAll, describe, expect, test } from 'vitest';
+import { newBearer } from './support/access-tokens.ts';
 import { newObject } from './support/arranged-ids.ts';
 import { type Answer, anyAddress, type CallOptions, call } from './support/client.ts';
 import { type DeclaredOperation, document, operations } from './support/document.ts';
@@ -7,7 +8,16 @@ import { exchange, requestText } from './support/raw.ts';
 import { alternativesOf, credentialFor, goodRequest, isForPlatform, newWideTenant } from './support/requests.ts';
 import { bodyExamples } from './support/schemas.ts';
 import { database, newKey, newPlatformKey, type Tenant } from './support/tenants.ts';
-import { anyPath, changesBy, exempt, expectFailure, guarded, openedByKey, openedBySession } from './support/walk.ts';
+import {
+  anyPath,
+  changesBy,
+  exempt,
+  expectFailure,
+  guarded,
+  openedByKey,
+  openedByOAuth,
+  openedBySession,
+} from './support/walk.ts';
 
 let tenant: Tenant;
 /** One with so many keys that no more can be minted. */
@@ -113,15 +123,35 @@ describe('scopes', () => {
     ),
   );
 
-  test.each(openedByKey)(
-    '$id is opened by the scopes that the document lists for it, and by no others',
-    async (operation) => {
+  /** What scopes are given to; a token is given none of those that only keys may hold. */
+  const holders = [
+    {
+      what: 'an API key',
+      scheme: 'apiKey',
+      opened: openedByKey,
+      credential: async (scopes: string[]) => ({ key: await newKey(crowded, { scopes }) }),
+      holds: () => true,
+    },
+    {
+      what: 'an OAuth token',
+      scheme: 'oauth',
+      opened: openedByOAuth,
+      credential: async (scopes: string[]) => ({ token: await newBearer(crowded, scopes) }),
+      holds: (scope: string) => scope !== '*' && scope !== 'onboarding',
+    },
+  ];
+
+  test.each(
+    holders.flatMap(({ opened, ...holder }) => opened.map((operation) => ({ ...holder, operation, id: operation.id }))),
+  )(
+    '$id is opened by the scopes of $what that the document lists for it, and by no others',
+    async ({ operation, scheme: wanted, credential, holds }) => {
       const custom = await newObject(crowded);
       const objects = operation.path.includes('{object}') ? ['accounts', custom] : [''];
       for (const object of objects) {
         const path = anyPath(operation, object ? { object } : {});
         const alternatives = alternativesOf(operation)
-          .filter(({ scheme }) => scheme === 'apiKey')
+          .filter(({ scheme }) => scheme === wanted)
           .map(({ scopes }) =>
             scopes.map((scope) => ({ scope: scope.replace('{object}', object), ofObject: scope.startsWith('{') })),
           );
@@ -134,14 +164,14 @@ describe('scopes', () => {
         // Alone, and beside the right to see the object, without which it does not exist.
         const sets = held.flatMap((scope) => (object ? [[scope], [`${object}:view`, scope]] : [[scope]]));
         for (const scopes of sets) {
-          const has = (needed: string): boolean => scopes.some((scope) => grants(scope, needed));
+          const has = (needed: string): boolean => scopes.some((scope) => holds(scope) && grants(scope, needed));
           const hidden =
             alternatives.some((needed) => needed.some(({ ofObject }) => ofObject)) && !has(`${object}:view`);
           const lacking = alternatives.map((needed) => needed.map(({ scope }) => scope).filter((scope) => !has(scope)));
           const opened = lacking.some((missing) => missing.length === 0);
           // An unknown query parameter is refused right behind this door, before anything happens.
           const answer = await call(operation.method, path, {
-            key: await newKey(crowded, { scopes }),
+            ...(await credential(scopes)),
             query: { zzz: 'zzz' },
           });
           const expected = hidden ? 404 : opened ? 400 : 403;
@@ -190,6 +220,13 @@ describe('scopes', () => {
   test.each(onlySessions)('$id is not opened by an API key with every scope', async (operation) => {
     const answer = await call(operation.method, anyPath(operation), { key: tenant.key });
     expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'session_token_required' });
+  });
+
+  const noApps = guarded.filter((operation) => !openedByOAuth.includes(operation));
+  test.each(noApps)('$id is not opened by an OAuth token with every scope', async (operation) => {
+    const answer = await call(operation.method, anyPath(operation), { token: await newBearer(tenant) });
+    const reason = openedBySession.includes(operation) ? 'session_token_required' : 'api_key_required';
+    expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { required_scopes: [], reason });
   });
 
   test.each(operations.filter((operation) => operation.declared['x-live-only']))(

@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { accessOf, callsPerDay } from '../domain/plans.ts';
+import { accessToken, newGrant } from './support/access-tokens.ts';
 import { type Answer, call, expectStatus } from './support/client.ts';
 import { startServer, type TestServer } from './support/servers.ts';
 import { adminToken } from './support/sessions.ts';
@@ -127,6 +128,19 @@ describe('the quota counts', () => {
     await expectStatus(403, 'GET', '/v1/me', { key: await newKey(tenant, { ipAllowlist: ['203.0.113.7'] }) });
     await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
     await untilUsed(tenant, 1);
+  });
+
+  test('the calls of apps that a user allows, and of no others', async () => {
+    const tenant = await newCapped(2);
+    const allowed = await newGrant(tenant, { groups: ['records'] });
+    const token = await accessToken(tenant, allowed);
+    const stopped = await accessToken(tenant, await newGrant(tenant, { groups: ['records'], revokedAt: new Date() }));
+    await expectStatus(403, 'GET', '/v1/me', { token: stopped });
+    const answers = await Promise.all(Array.from({ length: 8 }, () => call('GET', '/v1/me', { token })));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(2);
+    const refused = answers.find(({ status }) => status === 429);
+    expect(refused?.body.error.code).toBe('QUOTA_EXCEEDED');
+    await untilUsed(tenant, 2);
   });
 
   test('neither replays nor calls that a rate limit refused', async () => {
@@ -272,6 +286,7 @@ describe('while the quota cannot be charged', () => {
 
   test('every call of a key is refused with 503, one critical alert is raised per outage, and calls pass again afterwards', async () => {
     const tenant = await newTenant();
+    const token = await accessToken(tenant, await newGrant(tenant, { groups: ['records'] }));
     for (const outage of [1, 2]) {
       await database().begin(async (sql) => {
         // Only this tenant's counter: other tests go on.
@@ -280,6 +295,7 @@ describe('while the quota cannot be charged', () => {
           Array.from({ length: 5 }, () => me(tenant.key, { baseUrl: server.url, within: 15_000 })),
         );
         answers.push(await me(tenant.key, { baseUrl: server.url, within: 15_000 }));
+        answers.push(await call('GET', '/v1/me', { token, baseUrl: server.url, within: 15_000 }));
         for (const answer of answers) {
           expect(answer.status).toBe(503);
           expect(answer.body.error.code).toBe('QUOTA_UNAVAILABLE');

@@ -1,5 +1,7 @@
 // The runtime alone: everything it does for a public operation, with a store that opens nothing.
+import { BearerTokens } from '../../runtime/bearer-tokens.ts';
 import { loadDocument } from '../../runtime/document.ts';
+import { ownKeys } from '../../runtime/issuer-keys.ts';
 import { openLog } from '../../runtime/log.ts';
 import { Cursors } from '../../runtime/paging.ts';
 import { type Counters, RateLimits } from '../../runtime/rate-limits.ts';
@@ -29,6 +31,7 @@ const store: Store = {
   findKey: async () => undefined,
   refund: () => undefined,
   findSession: async () => undefined,
+  findGrant: async () => undefined,
   workspace: () => Promise.reject(new Error('there is no workspace here')),
   ping: async () => undefined,
   isOutage: () => false,
@@ -47,6 +50,7 @@ const createLead = async (call: { body: LeadBody; now: Date }) => ({
 });
 
 const secrets = new Secrets('5e'.repeat(32));
+const sessionTokens = await SessionTokens.fromKey('http://127.0.0.1', await newSigningKey('bench'));
 listen(
   buildServer({
     document: await loadDocument(new URL('./document.json', import.meta.url), ['none']),
@@ -54,7 +58,13 @@ listen(
     store,
     ...openLog(process.env.LOG_LEVEL ?? 'info'),
     cursors: new Cursors(secrets),
-    sessionTokens: await SessionTokens.fromKey('http://127.0.0.1', await newSigningKey('bench')),
+    sessionTokens,
+    bearerTokens: new BearerTokens({
+      issuer: sessionTokens.issuer,
+      audience: undefined,
+      keys: ownKeys(sessionTokens.jwks),
+      isOwn: true,
+    }),
     limits: new RateLimits(uncounted, {}),
     trustedProxies: [],
     anonKey: undefined,
