@@ -38,6 +38,8 @@ export interface ServerParts extends CallParts {
   handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
   log: Log;
   noteRequest: (line: RequestLine) => void;
+  /** Requests that are being answered. */
+  inFlight: { requests: number };
   trustedProxies: readonly string[];
   /** The public `apikey` that the identity provider's routes ask for, if any. */
   anonKey: string | undefined;
@@ -126,6 +128,7 @@ export function buildServer(parts: ServerParts): Server {
       figures: undefined,
     };
     let answer: Answer;
+    parts.inFlight.requests += 1;
     try {
       answer = await answerTo(request, trace);
     } catch (error) {
@@ -134,6 +137,8 @@ export function buildServer(parts: ServerParts): Server {
         return;
       }
       answer = failure(error, trace, false);
+    } finally {
+      parts.inFlight.requests -= 1;
     }
     const sent = chooseForm(answer, request);
     send(request, response, sent, trace);
