@@ -49,6 +49,8 @@ class Workers {
     this.#port = config.port;
     this.#prepared = prepared;
     this.#log = log;
+    // Connections in turn: left to the system, one worker may get most of them, and keeps them for as long as they live.
+    cluster.schedulingPolicy = cluster.SCHED_RR;
     cluster.setupPrimary({ exec: fileURLToPath(new URL('./worker.ts', import.meta.url)) });
     this.#registry = openRegistry('primary');
     const registers = [this.#registry];

@@ -85,20 +85,6 @@ export function watchRequests(registry: Registry): (line: RequestLine) => void {
 /** Makes the instruments that look at the parts of a process that answers requests when they are read. */
 export function watchParts(registry: Registry, { inFlight, ping, pools, redis }: Watched): void {
   gauge(registry, 'crm_http_requests_in_flight', 'Requests that are being answered.', (set) => set(inFlight.requests));
-  gauge(registry, 'crm_database_up', '1 when the database answered while the metrics were read.', async (set) =>
-    set(await isInTime(ping())),
-  );
-  if (redis) {
-    gauge(registry, 'crm_redis_up', '1 when Redis answered while the metrics were read.', async (set) =>
-      set(Number(await redis.answers())),
-    );
-    total(
-      registry,
-      'crm_rate_limit_uncounted_total',
-      'Calls let through uncounted because Redis did not answer.',
-      (add) => add(redis.uncounted),
-    );
-  }
   const each = (read: (usage: PoolUsage) => number) => (set: (value: number, labels: Labels) => void) => {
     for (const [pool, { usage }] of Object.entries(pools)) set(read(usage), { pool });
   };
@@ -139,6 +125,21 @@ export function watchParts(registry: Registry, { inFlight, ping, pools, redis }:
     'Who waited in vain, and was answered with 503.',
     each(({ exhausted }) => exhausted),
   );
+  // After the pools, so that its own connection is not shown as busy.
+  gauge(registry, 'crm_database_up', '1 when the database answered while the metrics were read.', async (set) =>
+    set(await isInTime(ping())),
+  );
+  if (redis) {
+    gauge(registry, 'crm_redis_up', '1 when Redis answered while the metrics were read.', async (set) =>
+      set(Number(await redis.answers())),
+    );
+    total(
+      registry,
+      'crm_rate_limit_uncounted_total',
+      'Calls let through uncounted because Redis did not answer.',
+      (add) => add(redis.uncounted),
+    );
+  }
 }
 
 type Labels = { pool: string };

@@ -1,0 +1,186 @@
+// Workers: they share a port and the rate limits, each can go at any time, and nobody who calls notices.
+import { existsSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { metricsUrl, readMetrics, seriesValue } from '../support/metrics.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
+import { exchange, requestText } from '../support/raw.ts';
+import { TestRedis } from '../support/redis.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { testSettings } from '../support/setup.ts';
+import { newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { keepWriting, namesOfAccounts } from '../support/writers.ts';
+
+const isRunning = (pid: number): boolean => existsSync(`/proc/${pid}`);
+
+interface Line {
+  pid: number;
+  msg: string;
+  worker?: string;
+  alert?: string;
+  severity?: string;
+}
+
+const lines = (server: TestServer): Line[] =>
+  server
+    .output()
+    .split('\n')
+    .filter((line) => line.endsWith('}'))
+    .map((line) => JSON.parse(line) as Line);
+/** The latest process of each worker. */
+const pids = (server: TestServer): Map<string, number> =>
+  new Map(lines(server).flatMap(({ msg, worker = '', pid }) => (msg === 'worker ready' ? [[worker, pid]] : [])));
+const answered = (server: TestServer, pid?: number): number =>
+  lines(server).filter((line) => line.msg === 'request' && (pid === undefined || line.pid === pid)).length;
+
+describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
+  let redis: TestRedis;
+  let tenant: Tenant;
+  let key: string;
+  let server: TestServer;
+  const start = (): Promise<TestServer> =>
+    startServer({
+      ...testSettings,
+      DATABASE_URL: inject('databaseUrl'),
+      SECRET_KEY: inject('secretKey'),
+      DATA_DIR: '.test-data',
+      DATABASE_POOL: '4',
+      REDIS_URL: redis.url,
+      WORKERS: '2',
+      METRICS_PORT: '0',
+    });
+
+  beforeAll(async () => {
+    redis = await TestRedis.start();
+    tenant = await newTenant();
+    key = await newKey(tenant, { perMinute: 1_000_000, perHour: 1_000_000 });
+    server = await start();
+  });
+  afterAll(async () => {
+    await server?.stop();
+    await redis?.kill();
+  });
+
+  /** On a connection of its own, so that the workers take turns. */
+  const ask = async (path: string, headers: Record<string, string> = {}): Promise<{ status: number; body: string }> =>
+    await exchange(requestText('GET', path, headers), server.url);
+  const workerOf = (number: string): number => pids(server).get(number) as number;
+  /** Writes without a pause until the work is done; every acknowledged write must be there, once. */
+  async function underLoad(work: () => Promise<unknown>, ...others: string[]): Promise<string[]> {
+    const before = await namesOfAccounts(tenant);
+    let finished = false;
+    const clients = Array.from({ length: 12 }, () => keepWriting(key, [server.url, ...others], () => finished));
+    try {
+      await vi.waitUntil(() => answered(server) > 100, { timeout: 15_000 });
+      await work();
+    } finally {
+      finished = true;
+    }
+    const done = await Promise.all(clients);
+    const acknowledged = done.flatMap((client) => client.written);
+    const stored = await namesOfAccounts(tenant);
+    const expected = new Set([...before, ...acknowledged]);
+    expect(stored.filter((name) => !expected.has(name))).toEqual([]);
+    expect(stored.length).toBe(expected.size);
+    const moved = done.reduce((sum, client) => sum + client.moved, 0);
+    return [...done.flatMap((client) => client.failures), ...(moved > 0 ? [`${moved} calls not taken`] : [])];
+  }
+  /** Waits until another process answers in its place; connections that live on stay where they are. */
+  async function untilReplaced(number: string, pid: number): Promise<void> {
+    await vi.waitUntil(() => workerOf(number) !== pid, { timeout: 15_000 });
+    await vi.waitUntil(async () => (await ask('/v1/health')) && answered(server, workerOf(number)) > 0, {
+      timeout: 15_000,
+      interval: 100,
+    });
+  }
+
+  // A machine that stalls longer than Redis is given opens the limits, as it should: then it is tried once more.
+  test('answer on one port, and count rate limits together', { retry: 2 }, async () => {
+    const limited = await newKey(tenant, { perMinute: 6 });
+    const statuses = [];
+    for (let turn = 0; turn < 8; turn += 1) statuses.push((await ask('/v1/me', { 'x-api-key': limited })).status);
+    expect(statuses).toEqual([200, 200, 200, 200, 200, 200, 429, 429]);
+    await vi.waitUntil(() => [...pids(server).values()].every((pid) => answered(server, pid) > 0), { timeout: 5000 });
+    expect(pids(server).size).toBe(2);
+  });
+
+  test('are shown together by the metrics, each under its number', async () => {
+    const text = await readMetrics(server);
+    expect(seriesValue(text, 'crm_workers')).toBe(2);
+    expect(seriesValue(text, 'crm_workers_serving')).toBe(2);
+    for (const worker of ['1', '2']) {
+      expect(seriesValue(text, 'crm_database_up', { worker })).toBe(1);
+      expect(seriesValue(text, 'crm_redis_up', { worker })).toBe(1);
+      expect(seriesValue(text, 'crm_http_request_duration_seconds_count', { worker })).toBeGreaterThan(0);
+    }
+    // A name is described once, whoever tells its values.
+    expect(text.split('# TYPE crm_database_up gauge').length).toBe(2);
+  });
+
+  test('of which one is told to stop under load fail no request, and another takes its place', async () => {
+    const pid = workerOf('1');
+    const failures = await underLoad(async () => {
+      process.kill(pid, 'SIGTERM');
+      await untilReplaced('1', pid);
+    });
+    expect(failures).toEqual([]);
+    expect(lines(server).filter(({ alert }) => alert)).toEqual([]);
+  });
+
+  test('of which one is killed under load lose and double nothing, and raise one critical alert', async () => {
+    const pid = workerOf('2');
+    await underLoad(async () => {
+      process.kill(pid, 'SIGKILL');
+      await untilReplaced('2', pid);
+    });
+    const alerts = lines(server).filter(({ alert }) => alert);
+    expect(alerts).toMatchObject([{ alert: 'worker_died', severity: 'critical', worker: '2', worker_pid: pid }]);
+    expect(seriesValue(await readMetrics(server), 'crm_worker_deaths_total')).toBe(1);
+  });
+
+  test('of which one hangs do not keep the metrics from being read', async () => {
+    const pid = workerOf('1');
+    process.kill(pid, 'SIGSTOP');
+    try {
+      const text = await readMetrics(server);
+      expect(seriesValue(text, 'crm_database_up', { worker: '1' })).toBeUndefined();
+      expect(seriesValue(text, 'crm_database_up', { worker: '2' })).toBe(1);
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+  });
+
+  test('are all degraded without Redis, and all well when it is back', async () => {
+    const states = async (): Promise<string[]> => {
+      const found = [];
+      for (let turn = 0; turn < 4; turn += 1) found.push(JSON.parse((await ask('/v1/health')).body).data?.status);
+      return found;
+    };
+    const down = async () =>
+      [1, 2].map(async (worker) => seriesValue(await readMetrics(server), 'crm_redis_up', { worker: `${worker}` }));
+    await redis.kill();
+    expect(await states()).toEqual(['degraded', 'degraded', 'degraded', 'degraded']);
+    expect(await Promise.all(await down())).toEqual([0, 0]);
+    await redis.restart();
+    await vi.waitUntil(async () => (await states()).every((state) => state === 'ok'), { timeout: 10_000 });
+  });
+
+  test('stop with their primary under load, fail no request that they took, and leave nothing behind', async () => {
+    const second = await start();
+    const all = [server.pid, ...pids(server).values()];
+    const failures = await underLoad(async () => {
+      expect(await server.stop('SIGTERM')).toBe(0);
+      await vi.waitUntil(() => answered(second) > 100, { timeout: 15_000 });
+    }, second.url);
+    expect(failures.filter((text) => !text.endsWith('not taken'))).toEqual([]);
+    expect(all.filter(isRunning)).toEqual([]);
+    await expect(fetch(metricsUrl(server))).rejects.toThrow();
+    server = second;
+  });
+
+  test('end when their primary is killed', async () => {
+    const workers = [...pids(server).values()];
+    expect(workers.filter(isRunning).length).toBe(2);
+    await server.stop('SIGKILL');
+    await vi.waitUntil(() => !workers.some(isRunning), { timeout: 10_000 });
+  });
+});
