@@ -9,8 +9,8 @@ import type { FromWorker, ToWorker } from './workers.ts';
 const tell = (message: FromWorker, then?: () => void): void =>
   void process.send?.(message, undefined, undefined, () => then?.());
 
-async function start({ prepared, port, number }: Extract<ToWorker, { kind: 'serve' }>): Promise<void> {
-  const config = { ...readConfig(process.env), port };
+async function start({ prepared, number }: Extract<ToWorker, { kind: 'serve' }>): Promise<void> {
+  const config = readConfig(process.env);
   const openedLog = openLog(config.logLevel);
   const { log, flush } = openedLog;
   watchUncaught(openedLog);

@@ -8,9 +8,7 @@ import { type Log, raiseAlert } from './runtime/log.ts';
 import { type MetricValues, openRegistry } from './runtime/metrics.ts';
 import { drainTime, type Prepared, type Serving } from './serve.ts';
 
-export type ToWorker =
-  | { kind: 'serve'; prepared: Prepared; port: number; number: string }
-  | { kind: 'metrics'; id: number };
+export type ToWorker = { kind: 'serve'; prepared: Prepared; number: string } | { kind: 'metrics'; id: number };
 
 export type FromWorker =
   | { kind: 'ready'; port: number }
@@ -35,8 +33,6 @@ class Workers {
   readonly #count: number;
   readonly #prepared: Prepared;
   readonly #log: Log;
-  /** The one that was asked for; once all listen, the one that there is. */
-  #port: number;
   #phase: 'starting' | 'serving' | 'stopping' = 'starting';
   readonly #serving = new Set<Worker>();
   readonly #registry;
@@ -46,7 +42,6 @@ class Workers {
 
   constructor(config: Config, prepared: Prepared, log: Log) {
     this.#count = config.workers;
-    this.#port = config.port;
     this.#prepared = prepared;
     this.#log = log;
     // Connections in turn: left to the system, one worker may get most of them, and keeps them for as long as they live.
@@ -78,8 +73,7 @@ class Workers {
       numbers.map((number) => new Promise<number>((resolve, reject) => this.#fork(number, 0, resolve, reject))),
     );
     this.#phase = 'serving';
-    this.#port = ports[0] as number;
-    return this.#port;
+    return ports[0] as number;
   }
 
   /** @param deaths how often its predecessors died young in a row */
@@ -88,7 +82,7 @@ class Workers {
     const tell = (message: ToWorker): void => void worker.send(message);
     const born = performance.now();
     let reason: string | undefined;
-    worker.once('online', () => tell({ kind: 'serve', prepared: this.#prepared, port: this.#port, number }));
+    worker.once('online', () => tell({ kind: 'serve', prepared: this.#prepared, number }));
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'metrics') this.#gathering.get(message.id)?.(message.values);
       else if (message.kind === 'failed') reason = message.reason;
