@@ -93,14 +93,14 @@ class Workers {
     });
     worker.on('error', () => undefined);
     worker.once('exit', (code, signal) => {
-      this.#serving.delete(worker);
+      const served = this.#serving.delete(worker);
       if (this.#phase === 'stopping') return;
       const ended = signal ? `by ${signal}` : `with ${code}`;
       if (this.#phase === 'starting') {
         failed?.(new ConfigError(reason ?? `A worker ended ${ended} before it listened.`));
         return;
       }
-      if (code === 0) {
+      if (served && code === 0) {
         this.#log.info({ worker: number }, 'a worker was told to stop: another takes its place');
         this.#fork(number, 0);
         return;
