@@ -56,6 +56,13 @@ export function openPools(url: string, lanes: number, prepare: boolean): Pools {
   };
 }
 
+/** Opens the one connection of what runs beside the requests, and waits until the database answers on it. */
+export async function openBackgroundPool(url: string, prepare: boolean): Promise<Pool> {
+  const pool = new Pool({ url, prepare, wait, statementTimeout, role: 'crm_platform', lanes: 1 });
+  await pool.use(async (sql) => void (await sql`select 1`));
+  return pool;
+}
+
 /** Ends all connections; those at work may finish within the time. */
 export async function closePools(pools: Pools, seconds: number): Promise<void> {
   await Promise.all(Object.values(pools).map((pool: Pool) => pool.close(seconds)));

@@ -16,7 +16,10 @@ export interface Config {
   /** False behind a transaction-mode pooler that does not keep prepared statements. */
   databasePrepare: boolean;
   redisUrl: string | undefined;
+  /** Processes that answer requests. */
   workers: number;
+  /** Where Prometheus reads; undefined: nowhere. */
+  metricsPort: number | undefined;
   trustedProxies: string[];
   logLevel: string;
   demo: boolean;
@@ -63,8 +66,11 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     throw new ConfigError('REDIS_URL must start with redis:// or rediss://, or be unset.');
   }
   const workers = integer(env, 'WORKERS', 1, 1, 64);
-  if (workers > 1)
-    throw new ConfigError('WORKERS above 1 is not supported yet: start several servers behind a balancer.');
+  if (workers > 1 && !redisUrl) {
+    throw new ConfigError(
+      'WORKERS above 1 needs REDIS_URL, where the workers count rate limits together: set it, or leave WORKERS at 1.',
+    );
+  }
   const secretKey = text(env, 'SECRET_KEY');
   if (secretKey && !/^[0-9a-f]{64}$/i.test(secretKey)) {
     throw new ConfigError('SECRET_KEY must be 64 hexadecimal characters (try: openssl rand -hex 32), or be unset.');
@@ -95,6 +101,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     databasePrepare: flag(env, 'DATABASE_PREPARE', true),
     redisUrl,
     workers,
+    metricsPort: text(env, 'METRICS_PORT') ? integer(env, 'METRICS_PORT', 0, 0, 65_535) : undefined,
     trustedProxies,
     logLevel,
     demo: flag(env, 'DEMO', databaseUrl === undefined),

@@ -1,7 +1,7 @@
 // The monthly quota's verdict over a call, and the alarm when the quota cannot be asked.
 import { accessOf } from '../domain/plans.ts';
 import { ApiError } from './errors.ts';
-import type { Log } from './log.ts';
+import { type Log, raiseAlert } from './log.ts';
 import type { Quota, SubscriptionRecord } from './store.ts';
 
 /**
@@ -81,8 +81,9 @@ export class QuotaAlarm {
   raise(): ApiError {
     if (!this.#raised) {
       this.#raised = true;
-      this.#log.fatal(
-        { alert: 'api_quota_unavailable', severity: 'critical' },
+      raiseAlert(
+        this.#log,
+        'api_quota_unavailable',
         'the monthly quota cannot be charged: calls with a credential are refused until it can',
       );
     }

@@ -49,6 +49,8 @@ export interface ServerParts extends CallParts {
   log: Log;
   noteRequest: (line: RequestLine) => void;
   bearerTokens: BearerTokens;
+  /** Requests that are being answered. */
+  inFlight: { requests: number };
   trustedProxies: readonly string[];
   /** The public `apikey` that the identity provider's routes ask for, if any. */
   anonKey: string | undefined;
@@ -139,6 +141,7 @@ export function buildServer(parts: ServerParts): Server {
       charge: undefined,
     };
     let answer: Answer;
+    parts.inFlight.requests += 1;
     try {
       answer = await answerTo(request, trace);
     } catch (error) {
@@ -147,6 +150,8 @@ export function buildServer(parts: ServerParts): Server {
         return;
       }
       answer = failure(error, trace, false);
+    } finally {
+      parts.inFlight.requests -= 1;
     }
     if (trace.charge && isFree(answer)) parts.store.refund(trace.charge);
     const sent = chooseForm(answer, request);

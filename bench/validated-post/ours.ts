@@ -57,6 +57,7 @@ listen(
     handlers: { createLead },
     store,
     ...openLog(process.env.LOG_LEVEL ?? 'info'),
+    inFlight: { requests: 0 },
     cursors: new Cursors(secrets),
     sessionTokens,
     bearerTokens: new BearerTokens({
