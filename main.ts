@@ -45,7 +45,8 @@ async function start(): Promise<void> {
   const sessionTokens = await SessionTokens.fromKey(config.authUrl, signingKey);
   const demo = config.demo ? await ensureDemo(url, config.dataDir, new Date()) : undefined;
   const policies = publicPolicies(config.onboardingPerHour);
-  const document = await loadDocument(new URL('./generated/openapi.json', import.meta.url), Object.keys(policies));
+  const described = new URL('./generated/openapi.json', import.meta.url);
+  const document = await loadDocument(described, Object.keys(policies), config.dashboardUrl);
   const pools = openPools(url, config.databasePool, config.databasePrepare);
   const store = buildStore(pools);
   await store.ping();

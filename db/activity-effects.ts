@@ -46,6 +46,18 @@ export async function noteContacts(sql: Sql, scope: Scope, contacts: readonly Co
   }
 }
 
+/** What an update of an activity does: as a new contact, as far as it changed; a follow-up that was called off leaves the next one. */
+export async function noteChange(
+  sql: Sql,
+  scope: Scope,
+  change: Contact & { followupCleared: boolean },
+  now: Date,
+): Promise<void> {
+  const { followupCleared, ...contact } = change;
+  await noteContacts(sql, scope, [contact], now);
+  if (followupCleared) await recomputeFollowup(sql, scope, contact, now);
+}
+
 /** Sets next_followup_at to the earliest one still to come among the entity's activities, or to null. */
 export async function recomputeFollowup(
   sql: Sql,

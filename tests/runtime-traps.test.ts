@@ -375,7 +375,8 @@ describe('the document', () => {
     const file = join(tmpdir(), `document-${process.pid}-${Math.random()}.json`);
     writeFileSync(file, JSON.stringify(copy));
     try {
-      return await loadDocument(pathToFileURL(file), ['health', 'availability', 'onboarding', 'document', 'sign-in']);
+      const policies = ['health', 'availability', 'onboarding', 'document', 'sign-in'];
+      return await loadDocument(pathToFileURL(file), policies, 'https://app.example.com');
     } finally {
       rmSync(file);
     }

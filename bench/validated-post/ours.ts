@@ -48,7 +48,7 @@ const createLead = async (call: { body: LeadBody; now: Date }) => ({
 const secrets = new Secrets('5e'.repeat(32));
 listen(
   buildServer({
-    document: await loadDocument(new URL('./document.json', import.meta.url), ['none']),
+    document: await loadDocument(new URL('./document.json', import.meta.url), ['none'], 'http://127.0.0.1'),
     handlers: { createLead },
     store,
     ...openLog(process.env.LOG_LEVEL ?? 'info'),

@@ -48,6 +48,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     recordsOf: 'customers',
   },
   '/v1/activities/{id}': { exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }) },
+  '/v1/settings/activity-types/{id}': {
+    exists: async (tenant) => ({ id: await newActivityType(tenant) }),
+    shared: true,
+  },
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
@@ -157,6 +161,14 @@ export async function newActivity(tenant: Tenant, mode: Mode): Promise<string> {
       created_by_kind, created_by_id, created_at, updated_at)
     select company_id, ${mode === 'test'}, ${id}, id, 'lead', ${lead}, 'Called', now(), 'system', 'test', now(), now()
     from activity_types where company_id = ${tenant.companyId} and name = 'Call'`;
+  return id;
+}
+
+/** A kind of activity of a tenant's own; answers its id. */
+async function newActivityType(tenant: Tenant): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into activity_types (company_id, id, name, order_position) values (${tenant.companyId}, ${id}, ${id}, 100)`;
   return id;
 }
 
