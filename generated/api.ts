@@ -2177,8 +2177,8 @@ export interface components {
             };
             readonly id?: string;
             readonly activity_type_id?: string;
-            readonly created_by?: Record<string, never>;
-            readonly test_mode?: boolean;
+            readonly created_by?: unknown;
+            readonly test_mode?: unknown;
             readonly created_at?: string;
             readonly updated_at?: string;
         };
@@ -2233,12 +2233,12 @@ export interface components {
             followup_at?: string | null;
             entity_type?: string;
             entity_id?: string;
-            duration_seconds?: number;
+            duration_seconds?: unknown;
             outcome?: string;
             readonly id?: string;
             readonly activity_type_id?: string;
-            readonly created_by?: Record<string, never>;
-            readonly test_mode?: boolean;
+            readonly created_by?: unknown;
+            readonly test_mode?: unknown;
             readonly created_at?: string;
             readonly updated_at?: string;
         };
@@ -2266,7 +2266,7 @@ export interface components {
              */
             order_position?: number;
             readonly id?: string;
-            readonly is_system?: boolean;
+            readonly is_system?: unknown;
         };
         ActivityType: {
             id: components["schemas"]["Uuid"];
@@ -2301,7 +2301,7 @@ export interface components {
             /** @example 3 */
             order_position?: number;
             readonly id?: string;
-            readonly is_system?: boolean;
+            readonly is_system?: unknown;
         };
         ActivityTypes: {
             activity_types: components["schemas"]["ActivityType"][];
