@@ -82,9 +82,15 @@ export const arrangedBodies: Record<
   }),
 };
 
-/** By operationId: query parameters that follow from the body. */
-export const arrangedQueries: Record<string, (body: unknown) => Record<string, string>> = {
+/** By operationId: query parameters that follow from the body, or name what must exist. */
+export const arrangedQueries: Record<
+  string,
+  (body: unknown, tenant: Tenant, mode: Mode) => Promise<Record<string, string>> | Record<string, string>
+> = {
   createSession: (body) => ({ grant_type: 'refresh_token' in (body as Example) ? 'refresh_token' : 'password' }),
+  getCustomerByEmail: async (_, tenant, mode) => ({
+    email: `${await newRecord(tenant, mode, 'customers')}@example.com`,
+  }),
 };
 
 function newSignup(example: Example): Example {
