@@ -5237,8 +5237,8 @@ export interface operations {
                      *             "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *             "summary": "Asked for a quote",
                      *             "details": null,
-                     *             "performed_at": "2026-11-20T23:40:00.000Z",
-                     *             "followup_at": "2026-11-27T09:00:00.000Z",
+                     *             "performed_at": "2026-05-20T09:40:00.000Z",
+                     *             "followup_at": "2026-05-27T09:00:00.000Z",
                      *             "duration_seconds": 420,
                      *             "outcome": "Interested",
                      *             "created_by": {
@@ -5315,8 +5315,8 @@ export interface operations {
                      *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "summary": "Asked for a quote",
                      *           "details": null,
-                     *           "performed_at": "2026-11-20T23:40:00.000Z",
-                     *           "followup_at": "2026-11-27T09:00:00.000Z",
+                     *           "performed_at": "2026-05-20T09:40:00.000Z",
+                     *           "followup_at": "2026-05-27T09:00:00.000Z",
                      *           "duration_seconds": 420,
                      *           "outcome": "Interested",
                      *           "created_by": {
@@ -5331,8 +5331,8 @@ export interface operations {
                      *         "entity": {
                      *           "type": "lead",
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                     *           "last_contacted_at": "2026-11-20T23:40:00.000Z",
-                     *           "next_followup_at": "2026-11-27T09:00:00.000Z"
+                     *           "last_contacted_at": "2026-05-20T09:40:00.000Z",
+                     *           "next_followup_at": "2026-05-27T09:00:00.000Z"
                      *         }
                      *       },
                      *       "meta": {
@@ -5389,8 +5389,8 @@ export interface operations {
                      *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "summary": "Asked for a quote",
                      *           "details": null,
-                     *           "performed_at": "2026-11-20T23:40:00.000Z",
-                     *           "followup_at": "2026-11-27T09:00:00.000Z",
+                     *           "performed_at": "2026-05-20T09:40:00.000Z",
+                     *           "followup_at": "2026-05-27T09:00:00.000Z",
                      *           "duration_seconds": 420,
                      *           "outcome": "Interested",
                      *           "created_by": {
@@ -5459,8 +5459,8 @@ export interface operations {
                      *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "summary": "Asked for a quote",
                      *           "details": null,
-                     *           "performed_at": "2026-11-20T23:40:00.000Z",
-                     *           "followup_at": "2026-11-27T09:00:00.000Z",
+                     *           "performed_at": "2026-05-20T09:40:00.000Z",
+                     *           "followup_at": "2026-05-27T09:00:00.000Z",
                      *           "duration_seconds": 420,
                      *           "outcome": "Interested",
                      *           "created_by": {

@@ -14,7 +14,7 @@ export interface ArrangedPath {
   /** True for configuration, which live and test keys share. */
   shared?: true;
   /** The table of a record, which can be deleted, and which a key of another branch does not see. */
-  recordsOf?: 'leads' | 'customers' | 'accounts';
+  recordsOf?: 'leads' | 'customers' | 'accounts' | 'activities';
 }
 
 const inObject: ArrangedPath = {
@@ -47,7 +47,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }),
     recordsOf: 'customers',
   },
-  '/v1/activities/{id}': { exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }) },
+  '/v1/activities/{id}': {
+    exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }),
+    recordsOf: 'activities',
+  },
   '/v1/settings/activity-types/{id}': {
     exists: async (tenant) => ({ id: await newActivityType(tenant) }),
     shared: true,
