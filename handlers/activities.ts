@@ -1,6 +1,6 @@
 // Activities: logged on leads and deals with their side effects, changed, read and listed. The rows are those of the records API.
 import { v7 as uuidv7 } from 'uuid';
-import { noteChange, noteContacts } from '../db/activity-effects.ts';
+import { lockEntity, noteChange, noteContacts } from '../db/activity-effects.ts';
 import { findReferences } from '../db/record-references.ts';
 import {
   countRecords,
@@ -99,6 +99,7 @@ export const updateActivity: Handler<'updateActivity'> = async (call) => {
   const { sql, caller, now } = call;
   const workspace = await call.workspace();
   const object = activitiesOf(workspace);
+  await lockEntity(sql, caller, call.path.id);
   const before = await lockRecord(sql, caller, 'activities', call.path.id);
   if (!before) throw notFound();
   const checked = checkActivityChange(call.body, before, workspace, now);

@@ -1,6 +1,6 @@
 // Records of every object, one at a time and as lists.
 import { v7 as uuidv7 } from 'uuid';
-import { noteChange, noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
+import { lockEntity, noteChange, noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
 import { findDuplicate } from '../db/duplicates.ts';
 import { findReferences } from '../db/record-references.ts';
 import {
@@ -111,6 +111,7 @@ async function refuseDuplicate(
 export const updateRecord: Handler<'updateRecord'> = async (call) => {
   const { sql, caller, now } = call;
   const { workspace, object } = await open(call);
+  if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
   const before = await lockRecord(sql, caller, object.object, call.path.id);
   if (!before) throw notFound();
   const checked = checkRecord(object, call.body, 'update', workspace, now, builtinValues(object, before));
@@ -131,6 +132,7 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
 export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   const { sql, caller, now } = call;
   const { workspace, object } = await open(call);
+  if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
   const gone = await deleteStored(sql, caller, object.object, call.path.id);
   if (!gone) throw notFound();
   if (object.object === 'activities' && gone.values.followup_at !== null)

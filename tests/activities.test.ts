@@ -1,8 +1,8 @@
 // What activities promise: logged once with their effects, changed, listed in both paging forms, and refused with every reason.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import { beforeAll, describe, expect, test } from 'vitest';
-import { type Answer, type CallOptions, expectStatus, type Json } from './support/client.ts';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { type Answer, type CallOptions, call, expectStatus, type Json } from './support/client.ts';
 import {
   createRecord,
   createRecords,
@@ -356,6 +356,32 @@ describe('changing', () => {
     expect(problemsOf(answer).sort()).toEqual(problems);
     expect((await leftBehind(id)).audit).toHaveLength(1);
   });
+});
+
+test.each([
+  ['PATCH', path],
+  ['PATCH', recordsPath('activities')],
+  ['DELETE', recordsPath('activities')],
+])('%s %s/{id} waits for a lead that is being deleted, and does not stand in its way', async (method, where) => {
+  const on = await newLead(key);
+  const { id } = await log(key, onLead(on));
+  const held = await database().reserve();
+  await held`begin`;
+  await held`set local lock_timeout = '1s'`;
+  await held`delete from leads where company_id = ${tenant.companyId} and id = ${on}`;
+  const asked = call(method, `${where}/${id}`, { key, ...(method === 'PATCH' ? { body: { summary: 'x' } } : {}) });
+  try {
+    await vi.waitUntil(
+      async () =>
+        (await held`select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))`).length > 0,
+    );
+    await held`delete from activities where company_id = ${tenant.companyId} and id = ${id}`;
+    await held`commit`;
+  } finally {
+    await held`rollback`;
+    held.release();
+  }
+  expect((await asked).status).toBe(404);
 });
 
 describe('the list', () => {
