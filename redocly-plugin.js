@@ -1,5 +1,6 @@
 // The project's own rules for the OpenAPI document, and the decorators that add what no area should have to repeat.
 import { curlSamples, parameterExample } from './redocly-curl.js';
+import { describeDeprecatedUses } from './redocly-deprecation.js';
 
 const verbs = ['list', 'get', 'create', 'update', 'delete', 'search', 'revoke', 'rotate', 'check', 'end', 'upsert'];
 const operationExtensions = new Set([
@@ -190,6 +191,16 @@ const addCurlSamples = () => ({
   },
 });
 
+/** Tells of deprecated forms where an operation has one. */
+const addDeprecatedUses = () => ({
+  Root: {
+    leave(root) {
+      for (const item of Object.values(root.paths ?? {}))
+        for (const method of methods) if (item[method]?.['x-deprecated-use']) describeDeprecatedUses(item[method]);
+    },
+  },
+});
+
 export default function crm() {
   return {
     id: 'crm',
@@ -207,6 +218,12 @@ export default function crm() {
         'no-renamed-components': noRenamedComponents,
       },
     },
-    decorators: { oas3: { 'common-headers': addCommonHeaders, 'curl-samples': addCurlSamples } },
+    decorators: {
+      oas3: {
+        'common-headers': addCommonHeaders,
+        'curl-samples': addCurlSamples,
+        'deprecated-uses': addDeprecatedUses,
+      },
+    },
   };
 }

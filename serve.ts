@@ -47,7 +47,8 @@ export async function serve(
   worker?: string,
 ): Promise<Serving> {
   const policies = publicPolicies(config.onboardingPerHour);
-  const document = await loadDocument(new URL('./generated/openapi.json', import.meta.url), Object.keys(policies));
+  const described = new URL('./generated/openapi.json', import.meta.url);
+  const document = await loadDocument(described, Object.keys(policies), config.dashboardUrl);
   const pools = openPools(databaseUrl, config.databasePool, config.databasePrepare);
   const store = buildStore(pools);
   const redis = config.redisUrl === undefined ? undefined : new RedisCounters(config.redisUrl, log);

@@ -1,6 +1,7 @@
 // The state of one call, which handlers see as Call, and what is noted of it on the way.
 import type { Workspace } from '../domain/workspace.ts';
 import { Deadline } from './deadline.ts';
+import type { DeprecatedUse } from './deprecation.ts';
 import type { Document, Operation } from './document.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
 import type { Call, Caller, Change, Sql } from './handler.ts';
@@ -20,7 +21,7 @@ export interface CallParts {
   limits: RateLimits;
 }
 
-/** What is noted of a request for its log line. */
+/** What is noted of a request for its answer's headers and its log line. */
 export interface Trace {
   requestId: string;
   operation: string;
@@ -32,6 +33,8 @@ export interface Trace {
   figures: RateFigures | undefined;
   /** What the call was charged to, if it was. */
   charge: Charge | undefined;
+  /** Deprecated forms that the request uses; its answer says so, whatever it is. */
+  deprecated: readonly DeprecatedUse[];
 }
 
 /** @throws ApiError 429 when the verdict refuses */

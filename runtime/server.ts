@@ -17,6 +17,7 @@ import { ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { admit, type CallParts, CallState, type Trace } from './call-state.ts';
 import { clientAddressReader } from './client-address.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
+import { deprecationHeaders, usedInBody, usedInQuery } from './deprecation.ts';
 import type { Operation } from './document.ts';
 import { failureBody, oauthFailureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
@@ -139,6 +140,7 @@ export function buildServer(parts: ServerParts): Server {
       oauth: false,
       figures: undefined,
       charge: undefined,
+      deprecated: [],
     };
     let answer: Answer;
     parts.inFlight.requests += 1;
@@ -219,7 +221,9 @@ export function buildServer(parts: ServerParts): Server {
     const { operation } = found;
     trace.operation = operation.id;
     trace.oauth = operation.answer === 'oauth';
-    return run(operation, found.path, mark === -1 ? '' : url.slice(mark + 1), request, trace);
+    const queryText = mark === -1 ? '' : url.slice(mark + 1);
+    trace.deprecated = usedInQuery(operation.deprecatedUses, queryText);
+    return run(operation, found.path, queryText, request, trace);
   }
 
   async function run(
@@ -267,6 +271,8 @@ export function buildServer(parts: ServerParts): Server {
         ? undefined
         : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
     const { body, problems } = operation.takesBody ? readBody(operation, request, await readBytes(request)) : noBody;
+    const inBody = usedInBody(operation.deprecatedUses, body);
+    if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
 
     const call = new CallState(
       parts,
@@ -419,6 +425,7 @@ export function buildServer(parts: ServerParts): Server {
   function send(request: IncomingMessage, response: ServerResponse, answer: SentAnswer, trace: Trace): void {
     if (response.destroyed) return;
     const headers = ['X-Request-Id', trace.requestId, ...figureHeaders(figuresOf(trace)), ...securityHeaders];
+    if (trace.deprecated.length > 0) headers.push(...deprecationHeaders(trace.deprecated));
     let encoding: BufferEncoding = 'utf8';
     if (answer.body !== undefined) {
       if (!answer.headers?.['content-type']) headers.push('Content-Type', 'application/json; charset=utf-8');

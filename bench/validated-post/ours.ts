@@ -53,7 +53,7 @@ const secrets = new Secrets('5e'.repeat(32));
 const sessionTokens = await SessionTokens.fromKey('http://127.0.0.1', await newSigningKey('bench'));
 listen(
   buildServer({
-    document: await loadDocument(new URL('./document.json', import.meta.url), ['none']),
+    document: await loadDocument(new URL('./document.json', import.meta.url), ['none'], 'http://127.0.0.1'),
     handlers: { createLead },
     store,
     ...openLog(process.env.LOG_LEVEL ?? 'info'),
