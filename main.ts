@@ -5,6 +5,7 @@ import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
 import { ensureDemo, greeting } from './demo.ts';
 import { handlers } from './handlers/index.ts';
+import { startMail } from './jobs/mail.ts';
 import { startSweeps } from './jobs/sweeps.ts';
 import { readConfig } from './runtime/config.ts';
 import { docsPages } from './runtime/docs-page.ts';
@@ -58,14 +59,18 @@ async function start(): Promise<void> {
     store,
     log,
     noteRequest,
+    secrets,
     cursors: new Cursors(secrets),
     sessionTokens,
     limits: new RateLimits(redis ?? new MemoryCounters(), policies),
     trustedProxies: config.trustedProxies,
     anonKey: config.anonKey,
+    mailIsSent: config.mailServer !== undefined,
     pages: docsPages(document),
   });
   const stopSweeps = startSweeps(pools.platform, log);
+  const { mailServer, mailFrom: from, dashboardUrl } = config;
+  const stopMail = startMail(pools.platform, { server: mailServer, from, dashboardUrl }, log);
   await new Promise<void>((resolve, reject) => {
     server.on('error', reject);
     server.listen(config.port, config.host, 1024, resolve);
@@ -90,6 +95,7 @@ async function start(): Promise<void> {
     const cut = setTimeout(() => server.closeAllConnections(), drainTime);
     await closed;
     clearTimeout(cut);
+    await stopMail();
     redis?.close();
     await closePools(pools, 1);
     await embedded?.stop();

@@ -103,6 +103,13 @@ export async function endSession(sql: Sql, companyId: string, sessionId: string,
     where company_id = ${companyId} and id = ${sessionId} and ended_at is null`;
 }
 
+/** Ends all sessions of a user. */
+export async function endSessionsOf(sql: Sql, companyId: string, userId: string, now: Date): Promise<void> {
+  await sql`
+    update sessions set ended_at = ${now}
+    where company_id = ${companyId} and user_id = ${userId} and ended_at is null`;
+}
+
 /** Removes sessions whose last refresh token ran out a day ago or longer, with their tokens. @returns how many */
 export async function sweepSessions(sql: Sql, now: Date): Promise<number> {
   const before = new Date(now.getTime() - 86_400_000);

@@ -10,9 +10,12 @@ import * as me from './me.ts';
 import * as objectFields from './object-fields.ts';
 import * as objects from './objects.ts';
 import * as onboarding from './onboarding.ts';
+import * as orgStructure from './org-structure.ts';
 import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
+import * as roles from './roles.ts';
 import * as sessions from './sessions.ts';
+import * as users from './users.ts';
 
 export const handlers = {
   ...activityTypes,
@@ -24,8 +27,11 @@ export const handlers = {
   ...objectFields,
   ...objects,
   ...onboarding,
+  ...orgStructure,
   ...recordBatch,
   ...records,
   ...me,
+  ...roles,
   ...sessions,
+  ...users,
 } satisfies Handlers;

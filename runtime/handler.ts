@@ -21,7 +21,7 @@ export interface Actor {
 }
 
 /** The rows that a credential can see. */
-export type Reach = { kind: 'company' } | { kind: 'branch'; id: string } | { kind: 'team'; id: string };
+export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
 
 /** Who calls. For public operations the company is empty and nothing is granted. */
 export interface Caller {
@@ -101,6 +101,8 @@ export interface Call<Id extends OperationId = OperationId> {
   ping(): Promise<void>;
   /** True while rate limits are open because their counters are out of reach. */
   limitsAreOpen: boolean;
+  /** True when a mail that is written will be sent; without a mail server it is only kept. */
+  mailIsSent: boolean;
   /** @throws ApiError 429 when wrong passwords were sent too often for this account */
   refuseGuessing(email: string): void;
   /**

@@ -52,6 +52,8 @@ listen(
     handlers: { createLead },
     store,
     ...openLog(process.env.LOG_LEVEL ?? 'info'),
+    secrets,
+    mailIsSent: false,
     cursors: new Cursors(secrets),
     sessionTokens: await SessionTokens.fromKey('http://127.0.0.1', await newSigningKey('bench')),
     limits: new RateLimits(uncounted, {}),
