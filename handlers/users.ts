@@ -52,13 +52,16 @@ export const createUser: Handler<'createUser'> = async (call) => {
   const role = await askedRole(call, []);
   if (!role) throw new Error('the document asks for a role');
   refuseToGrant(call, role);
+  const email = body.email.toLowerCase();
   const place = await findPlace(call.sql, caller);
+  // Asked before the password is hashed too: a refusal need not cost that.
+  await refuseWithoutRoom(call, email);
   const password = body.password ?? generatePassword();
   const passwordHash = await call.aside(hashPassword(password));
   const { sql } = call;
   const user = {
     id: uuidv7(),
-    email: body.email.toLowerCase(),
+    email,
     fullName: body.full_name,
     passwordHash,
     mustChangePassword: body.password === undefined,
@@ -67,11 +70,8 @@ export const createUser: Handler<'createUser'> = async (call) => {
     teamId: place?.teamId ?? null,
   };
   await db.lockMembers(sql, companyId);
-  const known = await db.findByEmail(sql, caller, user.email);
-  if (known) throw taken(known.isInReach ? known.id : null);
-  const seats = await db.findSeats(sql, companyId);
+  await refuseWithoutRoom(call, email);
   if (!(await db.insertUser(sql, companyId, user, now))) throw taken(null);
-  refuseWithoutSeat(seats);
   if (body.send_welcome) {
     const data = { full_name: user.fullName, company_name: caller.companyName, email: user.email };
     await insertMail(sql, { companyId, recipient: user.email, template: 'welcome', data }, now);
@@ -186,6 +186,13 @@ function refuseToGrant({ caller }: Call, role: Role): void {
     `This credential does not reach far enough to grant ${role.name}: it needs the reach ${scope}.`,
     { required_scopes: [], reason: 'reach_too_narrow' },
   );
+}
+
+/** @throws ApiError 409 when the company has a user with this address, or every seat is taken */
+async function refuseWithoutRoom({ sql, caller }: Call, email: string): Promise<void> {
+  const known = await db.findByEmail(sql, caller, email);
+  if (known) throw taken(known.isInReach ? known.id : null);
+  refuseWithoutSeat(await db.findSeats(sql, caller.companyId));
 }
 
 /** @throws ApiError 409 when every seat is taken */
