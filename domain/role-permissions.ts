@@ -1,5 +1,5 @@
 // What roles and profiles permit: the actions of each module, and whose records they are for.
-import { actionsOfModule, moduleActions } from './scopes.ts';
+import { actionsOfModule, moduleActions, moduleOf } from './scopes.ts';
 
 /** Whose records: one's own, or all of the team, the branch or the company. */
 export type RoleScope = 'own' | 'team' | 'branch' | 'company';
@@ -24,6 +24,9 @@ interface SystemRole {
   /** Actions of single modules; 'records' stands for the modules of built-in and custom objects. */
   actions: 'all' | 'view' | Readonly<Record<string, readonly string[]>>;
 }
+
+/** The narrowest first. */
+const widths: readonly RoleScope[] = ['own', 'team', 'branch', 'company'];
 
 const recordModules = new Set(['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities']);
 
@@ -108,35 +111,49 @@ export function permissionsOfProfile(rows: readonly ProfileRow[]): Permission[] 
   }));
 }
 
-/**
- * What a user may do in a module, and with whose records: as the custom profile says or, without one, the roles, the widest of them.
- * @param profile rows of the custom profile that is assigned to the user
- */
-export function permissionOfUser(
-  roles: readonly string[],
-  profile: readonly ProfileRow[] | null,
-  module: string,
-): { actions: ReadonlySet<string>; scope: RoleScope } {
-  if (profile) {
-    const row = profile.find((each) => each.module === module);
-    return {
-      actions: new Set(actionsOfModule(module).filter((action) => row?.actions.includes(action))),
-      scope: 'own',
-    };
-  }
-  let scope: RoleScope = 'own';
-  const actions = new Set<string>();
-  for (const role of roles) {
-    const found = systemRole(role);
-    if (!found) continue;
-    const granted = actionsOf(found, module);
-    for (const action of granted) actions.add(action);
-    if (granted.length > 0 && reachesAtLeast(found.scope, scope)) scope = found.scope;
-  }
-  return { actions, scope };
+/** What a user may do, for credentials that act for one. */
+export interface Permissions {
+  /** @param scope module:action */
+  allows(scope: string): boolean;
+  /** Whose records of a module. */
+  reachIn(module: string): RoleScope;
+  /** The widest of all modules. */
+  reach: RoleScope;
 }
 
-const widths: readonly RoleScope[] = ['own', 'team', 'branch', 'company'];
+/**
+ * What a user may do: as the custom profile says or, without one, all the roles together, with the widest scope of those that
+ * permit something in a module.
+ * @param profile rows of the custom profile that is assigned to the user
+ */
+export function permissionsOf(roles: readonly string[], profile: readonly ProfileRow[] | null = null): Permissions {
+  if (profile) {
+    const allows = (scope: string): boolean => {
+      const { module, action } = splitScope(scope);
+      const granted = profile.find((each) => each.module === module)?.actions ?? [];
+      return granted.includes(action) && actionsOfModule(module).includes(action);
+    };
+    return { allows, reachIn: () => 'own', reach: 'own' };
+  }
+  const held = roles.flatMap((role) => systemRole(role) ?? []);
+  return {
+    allows(scope) {
+      const { module, action } = splitScope(scope);
+      return held.some((role) => actionsOf(role, module).includes(action));
+    },
+    reachIn: (module) => widest(held.filter((role) => actionsOf(role, module).length > 0)),
+    reach: widest(held),
+  };
+}
+
+function splitScope(scope: string): { module: string; action: string } {
+  const module = moduleOf(scope);
+  return { module, action: scope.slice(module.length + 1) };
+}
+
+function widest(roles: readonly SystemRole[]): RoleScope {
+  return widths.findLast((width) => roles.some((role) => role.scope === width)) ?? 'own';
+}
 
 /** True when one scope takes in the other. */
 export function reachesAtLeast(scope: RoleScope, other: RoleScope): boolean {
@@ -152,5 +169,6 @@ function actionsOf(role: SystemRole, module: string): readonly string[] {
   if (role.actions === 'all') return offered;
   if (role.actions === 'view') return offered.filter((action) => action === 'view');
   const isOfRecords = recordModules.has(module) || module.startsWith('object:');
-  return role.actions[isOfRecords ? 'records' : module] ?? [];
+  const entry = isOfRecords ? 'records' : module;
+  return Object.hasOwn(role.actions, entry) ? (role.actions[entry] as readonly string[]) : [];
 }

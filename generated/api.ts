@@ -327,7 +327,7 @@ export interface paths {
          * Sign in, or renew a session
          * @description `grant_type=password` signs a person in with `{email, password}`; `grant_type=refresh_token` renews the session with
          *     `{refresh_token}`. Both answer a session token for `Authorization: Bearer`, good for an hour, and a refresh token, good
-         *     for seven days from its issue. Session tokens open the API keys routes (for a Company_Admin), GET /v1/me and the
+         *     for seven days from its issue. Session tokens open the API keys routes (for a Company_Admin), GET /v1/me, the change of the own password and the
          *     sign-out; for the CRM itself use an API key.
          *
          *     **A refresh token works once.** Store the new one before you use the new session token. When the answer to a renewal
@@ -408,6 +408,32 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/me/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change your password
+         * @description Changes the password of the signed-in person; `must_change_password` is false from then on. Whoever was given a password (`temp_password`)
+         *     does this at the first sign-in. **All other sessions of the person end at once**; the one that calls goes on.
+         *
+         *     The current password must be sent too: a wrong one is refused with 400, code RULE_FAILED, and counts as a wrong sign-in, of which there
+         *     may be 5 in 15 minutes. The new password must be another one.
+         *
+         *     Needs the session token of the person; API keys and access tokens are nobody's.
+         */
+        patch: operations["updatePassword"];
         trace?: never;
     };
     "/v1/api-keys": {
@@ -782,7 +808,7 @@ export interface paths {
          *     belongs to the default branch; one created by a key of a branch or a team belongs to that branch or team.
          *
          *     **Password.** Without `password` one of 16 characters is made and answered in `temp_password`, **once**: only a digest of it is
-         *     stored. The user has to change it at the first sign-in. A retry with the same Idempotency-Key shows it again for 24 hours; what is
+         *     stored. The user has to change it at the first sign-in, with [PATCH /v1/me/password](#operation/updatePassword). A retry with the same Idempotency-Key shows it again for 24 hours; what is
          *     kept for that is encrypted. It is never mailed.
          *
          *     **Seats.** Every active user holds one. When all are taken: 409 SEAT_LIMIT_REACHED, and `details.set_seats` is the number to
@@ -1645,6 +1671,24 @@ export interface components {
         MeAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["Me"];
+            meta: components["schemas"]["Meta"];
+        };
+        PasswordPatch: {
+            /** Format: password */
+            current_password: string;
+            /**
+             * Format: password
+             * @description The new one.
+             */
+            password: string;
+        };
+        PasswordState: {
+            /** @constant */
+            must_change_password: false;
+        };
+        PasswordAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["PasswordState"];
             meta: components["schemas"]["Meta"];
         };
         /**
@@ -4198,6 +4242,60 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updatePassword: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "current_password": "correct horse battery staple",
+                 *       "password": "another long passphrase"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PasswordPatch"];
+            };
+        };
+        responses: {
+            /** @description The password is changed. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "must_change_password": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PasswordAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

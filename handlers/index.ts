@@ -11,6 +11,7 @@ import * as objectFields from './object-fields.ts';
 import * as objects from './objects.ts';
 import * as onboarding from './onboarding.ts';
 import * as orgStructure from './org-structure.ts';
+import * as passwords from './passwords.ts';
 import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
 import * as roles from './roles.ts';
@@ -28,6 +29,7 @@ export const handlers = {
   ...objects,
   ...onboarding,
   ...orgStructure,
+  ...passwords,
   ...recordBatch,
   ...records,
   ...me,

@@ -1,6 +1,6 @@
 // Roles and profiles: what the catalogue promises of each, custom ones, roles of old, and that Super_Admin is never seen.
 import { beforeAll, describe, expect, test } from 'vitest';
-import { permissionOfUser, permissionsOfRole } from '../domain/role-permissions.ts';
+import { permissionsOf, permissionsOfRole } from '../domain/role-permissions.ts';
 import { isGrantable } from '../domain/scopes.ts';
 import { newBranch, newObject, newProfile } from './support/arranged-ids.ts';
 import { expectStatus, type Json } from './support/client.ts';
@@ -209,19 +209,38 @@ describe('what a user may do', () => {
   });
 
   test('is what all roles together permit, with the widest scope of those that permit something', () => {
-    const leads = permissionOfUser(['Sales_Rep', 'Viewer'], null, 'leads');
-    expect([[...leads.actions], leads.scope]).toEqual([['view', 'create', 'edit'], 'company']);
-    const users = permissionOfUser(['Sales_Rep', 'Sales_Manager'], null, 'users');
-    expect([[...users.actions], users.scope]).toEqual([['view'], 'team']);
-    const nothing = permissionOfUser(['Regional_Director', 'Super_Admin'], null, 'leads');
-    expect([[...nothing.actions], nothing.scope]).toEqual([[], 'own']);
+    const both = permissionsOf(['Sales_Rep', 'Sales_Manager']);
+    expect(
+      ['leads:delete', 'object:visits:delete', 'users:view', 'users:configure', 'leads:fly'].map(both.allows),
+    ).toEqual([true, true, true, false, false]);
+    const mixed = permissionsOf(['Sales_Rep', 'Viewer']);
+    expect([mixed.allows('leads:edit'), mixed.reachIn('leads'), mixed.reach]).toEqual([true, 'company', 'company']);
+    expect(permissionsOf(['Branch_Manager', 'Sales_Rep']).reachIn('leads')).toBe('branch');
+    expect(permissionsOf(['Branch_Manager', 'Sales_Rep']).reachIn('billing')).toBe('own');
+    const nothing = permissionsOf(['Regional_Director', 'Super_Admin', 'constructor']);
+    expect([nothing.allows('leads:view'), nothing.allows('constructor:name'), nothing.reach]).toEqual([
+      false,
+      false,
+      'own',
+    ]);
   });
 
   test('is what a custom profile permits in place of the roles, and only with own records', () => {
     const profile = [{ module: 'leads', actions: ['view', 'fly'] }];
-    const leads = permissionOfUser(['Company_Admin'], profile, 'leads');
-    expect([[...leads.actions], leads.scope]).toEqual([['view'], 'own']);
-    for (const module of ['deals', 'object:visits'])
-      expect([...permissionOfUser(['Company_Admin'], profile, module).actions]).toEqual([]);
+    const { allows, reach, reachIn } = permissionsOf(['Company_Admin'], profile);
+    const scopesOfUser = ['leads:view', 'leads:edit', 'leads:fly', 'deals:view', 'object:visits:view'];
+    expect(scopesOfUser.map(allows)).toEqual([true, false, false, false, false]);
+    expect([reach, reachIn('leads')]).toEqual(['own', 'own']);
+  });
+
+  test('of every role is what its profile says', () => {
+    for (const role of Object.keys(scopes)) {
+      const { allows, reachIn } = permissionsOf([role]);
+      for (const { module, actions, scope } of permissionsOfRole(role, ['object:visits'])) {
+        const offered = matrix[module] ?? ['view', 'create', 'edit', 'delete'];
+        expect(offered.filter((action) => allows(`${module}:${action}`))).toEqual(actions);
+        if (actions.length > 0) expect(reachIn(module)).toBe(scope);
+      }
+    }
   });
 });
