@@ -89,7 +89,7 @@ export async function createCompany(
     insert into duplicate_checks (company_id, object, enabled, fields)
     values (${company.id}, 'leads', false, '{}'), (${company.id}, 'deals', false, '{}')`;
   if (admin.isWelcomed) {
-    const data = { full_name: admin.fullName, company_name: company.name, email: admin.email };
+    const data = { full_name: admin.fullName, company_name: company.name };
     await insertMail(sql, { companyId: company.id, recipient: admin.email, template: 'welcome', data }, now);
   }
   const signIn = await sql`

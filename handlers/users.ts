@@ -73,7 +73,7 @@ export const createUser: Handler<'createUser'> = async (call) => {
   await refuseWithoutRoom(call, email);
   if (!(await db.insertUser(sql, companyId, user, now))) throw taken(null);
   if (body.send_welcome) {
-    const data = { full_name: user.fullName, company_name: caller.companyName, email: user.email };
+    const data = { full_name: user.fullName, company_name: caller.companyName };
     await insertMail(sql, { companyId, recipient: user.email, template: 'welcome', data }, now);
   }
   call.record({
@@ -117,7 +117,8 @@ export const updateUser: Handler<'updateUser'> = async (call) => {
   const settings = { fullName: body.full_name ?? user.fullName, status, branchId, teamId };
   if (isNewRole) await db.replaceRoles(sql, companyId, user.id, role.id);
   await db.updateUser(sql, companyId, user.id, settings, now);
-  if (user.status === 'active' && status === 'inactive') await endSessionsOf(sql, companyId, user.id, now);
+  // Whoever is activated signs in anew, also after a sign-in that met the deactivation half-way.
+  if (status !== user.status) await endSessionsOf(sql, companyId, user.id, now);
   // Of the whole company: a user who leaves the caller's reach with this change is answered all the same.
   const changed = (await db.findUser(sql, { companyId, reach: { kind: 'company' } }, user.id)) ?? user;
   const changes = changesOf(user, changed);
