@@ -1,8 +1,8 @@
 // The org structure: the company, its branches, their teams, and how many of their users the caller sees.
 import type { Fragment } from 'postgres';
 import type { Sql } from './connect.ts';
-import { type Reach, userInReach } from './reach.ts';
-import type { UserScope } from './users.ts';
+import type { Reach } from './reach.ts';
+import { type UserScope, userInReach } from './users.ts';
 
 export interface BranchRow {
   id: string;

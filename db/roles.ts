@@ -1,7 +1,6 @@
 // Roles and profiles: the system's, which are the same for every company, and those that a company made itself.
 import type { Sql } from './connect.ts';
-import { userInReach } from './reach.ts';
-import type { UserScope } from './users.ts';
+import { type UserScope, userInReach } from './users.ts';
 
 export interface ProfileRow {
   id: string;

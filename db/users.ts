@@ -1,12 +1,26 @@
 // The people of a workspace: shown, listed, created and changed; their roles, and the seats that the active ones hold.
 import type { Fragment } from 'postgres';
 import type { Sql } from './connect.ts';
-import { type Reach, userInReach } from './reach.ts';
+import type { Reach } from './reach.ts';
 
 /** Whose users are asked for, and which of them the caller sees. */
 export interface UserScope {
   companyId: string;
   reach: Reach;
+}
+
+/** True for users in reach. @param alias of the table users in the statement */
+export function userInReach(sql: Sql, reach: Reach, alias: string): Fragment {
+  switch (reach.kind) {
+    case 'company':
+      return sql`true`;
+    case 'branch':
+      return sql`${sql(alias)}.branch_id = ${reach.id}`;
+    case 'team':
+      return sql`${sql(alias)}.team_id = ${reach.id}`;
+    case 'own':
+      return sql`${sql(alias)}.id = ${reach.id}`;
+  }
 }
 
 export interface UserRow {

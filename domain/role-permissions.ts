@@ -2,14 +2,14 @@
 import { actionsOfModule, moduleActions, moduleOf } from './scopes.ts';
 
 /** Whose records: one's own, or all of the team, the branch or the company. */
-export type RoleScope = 'own' | 'team' | 'branch' | 'company';
+export type RoleReach = 'own' | 'team' | 'branch' | 'company';
 
 export interface Permission {
   /** leads, or object:visits */
   module: string;
   actions: readonly string[];
   /** Null, in custom profiles, means own. */
-  scope: RoleScope | null;
+  scope: RoleReach | null;
 }
 
 /** A row of a custom profile. */
@@ -19,60 +19,87 @@ export interface ProfileRow {
 }
 
 interface SystemRole {
-  scope: RoleScope;
+  scope: RoleReach;
   description: string;
-  /** Actions of single modules; 'records' stands for the modules of built-in and custom objects. */
-  actions: 'all' | 'view' | Readonly<Record<string, readonly string[]>>;
+  /** By module; `records` stands for the modules of built-in and custom objects. */
+  actions: Readonly<Record<string, readonly string[]>>;
 }
 
 /** The narrowest first. */
-const widths: readonly RoleScope[] = ['own', 'team', 'branch', 'company'];
+const widths: readonly RoleReach[] = ['own', 'team', 'branch', 'company'];
 
 const recordModules = new Set(['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities']);
 
-const managerActions: Readonly<Record<string, readonly string[]>> = {
-  records: ['view', 'create', 'edit', 'delete'],
-  reports: ['view'],
-  users: ['view'],
-  settings: ['view'],
-  attachments: ['view', 'create', 'configure'],
-  bookings: ['view', 'create', 'edit'],
-  inbox: ['view', 'create'],
-  campaigns: ['view', 'create'],
-  workforces: ['view', 'create'],
-};
+const view = ['view'];
+const work = ['view', 'create', 'edit'];
 
 /** Super_Admin is not among them: it is nobody's to see or to grant. */
 const systemRoles: Readonly<Record<string, SystemRole>> = {
-  Company_Admin: { scope: 'company', description: 'May do everything in the whole company.', actions: 'all' },
+  Company_Admin: {
+    scope: 'company',
+    description: 'May do everything in the whole company.',
+    actions: { ...moduleActions, records: [...work, 'delete'] },
+  },
   Branch_Manager: {
     scope: 'branch',
-    description: 'Works with all records of the branch and sees its people.',
-    actions: managerActions,
+    description: 'Works with all records of the branch, and sees its people and what they may do.',
+    actions: {
+      records: [...work, 'delete'],
+      reports: view,
+      users: view,
+      access_control: view,
+      settings: view,
+      webhooks: view,
+      attachments: ['view', 'create', 'configure'],
+      bookings: [...work, 'configure'],
+      inbox: ['view', 'create'],
+      campaigns: ['view', 'create'],
+      workforces: ['view', 'create'],
+    },
   },
   Sales_Manager: {
     scope: 'team',
-    description: 'Works with all records of the team and sees its people.',
-    actions: managerActions,
+    description: 'Works with all records of the team, and sees its people.',
+    actions: {
+      records: [...work, 'delete'],
+      reports: view,
+      users: view,
+      settings: view,
+      attachments: ['view', 'create', 'configure'],
+      bookings: work,
+      inbox: ['view', 'create'],
+      campaigns: view,
+      workforces: ['view', 'create'],
+    },
   },
   Sales_Rep: {
     scope: 'own',
     description: 'Works with their own records.',
     actions: {
-      records: ['view', 'create', 'edit'],
-      reports: ['view'],
-      settings: ['view'],
+      records: work,
+      reports: view,
+      users: view,
+      settings: view,
       attachments: ['view', 'create'],
-      bookings: ['view', 'create', 'edit'],
+      bookings: work,
       inbox: ['view', 'create'],
-      campaigns: ['view'],
-      workforces: ['view'],
+      campaigns: view,
     },
   },
   Viewer: {
     scope: 'company',
-    description: 'Sees everything in the whole company and changes nothing.',
-    actions: 'view',
+    description: 'Sees the records of the whole company, and changes nothing.',
+    actions: {
+      records: view,
+      reports: view,
+      users: view,
+      settings: view,
+      attachments: view,
+      bookings: view,
+      inbox: view,
+      campaigns: view,
+      workforces: view,
+    },
   },
 };
 
@@ -82,7 +109,7 @@ export function describeRole(role: string): string | undefined {
 }
 
 /** How far a system role sees; undefined for roles without a profile. */
-export function scopeOfRole(role: string): RoleScope | undefined {
+export function scopeOfRole(role: string): RoleReach | undefined {
   return systemRole(role)?.scope;
 }
 
@@ -116,9 +143,9 @@ export interface Permissions {
   /** @param scope module:action */
   allows(scope: string): boolean;
   /** Whose records of a module. */
-  reachIn(module: string): RoleScope;
+  reachIn(module: string): RoleReach;
   /** The widest of all modules. */
-  reach: RoleScope;
+  reach: RoleReach;
 }
 
 /**
@@ -151,12 +178,12 @@ function splitScope(scope: string): { module: string; action: string } {
   return { module, action: scope.slice(module.length + 1) };
 }
 
-function widest(roles: readonly SystemRole[]): RoleScope {
+function widest(roles: readonly SystemRole[]): RoleReach {
   return widths.findLast((width) => roles.some((role) => role.scope === width)) ?? 'own';
 }
 
 /** True when one scope takes in the other. */
-export function reachesAtLeast(scope: RoleScope, other: RoleScope): boolean {
+export function reachesAtLeast(scope: RoleReach, other: RoleReach): boolean {
   return widths.indexOf(scope) >= widths.indexOf(other);
 }
 
@@ -165,10 +192,8 @@ function systemRole(role: string): SystemRole | undefined {
 }
 
 function actionsOf(role: SystemRole, module: string): readonly string[] {
-  const offered = actionsOfModule(module);
-  if (role.actions === 'all') return offered;
-  if (role.actions === 'view') return offered.filter((action) => action === 'view');
   const isOfRecords = recordModules.has(module) || module.startsWith('object:');
   const entry = isOfRecords ? 'records' : module;
-  return Object.hasOwn(role.actions, entry) ? (role.actions[entry] as readonly string[]) : [];
+  const granted = Object.hasOwn(role.actions, entry) ? role.actions[entry] : undefined;
+  return actionsOfModule(module).filter((action) => granted?.includes(action));
 }

@@ -20,7 +20,7 @@ export interface Actor {
   name: string | null;
 }
 
-/** The rows that a credential can see. */
+/** The rows that a credential can see; the id of `own` is the user's. */
 export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
 
 /** Who calls. For public operations the company is empty and nothing is granted. */

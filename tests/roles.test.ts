@@ -150,7 +150,9 @@ describe('GET /v1/roles/{id}', () => {
       return Object.fromEntries(permissions.map((row: Json) => [row.module, row.actions]));
     };
     expect(await actionsOf('Company_Admin')).toMatchObject(matrix);
-    for (const actions of Object.values(await actionsOf('Viewer'))) expect(actions).toEqual(['view']);
+    const viewer = await actionsOf('Viewer');
+    expect([viewer.leads, viewer.users, viewer.billing]).toEqual([['view'], ['view'], []]);
+    expect(new Set(Object.values(viewer).flat())).toEqual(new Set(['view']));
     const rep = await actionsOf('Sales_Rep');
     expect(rep.leads).toEqual(['view', 'create', 'edit']);
     for (const actions of Object.values(rep))
@@ -218,6 +220,7 @@ describe('what a user may do', () => {
     expect(permissionsOf(['Branch_Manager', 'Sales_Rep']).reachIn('leads')).toBe('branch');
     expect(permissionsOf(['Branch_Manager', 'Sales_Rep']).reachIn('billing')).toBe('own');
     const nothing = permissionsOf(['Regional_Director', 'Super_Admin', 'constructor']);
+    expect(permissionsOf(['Company_Admin']).allows('records:view')).toBe(false);
     expect([nothing.allows('leads:view'), nothing.allows('constructor:name'), nothing.reach]).toEqual([
       false,
       false,
