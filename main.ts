@@ -4,6 +4,7 @@ import { type EmbeddedDatabase, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
 import { ensureDemo, greeting } from './demo.ts';
+import { startMail } from './jobs/mail.ts';
 import { startSweeps } from './jobs/sweeps.ts';
 import { type Config, readConfig } from './runtime/config.ts';
 import { type Log, openLog, watchUncaught } from './runtime/log.ts';
@@ -48,6 +49,8 @@ async function start(): Promise<void> {
       ? undefined
       : await serveMetrics(config.metricsPort, config.host, readMetrics, log);
   const stopSweeps = startSweeps(background, log);
+  const { mailServer, mailFrom: from, dashboardUrl } = config;
+  const stopMail = startMail(background, { server: mailServer, from, dashboardUrl }, log);
   const { port } = serving;
   log.info(
     {
@@ -69,7 +72,7 @@ async function start(): Promise<void> {
     stopping = true;
     log.info({ signal }, 'stopping: no new connections, requests in flight finish');
     stopSweeps();
-    await serving.stop();
+    await Promise.all([serving.stop(), stopMail()]);
     metrics?.close();
     await background.close(1);
     await embedded?.stop();

@@ -394,7 +394,7 @@ export interface paths {
          * Sign in, or renew a session
          * @description `grant_type=password` signs a person in with `{email, password}`; `grant_type=refresh_token` renews the session with
          *     `{refresh_token}`. Both answer a session token for `Authorization: Bearer`, good for an hour, and a refresh token, good
-         *     for seven days from its issue. Session tokens open the API keys routes (for a Company_Admin), GET /v1/me and the
+         *     for seven days from its issue. Session tokens open the API keys routes (for a Company_Admin), GET /v1/me, the change of the own password and the
          *     sign-out; for the CRM itself use an API key.
          *
          *     **A refresh token works once.** Store the new one before you use the new session token. When the answer to a renewal
@@ -479,6 +479,32 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/me/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change your password
+         * @description Changes the password of the signed-in person; `must_change_password` is false from then on. Whoever was given a password (`temp_password`)
+         *     does this at the first sign-in. **All other sessions of the person end at once**; the one that calls goes on.
+         *
+         *     The current password must be sent too: a wrong one is refused with 400, code RULE_FAILED, and counts as a wrong sign-in, of which there
+         *     may be 5 in 15 minutes. The new password must be another one.
+         *
+         *     Needs the session token of the person; API keys and access tokens are nobody's.
+         */
+        patch: operations["updatePassword"];
         trace?: never;
     };
     "/v1/api-keys": {
@@ -1025,6 +1051,298 @@ export interface paths {
          *     Needs `activities:view`.
          */
         get: operations["listActivityTypes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List users
+         * @description The users that the credential can reach, newest first. A key of a branch or a team lists its members. Only active ones,
+         *     unless `status` says otherwise. Both modes share the users, so a test key sees the same ones.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["listUsers"];
+        put?: never;
+        /**
+         * Create a user
+         * @description Creates an active user who can sign in at once, with one role, named (`role`) or by id (`role_id`); exactly one of the two. The user
+         *     belongs to the default branch; one created by a key of a branch or a team belongs to that branch or team.
+         *
+         *     **Password.** Without `password` one of 16 characters is made and answered in `temp_password`, **once**: only a digest of it is
+         *     stored. The user has to change it at the first sign-in, with [PATCH /v1/me/password](#operation/updatePassword). A retry with the same Idempotency-Key shows it again for 24 hours; what is
+         *     kept for that is encrypted. It is never mailed.
+         *
+         *     **Seats.** Every active user holds one. When all are taken: 409 SEAT_LIMIT_REACHED, and `details.set_seats` is the number to
+         *     buy. **Email.** An address signs in once on the whole platform: 409 ALREADY_EXISTS, with `details.existing_id` when it is a user
+         *     that you can see. **Role.** An unknown one is refused with 400, and so is Super_Admin, which nobody can grant. A credential that
+         *     does not reach the whole company cannot grant a role that reaches further than itself: 403, `details.reason: reach_too_narrow`.
+         *
+         *     `send_welcome` queues a mail to the user; `welcome_email_sent` is true when this installation has a mail server. Delivery is
+         *     tried for several hours and never undoes the creation.
+         *
+         *     Needs `users:configure`, with a live key: both modes share the users.
+         */
+        post: operations["createUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a user
+         * @description One user, active or not. 404 for a user of another company, and for one that the credential does not reach.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["getUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change a user
+         * @description Changes what you send and leaves the rest.
+         *
+         *     - `status: inactive` frees the seat, ends all sessions of the user at once, and lets them sign in no more. `status: active` needs a
+         *       free seat, else 409 SEAT_LIMIT_REACHED.
+         *     - `role` or `role_id`, one of the two, replaces the roles that the user has. A custom profile that is assigned to the user stays, and goes on
+         *       taking the place of what the role permits. An unknown role and Super_Admin are refused with 400; one that reaches further than the
+         *       credential with 403, `details.reason: reach_too_narrow`.
+         *     - `branch_id` moves the user to another branch, and out of a team of the old one; null takes the user out of both. A branch that is not
+         *       there, or that the credential does not reach, is refused with 422.
+         *
+         *     The last active Company_Admin can be neither deactivated nor given another role: 409 CONFLICT, `details.reason: last_admin`. Of
+         *     two administrators who deactivate each other at the same time one stays.
+         *
+         *     The email address cannot be changed. Needs `users:configure`, with a live key: both modes share the users.
+         */
+        patch: operations["updateUser"];
+        trace?: never;
+    };
+    "/v1/roles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List roles and profiles
+         * @description The profiles of this workspace: the system profile of each role (`kind: role`), and those that were made in the app
+         *     (`kind: profile`), which take the place of what the roles of their users permit. A role of old that has members and no profile is
+         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. The whole list, not paged.
+         *
+         *     `active_member_count` counts the active users in the credential's reach to whom the profile applies.
+         *
+         *     Needs `access_control:view`. Roles and profiles are changed in the app, not through the API.
+         */
+        get: operations["listRoles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/roles/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the profile; for a role of old without one, the id of the role.
+                 * @example 01900000-0000-7000-8001-000000000004
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a role or profile with its permissions
+         * @description One profile, with a row for each module: what it permits (`actions`), what the module offers (`available_actions`), and whose records
+         *     it is for (`scope`). System profiles have a row for every object of your own; a custom profile has one for those that it mentions.
+         *     A custom profile has no scopes: null means own.
+         *
+         *     Needs `access_control:view`.
+         */
+        get: operations["getRole"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/visibility-scopes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List whose records each role sees
+         * @description For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
+         *     custom profile see their own. Super_Admin is never listed. The whole list, not paged.
+         *
+         *     Needs `access_control:view`.
+         */
+        get: operations["listVisibilityScopes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/org-structure": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the org structure
+         * @description The company with its branches and their teams as one tree, each kind by name. `user_count` counts the active users of a node and of all
+         *     below it. A key of a branch sees that branch and its teams, a key of a team that team and its branch; they count the users in their
+         *     reach only. Answers may be reused for a minute.
+         *
+         *     Needs `users:view`. Branches and teams are changed in the app, not through the API.
+         */
+        get: operations["getOrgStructure"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/branches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List branches
+         * @description The branches that the credential can reach, newest first, inactive ones included. `user_count` counts the active users in its reach.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["listBranches"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/branches/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the branch.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a branch
+         * @description One branch. 404 for one of another company, and for one that the credential does not reach.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["getBranch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List teams
+         * @description The teams that the credential can reach, newest first. `member_count` counts the active users in its reach.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["listTeams"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/org-nodes/{id}/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a node of the tree, which is the company, a branch or a team.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * List the users of a node
+         * @description The users that belong to a node itself, newest first: to a team its members, to a branch those of its users that are in no team, to the
+         *     company those without a branch. With `include_descendants=true` those of all nodes below it too. Only active ones, unless
+         *     `status` says otherwise, and only those that the credential can reach.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["listOrgNodeUsers"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1734,6 +2052,24 @@ export interface components {
             data: components["schemas"]["Me"];
             meta: components["schemas"]["Meta"];
         };
+        PasswordPatch: {
+            /** Format: password */
+            current_password: string;
+            /**
+             * Format: password
+             * @description The new one.
+             */
+            password: string;
+        };
+        PasswordState: {
+            /** @constant */
+            must_change_password: false;
+        };
+        PasswordAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["PasswordState"];
+            meta: components["schemas"]["Meta"];
+        };
         /**
          * @description A live key works on live data, a test key on test data; neither sees the other's.
          * @enum {string}
@@ -1744,14 +2080,16 @@ export interface components {
          * @enum {string}
          */
         ApiKeyStatus: "active" | "expired" | "revoked";
-        /** @enum {string} */
-        ApiKeyReachKind: "company" | "branch" | "team";
         /** @description The records that a credential can see. */
         Reach: {
-            kind: components["schemas"]["ApiKeyReachKind"];
+            /**
+             * @description Keys never have own, which is a single user's.
+             * @enum {string}
+             */
+            kind: "company" | "branch" | "team" | "own";
             /**
              * Format: uuid
-             * @description The branch or team; null for company.
+             * @description The branch, team or user; null for company.
              */
             id: string | null;
         };
@@ -1814,6 +2152,8 @@ export interface components {
         ApiKeyScopes: string[];
         /** @description Addresses and CIDR ranges, IPv4 and IPv6, that the key may be used from; an empty list means any. */
         ApiKeyIpAllowlist: string[];
+        /** @enum {string} */
+        ApiKeyReachKind: "company" | "branch" | "team";
         /**
          * @description The records that the key can see. `company`: all of them, the default. `branch` and `team`, with the `id` of one: those assigned to its
          *     members, and unassigned ones that its members made. Everything else answers 404.
@@ -2501,6 +2841,309 @@ export interface components {
             data: components["schemas"]["ActivityTypes"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description Active users hold a seat and can sign in; inactive ones do neither.
+         * @enum {string}
+         */
+        UserStatus: "active" | "inactive";
+        /** @description A role. What it permits is its profile's, under GET /v1/roles. */
+        UserRole: {
+            id: components["schemas"]["Uuid"];
+            /** @example Sales_Rep */
+            name: string;
+        };
+        /** @description A branch or a team. */
+        UserPlace: {
+            id: components["schemas"]["Uuid"];
+            /** @example Main Branch */
+            name: string;
+        };
+        User: {
+            id: components["schemas"]["Uuid"];
+            full_name: string;
+            email: string;
+            status: components["schemas"]["UserStatus"];
+            roles: components["schemas"]["UserRole"][];
+            branch: components["schemas"]["UserPlace"] | null;
+            team: components["schemas"]["UserPlace"] | null;
+            /** Format: date-time */
+            last_sign_in_at: string | null;
+            /** @description True while the password is one that was made for the user. */
+            must_change_password: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        UserPage: {
+            users: components["schemas"]["User"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        UserListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["UserPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @example Omar Nasser */
+        UserFullName: string;
+        UserCreate: {
+            /**
+             * Format: email
+             * @description Stored in lower case; signs in once on the whole platform.
+             */
+            email: string;
+            full_name: components["schemas"]["UserFullName"];
+            /** @description The name of a role, without regard to case. */
+            role?: string;
+            /**
+             * Format: uuid
+             * @description In place of role.
+             */
+            role_id?: string;
+            /**
+             * Format: password
+             * @description Made for you, and shown once as temp_password, when left out.
+             */
+            password?: string;
+            /**
+             * @description Sends a mail that says where to sign in, without the password.
+             * @default false
+             */
+            send_welcome: boolean;
+        } & (unknown | unknown);
+        UserCreated: {
+            user: components["schemas"]["User"];
+            /** @description Only when it was made for you. Shown once, and to be changed at the first sign-in. */
+            temp_password?: string;
+            /** @description True when a welcome mail is on its way; false when none was asked for, or when this installation has no mail server. */
+            welcome_email_sent: boolean;
+        };
+        UserCreatedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["UserCreated"];
+            meta: components["schemas"]["Meta"];
+        };
+        UserItem: {
+            user: components["schemas"]["User"];
+        };
+        UserAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["UserItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        UserPatch: {
+            full_name?: components["schemas"]["UserFullName"];
+            status?: components["schemas"]["UserStatus"];
+            /** @description The name of a role, without regard to case. */
+            role?: string;
+            /**
+             * Format: uuid
+             * @description In place of role.
+             */
+            role_id?: string;
+            /**
+             * Format: uuid
+             * @description Null for no branch.
+             */
+            branch_id?: string | null;
+            readonly id?: unknown;
+            /** @description Cannot be changed. */
+            email?: unknown;
+            /** @description Send role or role_id. */
+            readonly roles?: unknown;
+            /** @description Send branch_id. */
+            readonly branch?: unknown;
+            readonly team?: unknown;
+            readonly last_sign_in_at?: unknown;
+            readonly must_change_password?: unknown;
+            readonly created_at?: unknown;
+        };
+        /** @description A profile. */
+        Role: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The role whose system profile it is, which is what users are given; null for custom profiles.
+             */
+            role_id: string | null;
+            /** @example Sales_Rep */
+            name: string;
+            description: string | null;
+            /** @enum {string} */
+            kind: "role" | "profile";
+            /** @description True for the profile of a role. */
+            is_system: boolean;
+            /** @description False for a role of old that has members and no profile. */
+            has_permissions: boolean;
+            /** @description Active users in the credential's reach to whom it applies. */
+            active_member_count: number;
+        };
+        RoleList: {
+            roles: components["schemas"]["Role"][];
+        };
+        RoleListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RoleList"];
+            meta: components["schemas"]["Meta"];
+        };
+        RolePermission: {
+            /**
+             * @description The module of a scope: leads, or object:visits.
+             * @example leads
+             */
+            module: string;
+            /** @example Leads */
+            label: string;
+            /** @description What it permits. */
+            actions: string[];
+            /** @description What the module offers. */
+            available_actions: string[];
+            /**
+             * @description Whose records. Null means own.
+             * @enum {string|null}
+             */
+            scope: "own" | "team" | "branch" | "company" | null;
+        };
+        /** @description A profile with its permissions. */
+        RoleDetail: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The role whose system profile it is, which is what users are given; null for custom profiles.
+             */
+            role_id: string | null;
+            /** @example Sales_Rep */
+            name: string;
+            description: string | null;
+            /** @enum {string} */
+            kind: "role" | "profile";
+            /** @description True for the profile of a role. */
+            is_system: boolean;
+            /** @description False for a role of old that has members and no profile. */
+            has_permissions: boolean;
+            /** @description Active users in the credential's reach to whom it applies. */
+            active_member_count: number;
+            permissions: components["schemas"]["RolePermission"][];
+        };
+        RoleItem: {
+            role: components["schemas"]["RoleDetail"];
+        };
+        RoleAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RoleItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        ModuleVisibility: {
+            /** @example leads */
+            module: string;
+            /** @enum {string} */
+            scope: "own" | "team" | "branch" | "company";
+        };
+        VisibilityScope: {
+            role_id: components["schemas"]["Uuid"];
+            /** @example Sales_Rep */
+            role: string;
+            modules: components["schemas"]["ModuleVisibility"][];
+        };
+        VisibilityScopeList: {
+            visibility_scopes: components["schemas"]["VisibilityScope"][];
+        };
+        VisibilityScopeListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["VisibilityScopeList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @enum {string} */
+        OrgNodeKind: "company" | "branch" | "team";
+        OrgManager: {
+            id: components["schemas"]["Uuid"];
+            full_name: string;
+        };
+        /** @description A node and all below it. The tree has at most six levels. */
+        OrgTreeNode: {
+            id: components["schemas"]["Uuid"];
+            kind: components["schemas"]["OrgNodeKind"];
+            name: string;
+            manager: components["schemas"]["OrgManager"] | null;
+            /** @description Active users of the node and of all below it. */
+            user_count: number;
+            children: components["schemas"]["OrgTreeNode"][];
+        };
+        OrgStructure: {
+            tree: components["schemas"]["OrgTreeNode"];
+        };
+        OrgStructureAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["OrgStructure"];
+            meta: components["schemas"]["Meta"];
+        };
+        Branch: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            code: string | null;
+            /** @description True for the branch that new users belong to. */
+            is_default: boolean;
+            is_active: boolean;
+            city: string | null;
+            country: string | null;
+            timezone: string | null;
+            /** Format: uuid */
+            manager_user_id: string | null;
+            /** @description Active users in the credential's reach. */
+            user_count: number;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        BranchPage: {
+            branches: components["schemas"]["Branch"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        BranchListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["BranchPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        BranchItem: {
+            branch: components["schemas"]["Branch"];
+        };
+        BranchAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["BranchItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        Team: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            branch_id: components["schemas"]["Uuid"];
+            /** Format: uuid */
+            manager_user_id: string | null;
+            /** @description Active users in the credential's reach. */
+            member_count: number;
+        };
+        TeamPage: {
+            teams: components["schemas"]["Team"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        TeamListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TeamPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        OrgNode: {
+            id: components["schemas"]["Uuid"];
+            kind: components["schemas"]["OrgNodeKind"];
+            name: string;
+        };
+        OrgNodeUserPage: {
+            node: components["schemas"]["OrgNode"];
+            users: components["schemas"]["User"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        OrgNodeUserListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["OrgNodeUserPage"];
+            meta: components["schemas"]["Meta"];
+        };
     };
     responses: {
         /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
@@ -3134,6 +3777,50 @@ export interface components {
                 "application/json": components["schemas"]["ApiKeyAnswer"];
             };
         };
+        /** @description The user. */
+        UserShown: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": true,
+                 *       "data": {
+                 *         "user": {
+                 *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                 *           "full_name": "Omar Nasser",
+                 *           "email": "omar@bluelake.example",
+                 *           "status": "active",
+                 *           "roles": [
+                 *             {
+                 *               "id": "01900000-0000-7000-8000-000000000004",
+                 *               "name": "Sales_Rep"
+                 *             }
+                 *           ],
+                 *           "branch": {
+                 *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                 *             "name": "Main Branch"
+                 *           },
+                 *           "team": null,
+                 *           "last_sign_in_at": null,
+                 *           "must_change_password": false,
+                 *           "created_at": "2026-11-20T23:55:00.000Z"
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserAnswer"];
+            };
+        };
     };
     parameters: {
         /**
@@ -3211,6 +3898,13 @@ export interface components {
         CustomerId: components["schemas"]["Uuid"];
         /** @description The id of the activity. */
         ActivityId: components["schemas"]["Uuid"];
+        /** @description Active users, inactive ones, or both. */
+        UserStatusFilter: "active" | "inactive" | "all";
+        /**
+         * @description The id of the user.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+         */
+        UserId: string;
     };
     requestBodies: {
         Onboarding: {
@@ -4518,6 +5212,60 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updatePassword: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "current_password": "correct horse battery staple",
+                 *       "password": "another long passphrase"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PasswordPatch"];
+            };
+        };
+        responses: {
+            /** @description The password is changed. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "must_change_password": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PasswordAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -6102,6 +6850,774 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listUsers: {
+        parameters: {
+            query?: {
+                /** @description Active users, inactive ones, or both. */
+                status?: components["parameters"]["UserStatusFilter"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of users. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "users": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "full_name": "Omar Nasser",
+                     *             "email": "omar@bluelake.example",
+                     *             "status": "active",
+                     *             "roles": [
+                     *               {
+                     *                 "id": "01900000-0000-7000-8000-000000000004",
+                     *                 "name": "Sales_Rep"
+                     *               }
+                     *             ],
+                     *             "branch": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *               "name": "Main Branch"
+                     *             },
+                     *             "team": null,
+                     *             "last_sign_in_at": null,
+                     *             "must_change_password": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "omar@bluelake.example",
+                 *       "full_name": "Omar Nasser",
+                 *       "role": "Sales_Rep",
+                 *       "send_welcome": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserCreate"];
+            };
+        };
+        responses: {
+            /** @description The user, with the password that was made. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "user": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "full_name": "Omar Nasser",
+                     *           "email": "omar@bluelake.example",
+                     *           "status": "active",
+                     *           "roles": [
+                     *             {
+                     *               "id": "01900000-0000-7000-8000-000000000004",
+                     *               "name": "Sales_Rep"
+                     *             }
+                     *           ],
+                     *           "branch": {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *             "name": "Main Branch"
+                     *           },
+                     *           "team": null,
+                     *           "last_sign_in_at": null,
+                     *           "must_change_password": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "temp_password": "Kp4!mWz7Rt#2xQbe",
+                     *         "welcome_email_sent": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserCreatedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["UserShown"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "full_name": "Omar Al-Nasser",
+                 *       "role": "Sales_Manager"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserPatch"];
+            };
+        };
+        responses: {
+            200: components["responses"]["UserShown"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRoles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All profiles. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "roles": [
+                     *           {
+                     *             "id": "01900000-0000-7000-8001-000000000004",
+                     *             "role_id": "01900000-0000-7000-8000-000000000004",
+                     *             "name": "Sales_Rep",
+                     *             "description": "Works with their own records.",
+                     *             "kind": "role",
+                     *             "is_system": true,
+                     *             "has_permissions": true,
+                     *             "active_member_count": 7
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RoleListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getRole: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the profile; for a role of old without one, the id of the role.
+                 * @example 01900000-0000-7000-8001-000000000004
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The profile and its permissions. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "role": {
+                     *           "id": "01900000-0000-7000-8001-000000000004",
+                     *           "role_id": "01900000-0000-7000-8000-000000000004",
+                     *           "name": "Sales_Rep",
+                     *           "description": "Works with their own records.",
+                     *           "kind": "role",
+                     *           "is_system": true,
+                     *           "has_permissions": true,
+                     *           "active_member_count": 7,
+                     *           "permissions": [
+                     *             {
+                     *               "module": "leads",
+                     *               "label": "Leads",
+                     *               "actions": [
+                     *                 "view",
+                     *                 "create",
+                     *                 "edit"
+                     *               ],
+                     *               "available_actions": [
+                     *                 "view",
+                     *                 "create",
+                     *                 "edit",
+                     *                 "delete"
+                     *               ],
+                     *               "scope": "own"
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RoleAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listVisibilityScopes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All roles. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "visibility_scopes": [
+                     *           {
+                     *             "role_id": "01900000-0000-7000-8000-000000000004",
+                     *             "role": "Sales_Rep",
+                     *             "modules": [
+                     *               {
+                     *                 "module": "leads",
+                     *                 "scope": "own"
+                     *               }
+                     *             ]
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VisibilityScopeListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getOrgStructure: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The whole tree. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tree": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "kind": "company",
+                     *           "name": "Blue Lake Trading",
+                     *           "manager": null,
+                     *           "user_count": 12,
+                     *           "children": [
+                     *             {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *               "kind": "branch",
+                     *               "name": "Main Branch",
+                     *               "manager": {
+                     *                 "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *                 "full_name": "Sara Haddad"
+                     *               },
+                     *               "user_count": 12,
+                     *               "children": []
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrgStructureAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listBranches: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of branches. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "branches": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *             "name": "Main Branch",
+                     *             "code": null,
+                     *             "is_default": true,
+                     *             "is_active": true,
+                     *             "city": null,
+                     *             "country": null,
+                     *             "timezone": null,
+                     *             "manager_user_id": null,
+                     *             "user_count": 12,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BranchListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getBranch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the branch.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The branch. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "branch": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "name": "Main Branch",
+                     *           "code": null,
+                     *           "is_default": true,
+                     *           "is_active": true,
+                     *           "city": null,
+                     *           "country": null,
+                     *           "timezone": null,
+                     *           "manager_user_id": null,
+                     *           "user_count": 12,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BranchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTeams: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of teams. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "teams": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
+                     *             "name": "Inbound",
+                     *             "branch_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *             "manager_user_id": null,
+                     *             "member_count": 4
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TeamListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listOrgNodeUsers: {
+        parameters: {
+            query?: {
+                /** @description True for the users of all nodes below it, too. */
+                include_descendants?: boolean;
+                /** @description Active users, inactive ones, or both. */
+                status?: components["parameters"]["UserStatusFilter"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a node of the tree, which is the company, a branch or a team.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The node, and a page of its users. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "node": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "kind": "branch",
+                     *           "name": "Main Branch"
+                     *         },
+                     *         "users": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "full_name": "Omar Nasser",
+                     *             "email": "omar@bluelake.example",
+                     *             "status": "active",
+                     *             "roles": [
+                     *               {
+                     *                 "id": "01900000-0000-7000-8000-000000000004",
+                     *                 "name": "Sales_Rep"
+                     *               }
+                     *             ],
+                     *             "branch": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *               "name": "Main Branch"
+                     *             },
+                     *             "team": null,
+                     *             "last_sign_in_at": null,
+                     *             "must_change_password": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrgNodeUserListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -13,9 +13,13 @@ import * as me from './me.ts';
 import * as objectFields from './object-fields.ts';
 import * as objects from './objects.ts';
 import * as onboarding from './onboarding.ts';
+import * as orgStructure from './org-structure.ts';
+import * as passwords from './passwords.ts';
 import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
+import * as roles from './roles.ts';
 import * as sessions from './sessions.ts';
+import * as users from './users.ts';
 
 export const handlers = {
   ...activities,
@@ -30,8 +34,12 @@ export const handlers = {
   ...objectFields,
   ...objects,
   ...onboarding,
+  ...orgStructure,
+  ...passwords,
   ...recordBatch,
   ...records,
   ...me,
+  ...roles,
   ...sessions,
+  ...users,
 } satisfies Handlers;

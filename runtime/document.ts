@@ -44,6 +44,8 @@ export interface Operation {
   singleKindCodes: boolean;
   /** envelope: the usual answer; bare: the body as the handler gives it; oauth: bare, and failures as RFC 6749 says. */
   answer: 'envelope' | 'bare' | 'oauth';
+  /** The answer shows a secret: what is kept of it for replays is encrypted. */
+  secretAnswer: boolean;
   /** False where there is nothing to validate or to fill in unless the caller sends a query. */
   takesParameters: boolean;
   takesBody: boolean;
@@ -84,6 +86,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-validation-status': [422],
   'x-single-kind-codes': [true],
   'x-answer': ['bare', 'oauth'],
+  'x-secret-answer': [true],
 };
 
 /**
@@ -188,6 +191,7 @@ function readOperation(
     validationStatus: declared['x-validation-status'] as 422 | undefined,
     singleKindCodes: declared['x-single-kind-codes'] === true,
     answer: (declared['x-answer'] as 'bare' | 'oauth' | undefined) ?? 'envelope',
+    secretAnswer: declared['x-secret-answer'] === true,
     takesParameters: parameters.length > 0,
     takesBody: requestBody !== undefined,
     bodyRequired: requestBody?.required === true,

@@ -101,6 +101,8 @@ export interface Call<Id extends OperationId = OperationId> {
   ping(): Promise<void>;
   /** True while rate limits are open because their counters are out of reach. */
   limitsAreOpen: boolean;
+  /** True when a mail that is written will be sent; without a mail server it is only kept. */
+  mailIsSent: boolean;
   /** @throws ApiError 429 when wrong passwords were sent too often for this account */
   refuseGuessing(email: string): void;
   /**

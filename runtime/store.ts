@@ -126,6 +126,8 @@ export interface GrantRecord extends SubscriptionRecord {
   branchId: string | null;
   teamId: string | null;
   roles: string[];
+  /** Rows of the custom profile that is assigned to the user; null without one. */
+  profile: { module: string; actions: string[] }[] | null;
   clientId: string;
   /** null when the user never allowed the app anything. */
   grant: { clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { accessToken, consentGroups, everyModule, newBearer, newGrant } from './support/access-tokens.ts';
+import { newProfile } from './support/arranged-ids.ts';
 import { expectStatus, type Json } from './support/client.ts';
 import { createRecord, recordsPath } from './support/records.ts';
 import { newWideTenant } from './support/requests.ts';
@@ -183,6 +184,17 @@ describe('the scopes of a token', () => {
     await sql`delete from user_roles where user_id = ${user.id}`;
     expect((await me(token)).scopes).toEqual([]);
   });
+});
+
+test('a custom profile of the user replaces what the roles allow, for their own records only', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant, { role: 'Branch_Manager' });
+  const token = await newBearer(tenant, ['leads:*', 'deals:*'], { userId: user.id });
+  const profile = await newProfile(tenant, { leads: ['view', 'edit'] });
+  await database()`update users set profile_id = ${profile} where company_id = ${tenant.companyId} and id = ${user.id}`;
+  const { body } = await expectStatus(200, 'GET', '/v1/me', { token });
+  expect(body.data.scopes.sort()).toEqual(['leads:edit', 'leads:view']);
+  expect(body.data.reach).toEqual({ kind: 'own', id: user.id });
 });
 
 describe('the records that an app sees', () => {

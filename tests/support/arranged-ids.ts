@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { signIn } from './sign-in.ts';
-import { adminPassword, database, newKey, type Tenant } from './tenants.ts';
+import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
 
 export type Mode = 'live' | 'test';
 
@@ -58,6 +58,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
+  '/v1/users/{id}': { exists: async (tenant) => ({ id: (await newUser(tenant)).id }), shared: true },
+  '/v1/roles/{id}': { exists: async (tenant) => ({ id: await newProfile(tenant) }), shared: true },
+  '/v1/branches/{id}': { exists: async (tenant) => ({ id: await newBranch(tenant) }), shared: true },
+  '/v1/org-nodes/{id}/users': { exists: async (tenant) => ({ id: await newBranch(tenant) }), shared: true },
 };
 
 type Example = Record<string, unknown>;
@@ -74,6 +78,7 @@ export const arrangedBodies: Record<
     await configureLists(tenant, example);
     return example;
   },
+  createUser: (example) => ({ ...example, email: `${randomUUID()}@bluelake.example` }),
   createSession: async (example, tenant) =>
     'refresh_token' in example
       ? { refresh_token: (await signIn(tenant)).refresh_token }
@@ -144,6 +149,30 @@ export async function newBranch(tenant: Tenant): Promise<string> {
   const id = uuidv7();
   await database()`
     insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${id}, 'Elsewhere', now())`;
+  return id;
+}
+
+/** A team of a branch; answers its id. */
+export async function newTeam(tenant: Tenant, branchId = tenant.branchId, name = 'Team'): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into teams (company_id, id, branch_id, name, created_at) values (${tenant.companyId}, ${id}, ${branchId}, ${name}, now())`;
+  return id;
+}
+
+/** A custom profile; answers its id. */
+export async function newProfile(
+  tenant: Tenant,
+  permissions: Record<string, string[]> = { leads: ['view'] },
+): Promise<string> {
+  const id = uuidv7();
+  const sql = database();
+  await sql`
+    insert into profiles (company_id, id, name, description, created_at, updated_at)
+    values (${tenant.companyId}, ${id}, ${`Profile ${id}`}, 'Made in the app', now(), now())`;
+  for (const [module, actions] of Object.entries(permissions))
+    await sql`
+      insert into profile_permissions (company_id, profile_id, module, actions) values (${tenant.companyId}, ${id}, ${module}, ${actions})`;
   return id;
 }
 
