@@ -168,7 +168,7 @@ describe('the scopes of a token', () => {
     expect(shown.kind).toBe(reach);
   });
 
-  test('follow the roles of the user at the next call; several roles allow what any of them does', async () => {
+  test('follow the roles of the user at the next call; several roles allow what any of them does, as far as the widest reaches', async () => {
     const tenant = await newTenant();
     const user = await newUser(tenant, { role: 'Viewer' });
     const token = await newBearer(tenant, ['leads:*', 'settings:*'], { userId: user.id });
@@ -179,7 +179,7 @@ describe('the scopes of a token', () => {
       select ${tenant.companyId}, ${user.id}, id from roles where name = 'Sales_Rep'`;
     expect(await me(token)).toMatchObject({
       scopes: ['leads:view', 'leads:create', 'leads:edit', 'settings:view'],
-      reach: { kind: 'own', id: user.id },
+      reach: { kind: 'company', id: null },
     });
     await sql`delete from user_roles where user_id = ${user.id}`;
     expect((await me(token)).scopes).toEqual([]);
