@@ -27,6 +27,8 @@ export interface Lane {
   readonly sql: postgres.Sql;
   /** True after the connection failed; the lane is then thrown away, never used again. */
   broken: boolean;
+  /** True while a transaction that only read waits for its commit, which goes with the next statement. */
+  unended: boolean;
   /** Cuts the connection at once, so that a server that hangs cannot run later what was sent on it. */
   cut(): void;
 }
@@ -101,6 +103,7 @@ export class Pool {
     const lane: Lane = {
       sql: postgres(url, options) as unknown as postgres.Sql,
       broken: false,
+      unended: false,
       cut() {
         if (lane.broken) return;
         lane.broken = true;
@@ -138,13 +141,17 @@ export class Pool {
     });
   }
 
-  /** Gives a connection back. What was sent on it without waiting still runs first. */
-  release(lane: Lane): void {
+  /**
+   * Gives a connection back. What was sent on it without waiting still runs first.
+   * @param unended a transaction that only read is to be ended: by whoever waits for the connection, with its first statement, else at once
+   */
+  release(lane: Lane, unended = false): void {
     if (this.#closed || !this.#all.has(lane)) return;
     if (lane.broken) {
       this.#replace(lane);
       return;
     }
+    if (unended) lane.unended = true;
     this.#offer(lane);
   }
 
@@ -156,6 +163,7 @@ export class Pool {
   #offer(lane: Lane): void {
     const waiter = this.#waiting.shift();
     if (!waiter) {
+      endTransaction(lane);
       this.#free.push(lane);
       return;
     }
@@ -174,6 +182,7 @@ export class Pool {
     const lane = await this.acquire();
     const overdue = setTimeout(() => this.destroy(lane), this.#options.statementTimeout + grace);
     try {
+      endTransaction(lane);
       return await work(lane.sql);
     } finally {
       clearTimeout(overdue);
@@ -190,6 +199,13 @@ export class Pool {
     }
     await Promise.all([...this.#all].map((lane) => lane.sql.end({ timeout: seconds }).catch(() => undefined)));
   }
+}
+
+function endTransaction(lane: Lane): void {
+  if (!lane.unended) return;
+  lane.unended = false;
+  const committed = lane.sql.unsafe('commit').execute();
+  committed.catch(() => undefined);
 }
 
 /**
