@@ -22,6 +22,9 @@ export interface PoolOptions {
 /** Milliseconds beyond a statement's time after which its connection is cut: a server that hangs does not give up by itself. */
 export const grace = 200;
 
+/** Bytes that are read from the database at once. */
+const readSize = 65_536;
+
 /** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
 export interface Lane {
   readonly sql: postgres.Sql;
@@ -90,8 +93,18 @@ export class Pool {
           lane.cut();
           throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
         }
-        socket = connect(port[0] as number, host[0]).setNoDelay(true);
-        return Object.assign(socket, { host: host[0], port: port[0] });
+        const opened: Socket = connect({
+          port: port[0] as number,
+          host: host[0],
+          noDelay: true,
+          // Read into one buffer: node would take 64 KB of memory for each read, and give most of it back.
+          onread: {
+            buffer: Buffer.allocUnsafeSlow(readSize),
+            callback: (size, buffer) => opened.emit('data', Buffer.from(buffer.subarray(0, size) as Buffer)),
+          },
+        });
+        socket = opened;
+        return Object.assign(opened, { host: host[0], port: port[0] });
       },
       connection: {
         TimeZone: 'UTC',
