@@ -11,7 +11,7 @@ generated := generated
 
 # A server in half the memory (docs/performance.md): a smaller young generation, an old one that is collected before it has doubled, and
 # two heaps of the C library for all threads. What was stripped of its types and compiled once is kept for the next start.
-serve := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node --max-semi-space-size=16 --heap-growing-percent=50 main.ts
+serve := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node --max-semi-space-size=8 --heap-growing-percent=50 main.ts
 
 help: ## Print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
