@@ -61,8 +61,9 @@ export class Transaction {
   get sql(): Sql {
     if (this.#handle) return this.#handle;
     if (this.#ended || !this.#lane) throw new TransactionEnded();
-    const { sql } = this.#lane;
-    const begun = sql.unsafe(beginning(this.#scope)).execute();
+    const { sql, unended } = this.#lane;
+    this.#lane.unended = false;
+    const begun = sql.unsafe((unended ? 'commit; ' : '') + beginning(this.#scope)).execute();
     begun.catch(() => undefined);
     this.#handle = this.#newHandle(sql);
     return this.#handle;
@@ -162,11 +163,13 @@ export class Transaction {
   }
 
   endRead(): void {
-    this.#finish('commit');
+    this.#end(this.#handle !== undefined);
   }
 
   abandon(): void {
-    this.#finish('rollback');
+    if (this.#ended) return;
+    if (this.#handle && !this.broken) this.#send('rollback');
+    this.#end();
   }
 
   destroy(): void {
@@ -180,23 +183,17 @@ export class Transaction {
     if (this.#lane) this.#pool.destroy(this.#lane);
   }
 
-  #finish(how: 'commit' | 'rollback'): void {
-    if (this.#ended) return;
-    if (this.#handle && !this.broken) this.#send(how);
-    this.#end();
-  }
-
   /** Sends the end of the transaction; nothing waits for it. */
   #send(how: 'commit' | 'rollback'): void {
     const ending = this.sql.unsafe(how).execute();
     ending.catch(() => undefined);
   }
 
-  #end(): void {
+  #end(unended = false): void {
     if (this.#ended) return;
     this.#ended = true;
     this.#handle = undefined;
-    if (this.#lane) this.#pool.release(this.#lane);
+    if (this.#lane) this.#pool.release(this.#lane, unended);
   }
 }
 

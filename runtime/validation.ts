@@ -27,10 +27,11 @@ export function checkParameters(operation: Operation, path: Record<string, strin
     }
   }
   const parameters = { path, query, header: {}, cookie: {} };
-  if (!operation.validateParameters(parameters)) {
-    const found = toProblems(operation.validateParameters.errors ?? [], '/query');
-    if ((operation.validateParameters.errors ?? []).some((error) => error.instancePath.startsWith('/path')))
-      throw notFound();
+  const { validateParameters: validate } = operation;
+  if (!validate(parameters)) {
+    const errors = validate.errors ?? [];
+    const found = toProblems(errors, '/query');
+    if (errors.some((error) => error.instancePath.startsWith('/path'))) throw notFound();
     for (const each of found) {
       if (each.code === 'UNKNOWN_FIELD') {
         each.message = `${each.field} is not a query parameter of this operation`;
