@@ -285,7 +285,9 @@ export interface paths {
          *     refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null. Deleting an activity recomputes
          *     `next_followup_at` of its lead or deal. Needs the delete scope of the object.
          *
-         *     Fires one `record.deleted`, for the record itself. There is no way back.
+         *     Fires one `record.deleted`, for the record itself. There is no way back: send the `ETag` of your copy as `If-Match` to
+         *     delete only what you have seen. After a change by somebody else the answer is **409** CONFLICT, `details.reason`
+         *     `version_mismatch`.
          */
         delete: operations["deleteRecord"];
         options?: never;
@@ -301,6 +303,10 @@ export interface paths {
          *
          *     Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
          *     event; any other raises `updated_at` and fires `record.updated` with `changed_fields`.
+         *
+         *     Send the `ETag` of your copy as `If-Match` to be refused (**409** CONFLICT, `details.reason` `version_mismatch`,
+         *     `details.current_version`) when somebody else changed the record meanwhile: read it again, and send the change with a new
+         *     `Idempotency-Key`, if you use one.
          */
         patch: operations["updateRecord"];
         trace?: never;
@@ -3857,6 +3863,12 @@ export interface components {
          */
         RecordId: components["schemas"]["Uuid"];
         /**
+         * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
+         *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+         * @example "3"
+         */
+        IfMatch: string;
+        /**
          * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
          *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
          *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
@@ -3999,6 +4011,12 @@ export interface components {
          * @example Bearer
          */
         "WWW-Authenticate": string;
+        /**
+         * @description The version of the record, in quotes. Send it back as `If-Match` to change or delete the record only if nobody else did
+         *     meanwhile. Not part of an answer that is replayed for an Idempotency-Key.
+         * @example "3"
+         */
+        RecordETag: string;
         /**
          * @description `true` when this is the stored answer of an earlier call with the same Idempotency-Key.
          * @example true
@@ -4516,6 +4534,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4593,6 +4612,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4644,6 +4664,12 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /**
+                 * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 * @example "3"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /**
                  * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
                  *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
@@ -4712,6 +4738,12 @@ export interface operations {
             query?: never;
             header?: {
                 /**
+                 * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 * @example "3"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /**
                  * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
                  *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
                  *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
@@ -4752,6 +4784,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {

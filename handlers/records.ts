@@ -14,11 +14,12 @@ import {
 import { duplicateSets } from '../domain/duplicates.ts';
 import { parseFilter } from '../domain/filter.ts';
 import { checkRecord } from '../domain/record-values.ts';
+import { etagOf, isMatch } from '../domain/record-version.ts';
 import { actionOf, builtinValues, creationOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import { parseSort } from '../domain/sort.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
-import { alreadyExists, notFound, validationFailed } from '../runtime/errors.ts';
+import { alreadyExists, notFound, validationFailed, versionMismatch } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
 import { page, pageLimit } from '../runtime/paging.ts';
 
@@ -67,7 +68,11 @@ export const getRecord: Handler<'getRecord'> = async (call) => {
   const { workspace, object } = await open(call);
   const record = await findRecord(call.sql, call.caller, object.object, call.path.id);
   if (!record) throw notFound();
-  return { status: 200, data: { object: object.object, record: showRecord(object, record, workspace) } };
+  return {
+    status: 200,
+    etag: etagOf(record),
+    data: { object: object.object, record: showRecord(object, record, workspace) },
+  };
 };
 
 export const createRecord: Handler<'createRecord'> = async (call) => {
@@ -88,7 +93,11 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
   if (!record) throw new Error('an inserted record was not returned');
   if (object.object === 'activities') await noteContacts(sql, caller, [contactOf(record.values, workspace)], now);
   call.record(creationOf(object, record.id, now));
-  return { status: 201, data: { object: object.object, record: showRecord(object, record, workspace) } };
+  return {
+    status: 201,
+    etag: etagOf(record),
+    data: { object: object.object, record: showRecord(object, record, workspace) },
+  };
 };
 
 /** @throws ApiError 409 naming the record that has the same values in the selected fields */
@@ -114,19 +123,20 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
   if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
   const before = await lockRecord(sql, caller, object.object, call.path.id);
   if (!before) throw notFound();
+  if (!isMatch(call.header['If-Match'], before.version)) throw versionMismatch(before.version);
   const checked = checkRecord(object, call.body, 'update', workspace, now, builtinValues(object, before));
   resolveReferences(checked, await findReferences(sql, caller, checked.references));
   if (checked.problems.length > 0) throw validationFailed(checked.problems, 422);
   const merged = mergedRecord(object, before, checked, workspace, now);
   const shown = showRecord(object, before, workspace);
-  if (!merged) return { status: 200, data: { object: object.object, record: shown } };
+  if (!merged) return { status: 200, etag: etagOf(before), data: { object: object.object, record: shown } };
 
   const after = await updateStored(sql, caller, object.object, merged, now);
   if (object.object === 'activities')
     await noteChange(sql, caller, changedContact(before.values, after.values, workspace), now);
   const record = showRecord(object, after, workspace);
   call.record(updateOf(object, shown, record, now));
-  return { status: 200, data: { object: object.object, record } };
+  return { status: 200, etag: etagOf(after), data: { object: object.object, record } };
 };
 
 export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
@@ -135,6 +145,8 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
   const gone = await deleteStored(sql, caller, object.object, call.path.id);
   if (!gone) throw notFound();
+  // The refusal undoes the deletion.
+  if (!isMatch(call.header['If-Match'], gone.version)) throw versionMismatch(gone.version);
   if (object.object === 'activities' && gone.values.followup_at !== null)
     await recomputeFollowup(sql, caller, contactOf(gone.values, workspace), now);
   const { id } = gone;

@@ -46,9 +46,10 @@ export function admit(verdict: Verdict, trace: Trace): void {
 }
 
 /** The state of one call; handlers see it as Call. */
-export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
+export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body'> {
   readonly path: unknown;
   readonly query: unknown;
+  readonly header: unknown;
   readonly body: unknown;
   readonly problems: readonly FieldProblem[];
   readonly caller: Caller;
@@ -72,7 +73,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     operation: Operation,
     caller: Caller,
     configVersion: number,
-    parameters: { path: unknown; query: unknown },
+    parameters: { path: unknown; query: unknown; header: unknown },
     body: unknown,
     problems: FieldProblem[],
     now: Date,
@@ -91,6 +92,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     this.caller = caller;
     this.path = parameters.path;
     this.query = parameters.query;
+    this.header = parameters.header;
     this.body = body;
     this.problems = problems;
     this.now = now;

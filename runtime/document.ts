@@ -55,6 +55,8 @@ export interface Operation {
   readonly validateParameters: ValidateFunction;
   readonly validateBody: ValidateFunction | undefined;
   queryParameters: readonly string[];
+  /** Headers that handlers read: those declared, except the one that the runtime itself follows. */
+  headerParameters: readonly string[];
   deprecatedUses: readonly DeprecatedUse[];
 }
 
@@ -203,9 +205,14 @@ function readOperation(
     get validateBody() {
       return requestBody && validators()[0];
     },
-    queryParameters: parameters.filter((parameter) => parameter.in === 'query').map((parameter) => parameter.name),
+    queryParameters: namesOf(parameters, 'query'),
+    headerParameters: namesOf(parameters, 'header').filter((name) => name !== 'Idempotency-Key'),
     deprecatedUses: named(id, () => readDeprecatedUses(declared['x-deprecated-use'], parameters, requestBody, site)),
   };
+}
+
+function namesOf(parameters: readonly OpenAPIV3_1.ParameterObject[], where: 'query' | 'header'): string[] {
+  return parameters.filter((parameter) => parameter.in === where).map((parameter) => parameter.name);
 }
 
 /** Runs, and names the operation in what goes wrong. */

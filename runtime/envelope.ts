@@ -29,7 +29,7 @@ export function successBody(
 ): string {
   let beside = '';
   for (const key of Object.keys(result)) {
-    if (key !== 'status' && key !== 'data')
+    if (key !== 'status' && key !== 'data' && key !== 'etag')
       beside += `,"${key}":${JSON.stringify((result as Record<string, unknown>)[key])}`;
   }
   const mode = testMode ? ',"test_mode":true' : '';

@@ -72,6 +72,13 @@ export function conflict(reason: string, message: string, more: Record<string, u
   return new ApiError('CONFLICT', message, { reason, ...more });
 }
 
+/** 409 for an If-Match that names another version than the stored one. */
+export function versionMismatch(current: number): ApiError {
+  return conflict('version_mismatch', 'The record was changed since you read it. Read it again and retry.', {
+    current_version: current,
+  });
+}
+
 /** 409 ALREADY_EXISTS naming the fields that matched; existingId is null when the caller may not see the other one. */
 export function alreadyExists(message: string, matchedFields: string[], existingId: string | null = null): ApiError {
   return new ApiError('ALREADY_EXISTS', message, { matched_fields: matchedFields, existing_id: existingId });

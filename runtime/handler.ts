@@ -62,7 +62,7 @@ export interface Change {
   event?: { name: string; data: Record<string, unknown> };
 }
 
-type Parameters<Id extends OperationId, In extends 'path' | 'query'> = operations[Id] extends {
+type Parameters<Id extends OperationId, In extends 'path' | 'query' | 'header'> = operations[Id] extends {
   parameters: { [K in In]: infer P };
 }
   ? P
@@ -76,10 +76,12 @@ type Body<Id extends OperationId> = operations[Id] extends { requestBody: { cont
     ? B | undefined
     : undefined;
 
-/** Everything that a handler works with. Nothing else is in its reach: no headers, no clock, no environment. */
+/** Everything that a handler works with. Nothing else is in its reach: no clock, no environment. */
 export interface Call<Id extends OperationId = OperationId> {
   path: Parameters<Id, 'path'>;
   query: Parameters<Id, 'query'>;
+  /** Headers that the document declares for the operation, by their names there. */
+  header: Parameters<Id, 'header'>;
   body: Body<Id>;
   /** Problems of the body; only where the document declares x-uniform-refusal or x-tenant-fields, else always []. */
   problems: readonly FieldProblem[];
@@ -122,9 +124,10 @@ type JsonOf<R> = R extends { content: { 'application/json': infer B } } ? B : ne
 
 /** What a handler returns: a declared success status and the payload that the document gives it. */
 export type Result<Id extends OperationId> = {
-  [S in SuccessStatus & keyof operations[Id]['responses']]: { status: S } & Answer<
-    JsonOf<operations[Id]['responses'][S]>
-  >;
+  [S in SuccessStatus & keyof operations[Id]['responses']]: {
+    status: S /** Sent as the header ETag. */;
+    etag?: string;
+  } & Answer<JsonOf<operations[Id]['responses'][S]>>;
 }[SuccessStatus & keyof operations[Id]['responses']];
 
 export type Handler<Id extends OperationId> = (call: Call<Id>) => Promise<Result<Id>>;

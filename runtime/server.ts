@@ -266,7 +266,7 @@ export function buildServer(parts: ServerParts): Server {
       if (subscription) admitToQuota(subscription, quota, now);
     }
     const { caller } = authenticated;
-    const parameters = checkParameters(operation, path, queryText);
+    const parameters = checkParameters(operation, path, queryText, request.headers);
     const key =
       operation.idempotency === 'none'
         ? undefined
@@ -416,18 +416,14 @@ export function buildServer(parts: ServerParts): Server {
   }
 
   function success(operation: Operation, result: unknown, caller: Caller, now: Date, trace: Trace): Answer {
-    const given = result as { status: number; data?: unknown; body?: unknown };
+    const given = result as { status: number; data?: unknown; body?: unknown; etag?: string };
     const body =
       operation.answer === 'envelope'
         ? successBody(given, caller.requestId, now.getTime(), caller.testMode, figuresOf(trace))
         : given.body instanceof PreparedBody
           ? given.body
           : JSON.stringify(given.body);
-    return {
-      status: given.status,
-      body,
-      headers: operation.cacheControl === undefined ? undefined : { 'cache-control': operation.cacheControl },
-    };
+    return { status: given.status, body, headers: successHeaders(operation, given.etag) };
   }
 
   function send(request: IncomingMessage, response: ServerResponse, answer: SentAnswer, trace: Trace): void {
@@ -468,6 +464,14 @@ function figureHeaders({ limit, remaining, reset }: RateFigures): string[] {
     'X-RateLimit-Reset',
     String(reset),
   ];
+}
+
+function successHeaders({ cacheControl }: Operation, etag: string | undefined): Record<string, string> | undefined {
+  if (cacheControl === undefined && etag === undefined) return undefined;
+  return {
+    ...(cacheControl === undefined ? {} : { 'cache-control': cacheControl }),
+    ...(etag === undefined ? {} : { etag }),
+  };
 }
 
 /** True for calls that the quota does not count: refused by a limit, failed on our side, or answered from what was kept. */

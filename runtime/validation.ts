@@ -1,4 +1,5 @@
 // Turns what the document's validators find into problems that name the field and the rule, and into the right status and code.
+import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
 import type { Operation } from './document.ts';
 import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, validationFailed } from './errors.ts';
@@ -7,14 +8,22 @@ import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, 
 export interface Parameters {
   path: Record<string, string>;
   query: Record<string, unknown>;
+  /** By the name that the document gives them. */
+  header: Record<string, string>;
 }
 
 /**
- * Validates path and query; changes the query in place (types, defaults).
+ * Validates path, query and declared headers; changes the query in place (types, defaults).
+ * @param headers as node gives them, with names in lower case
  * @throws ApiError 404 for a malformed path parameter, 400 listing every problem of the query
  */
-export function checkParameters(operation: Operation, path: Record<string, string>, queryText: string): Parameters {
-  if (queryText === '' && !operation.takesParameters) return { path, query: {} };
+export function checkParameters(
+  operation: Operation,
+  path: Record<string, string>,
+  queryText: string,
+  headers: IncomingHttpHeaders,
+): Parameters {
+  if (queryText === '' && !operation.takesParameters) return { path, query: {}, header: {} };
   for (const name of Object.keys(path)) if (path[name]?.includes('\0')) throw notFound();
   const problems: FieldProblem[] = [];
   const query: Record<string, unknown> = Object.create(null);
@@ -26,11 +35,22 @@ export function checkParameters(operation: Operation, path: Record<string, strin
       query[name] = value;
     }
   }
-  const parameters = { path, query, header: {}, cookie: {} };
+  const header: Record<string, string> = {};
+  const lowerCase: Record<string, string> = {};
+  for (const name of operation.headerParameters) {
+    const value = headers[name.toLowerCase()];
+    if (typeof value === 'string') header[name] = lowerCase[name.toLowerCase()] = value;
+  }
+  const parameters = { path, query, header: lowerCase, cookie: {} };
   const { validateParameters: validate } = operation;
   if (!validate(parameters)) {
     const errors = validate.errors ?? [];
-    const found = toProblems(errors, '/query');
+    const inHeader = (error: ErrorObject) => error.instancePath.startsWith('/header');
+    problems.push(...toProblems(errors.filter(inHeader), '/header'));
+    const found = toProblems(
+      errors.filter((error) => !inHeader(error)),
+      '/query',
+    );
     if (errors.some((error) => error.instancePath.startsWith('/path'))) throw notFound();
     for (const each of found) {
       if (each.code === 'UNKNOWN_FIELD') {
@@ -46,7 +66,7 @@ export function checkParameters(operation: Operation, path: Record<string, strin
       problems.push(problem(name, 'OUT_OF_RANGE', `${name} is too large a number`));
   }
   if (problems.length > 0) throw refusal(operation, problems, 'query');
-  return { path, query };
+  return { path, query, header };
 }
 
 /**
