@@ -2,6 +2,7 @@
 import formats from 'ajv-formats/dist/formats.js';
 import type { components } from '../generated/api.ts';
 import { callingCountry, toE164 } from './phone-numbers.ts';
+import { closest } from './suggestions.ts';
 import { type Field, findByName, lookupItems, type Workspace } from './workspace.ts';
 
 export type FieldProblem = components['schemas']['FieldError'];
@@ -15,6 +16,7 @@ interface Fault {
   /** Follows the field's name: `must be …`. */
   rule: string;
   allowed?: readonly string[];
+  meant?: string | undefined;
   hint?: string;
 }
 
@@ -23,16 +25,19 @@ export type Checked = { value: StoredValue } | { fault: Fault };
 /** Characters that a text may have where its field says nothing. */
 const lengths = { text: 255, textarea: 5000, customText: 1000, email: 254, url: 2000 } as const;
 
-const fault = (code: Fault['code'], rule: string, more: Pick<Fault, 'allowed' | 'hint'> = {}): Checked => ({
+const fault = (code: Fault['code'], rule: string, more: Pick<Fault, 'allowed' | 'meant' | 'hint'> = {}): Checked => ({
   fault: { code, rule, ...more },
 });
 
-/** A problem that names the field and the rule. */
+/**
+ * A problem that names the field and the rule.
+ * @param more with the name or value that was probably meant
+ */
 export function fieldProblem(
   field: string,
   code: FieldProblem['code'],
   rule: string,
-  more: { allowed?: readonly string[] | undefined; hint?: string | undefined } = {},
+  more: { allowed?: readonly string[] | undefined; meant?: string | undefined; hint?: string | undefined } = {},
 ): FieldProblem {
   // The name of an unknown field is the caller's, and may be of any length.
   const shown = field.length > 80 ? `${field.slice(0, 80)}…` : field;
@@ -41,6 +46,7 @@ export function fieldProblem(
     code,
     message: `${shown} ${rule}`,
     ...(more.allowed ? { allowed: more.allowed.slice(0, 50) } : {}),
+    ...(more.meant ? { did_you_mean: more.meant } : {}),
     ...(more.hint ? { hint: more.hint } : {}),
   };
 }
@@ -185,6 +191,7 @@ function checkOption(field: Field, text: string, workspace: Workspace): Checked 
   const allowed = options.map((option) => option.value);
   return fault('INVALID_OPTION', allowed.length > 0 ? 'must be one of the allowed values' : 'has no values yet', {
     allowed,
+    meant: closest(text, allowed),
   });
 }
 

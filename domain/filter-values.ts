@@ -2,6 +2,7 @@
 import { checkValue, type FieldProblem, type StoredValue } from './field-values.ts';
 import type { FieldType } from './objects.ts';
 import { callingCountry, toE164 } from './phone-numbers.ts';
+import { closest } from './suggestions.ts';
 import { type Field, findByName, lookupItems, type Workspace, type WorkspaceObject } from './workspace.ts';
 
 export const operators = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains', 'in', 'is_null'] as const;
@@ -34,6 +35,7 @@ export interface ValueFault {
   code: FieldProblem['code'];
   rule: string;
   allowed?: readonly string[];
+  meant?: string | undefined;
   hint?: string;
 }
 
@@ -73,7 +75,11 @@ export function filterValue(
   }
 }
 
-function wrong(code: ValueFault['code'], rule: string, more: Pick<ValueFault, 'allowed' | 'hint'> = {}): FilterValue {
+function wrong(
+  code: ValueFault['code'],
+  rule: string,
+  more: Pick<ValueFault, 'allowed' | 'meant' | 'hint'> = {},
+): FilterValue {
   return { fault: { code, rule, ...more } };
 }
 
@@ -94,14 +100,24 @@ function optionValue(object: WorkspaceObject, field: Field, given: unknown, work
     const items = lookupItems(field.lookup, workspace);
     const item = findByName(items, given);
     if (item) return { value: item.id };
-    return wrong('INVALID_OPTION', 'has no such value', { allowed: items.map((each) => each.name) });
+    return noSuchValue(
+      given,
+      items.map((each) => each.name),
+    );
   }
   const options = field.custom
     ? (workspace.rows.customFields.find((row) => row.object === object.object && row.name === field.name)?.options ??
       [])
     : (field.options ?? []);
   if (options.some((option) => option.value === given)) return { value: given };
-  return wrong('INVALID_OPTION', 'has no such value', { allowed: options.map((option) => option.value) });
+  return noSuchValue(
+    given,
+    options.map((option) => option.value),
+  );
+}
+
+function noSuchValue(given: string, allowed: readonly string[]): FilterValue {
+  return wrong('INVALID_OPTION', 'has no such value', { allowed, meant: closest(given, allowed) });
 }
 
 /** Text as it is stored: addresses in lower case, telephone numbers in E.164 where they can be read as one. */

@@ -1,8 +1,9 @@
 // The filter grammar of records: reads the JSON of a caller into a typed tree, or names every problem of it.
 import type { FieldProblem } from './field-values.ts';
 import { filterValue, type Operator, operatorsOf, type ValueFault } from './filter-values.ts';
-import { queryableField, queryableNames, shown } from './queryable.ts';
+import { queryableField, shown, unknownField } from './queryable.ts';
 import { filterLimits } from './request-limits.ts';
+import { closest } from './suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from './workspace.ts';
 
 /** One comparison. Values are in stored form: ids for configured lists, text for custom fields. */
@@ -93,12 +94,7 @@ function readCondition(node: Record<string, unknown>, keys: string[], reading: R
   else {
     const field = queryableField(object, name);
     if (field) return readComparison(field, op, node.value, reading);
-    problems.push({
-      field: shown(name),
-      code: 'UNKNOWN_FIELD',
-      message: `filter: ${shown(name)} is not a field of ${object.object}`,
-      allowed: queryableNames(object).slice(0, 50),
-    });
+    problems.push(unknownField('filter', name, object));
   }
   return undefined;
 }
@@ -109,16 +105,24 @@ function readComparison(field: Field, given: unknown, value: unknown, reading: R
   const { name } = field;
   if (op === undefined) {
     const message = `filter: ${name} takes the operators ${allowed.join(', ')}`;
-    reading.problems.push({ field: name, code: 'INVALID_OPTION', message, allowed: [...allowed] });
+    const meant = typeof given === 'string' ? closest(given, allowed) : undefined;
+    reading.problems.push({
+      field: name,
+      code: 'INVALID_OPTION',
+      message,
+      allowed: [...allowed],
+      ...(meant ? { did_you_mean: meant } : {}),
+    });
     return undefined;
   }
   const fail = (fault: ValueFault): undefined => {
-    const { code, rule, allowed: options, hint } = fault;
+    const { code, rule, allowed: options, meant, hint } = fault;
     reading.problems.push({
       field: name,
       code,
       message: `filter: ${name} ${rule}`,
       ...(options ? { allowed: options.slice(0, 50) } : {}),
+      ...(meant ? { did_you_mean: meant } : {}),
       ...(hint ? { hint } : {}),
     });
     return undefined;

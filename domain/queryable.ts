@@ -1,5 +1,7 @@
 // The fields that filters and sorts may name: what the object publishes, and the three that every record has.
+import type { FieldProblem } from './field-values.ts';
 import { commonFields } from './objects.ts';
+import { closest } from './suggestions.ts';
 import type { Field, WorkspaceObject } from './workspace.ts';
 
 const common: ReadonlyMap<string, Field> = new Map(
@@ -11,9 +13,22 @@ export function queryableField(object: WorkspaceObject, name: string): Field | u
   return common.get(name) ?? object.fields.get(name);
 }
 
-/** Their names, in the order of the schema. */
+/** Their names: those that every record has, and the object's own in the order of its schema. */
 export function queryableNames(object: WorkspaceObject): string[] {
-  return [...object.fields.keys(), ...common.keys()];
+  return [...common.keys(), ...object.fields.keys()];
+}
+
+/** The problem of a parameter that names a field which the object does not have. */
+export function unknownField(parameter: string, name: string, object: WorkspaceObject): FieldProblem {
+  const names = queryableNames(object);
+  const meant = closest(name, names);
+  return {
+    field: shown(name),
+    code: 'UNKNOWN_FIELD',
+    message: `${parameter}: ${shown(name)} is not a field of ${object.object}`,
+    allowed: names.slice(0, 50),
+    ...(meant ? { did_you_mean: meant } : {}),
+  };
 }
 
 /** A name as messages repeat it: cut, since it comes from the caller. */

@@ -10,6 +10,7 @@ import {
 } from './field-values.ts';
 import { type BuiltinField, builtinObject, commonFields } from './objects.ts';
 import { checkRules } from './record-rules.ts';
+import { closest } from './suggestions.ts';
 import { type Field, lookupItems, type Workspace, type WorkspaceObject } from './workspace.ts';
 
 export type { FieldProblem, StoredValue };
@@ -126,7 +127,10 @@ function checkField(draft: Draft, name: string, given: unknown): void {
   const { object, mode, problems } = draft;
   const field = object.fields.get(name);
   if (commonNames.has(name) || field?.readOnly) {
-    problems.push(fieldProblem(name, 'READ_ONLY', 'is read-only'));
+    const hint = object.fields.get(name.replace(/_id$/, ''))?.lookup
+      ? `Send ${name.replace(/_id$/, '')}, by its name.`
+      : 'Leave it out: it is set for you.';
+    problems.push(fieldProblem(name, 'READ_ONLY', 'is read-only', { hint }));
     return;
   }
   if (!field) {
@@ -226,29 +230,10 @@ function unknownField(
   fields: ReadonlyMap<string, Field>,
   object: WorkspaceObject,
 ): FieldProblem {
-  const close = [...fields.values()]
-    .filter((field) => !field.readOnly && isClose(name.toLowerCase(), field.name))
-    .map((field) => field.name);
-  return close.length > 0
-    ? fieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
-        allowed: close,
-        hint: `Did you mean ${close.join(' or ')}?`,
-      })
-    : fieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
-        hint: `GET /v1/objects/${encodeURIComponent(object.object)}/schema lists the fields.`,
-      });
-}
-
-/** True for names that differ by a missing, added or wrong letter, or one of which begins with the other. */
-function isClose(given: string, name: string): boolean {
-  if (given.length > 60 || given.length < 3) return false;
-  const plain = given.replace(/[^a-z0-9]/g, '');
-  const wanted = name.replaceAll('_', '');
-  if (plain === wanted || (plain.length >= 4 && (wanted.startsWith(plain) || plain.startsWith(wanted)))) return true;
-  let start = 0;
-  while (start < plain.length && plain[start] === wanted[start]) start += 1;
-  let end = 0;
-  const shorter = Math.min(plain.length, wanted.length);
-  while (end < shorter - start && plain[plain.length - 1 - end] === wanted[wanted.length - 1 - end]) end += 1;
-  return Math.max(plain.length, wanted.length) - start - end <= 1;
+  const writable = [...fields.values()].filter((field) => !field.readOnly).map((field) => field.name);
+  const meant = closest(name, writable);
+  return fieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
+    ...(meant === undefined ? {} : { allowed: [meant], meant }),
+    hint: `GET /v1/objects/${encodeURIComponent(object.object)}/schema lists the fields.`,
+  });
 }

@@ -1,5 +1,5 @@
 // The sort parameter: field names, separated by commas, a leading minus for descending.
-import { queryableField, queryableNames, shown } from './queryable.ts';
+import { queryableField, unknownField } from './queryable.ts';
 import type { FieldProblem } from './record-values.ts';
 import { maxSortKeys } from './request-limits.ts';
 import type { WorkspaceObject } from './workspace.ts';
@@ -31,12 +31,7 @@ export function parseSort(
       const message = 'sort takes field names separated by commas, each with a leading minus for descending';
       problems.push({ field: 'sort', code: 'INVALID_FORMAT', message });
     } else if (!queryableField(object, field)) {
-      problems.push({
-        field: shown(field),
-        code: 'UNKNOWN_FIELD',
-        message: `sort: ${shown(field)} is not a field of ${object.object}`,
-        allowed: queryableNames(object).slice(0, 50),
-      });
+      problems.push(unknownField('sort', field, object));
     } else if (keys.some((key) => key.field === field)) {
       problems.push({ field, code: 'DUPLICATE', message: `sort: ${field} is named more than once` });
     } else keys.push({ field, descending });

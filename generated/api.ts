@@ -1438,6 +1438,11 @@ export interface components {
              *     ]
              */
             allowed?: (string | number | boolean)[];
+            /**
+             * @description The known name or value that is closest to what you sent, where one is close.
+             * @example first_name
+             */
+            did_you_mean?: string;
             /** @description What to do about it. */
             hint?: string;
         };

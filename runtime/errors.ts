@@ -35,16 +35,21 @@ export const notFound = () => new ApiError('NOT_FOUND', 'There is no such resour
 /**
  * A field problem, for validationFailed.
  * @param field dotted path from the body's root
- * @param extra allowed values (at most 50 are shown) and a hint
+ * @param extra allowed values (at most 50 are shown), the one that was probably meant, and a hint
  */
 export function problem(
   field: string,
   code: FieldProblemCode,
   message: string,
-  extra: { allowed?: readonly (string | number | boolean)[] | undefined; hint?: string } = {},
+  extra: {
+    allowed?: readonly (string | number | boolean)[] | undefined;
+    did_you_mean?: string | undefined;
+    hint?: string;
+  } = {},
 ): FieldProblem {
   const found: FieldProblem = { field, code, message };
   if (extra.allowed) found.allowed = extra.allowed.slice(0, 50);
+  if (extra.did_you_mean) found.did_you_mean = extra.did_you_mean;
   if (extra.hint) found.hint = extra.hint;
   return found;
 }

@@ -1,6 +1,7 @@
 // Turns what the document's validators find into problems that name the field and the rule, and into the right status and code.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
+import { closest } from '../domain/suggestions.ts';
 import type { Operation } from './document.ts';
 import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, validationFailed } from './errors.ts';
 
@@ -56,6 +57,8 @@ export function checkParameters(
       if (each.code === 'UNKNOWN_FIELD') {
         each.message = `${each.field} is not a query parameter of this operation`;
         each.allowed = operation.queryParameters.slice(0, 50);
+        const meant = closest(each.field, operation.queryParameters);
+        if (meant !== undefined) each.did_you_mean = meant;
       }
       problems.push(each);
     }
@@ -173,8 +176,12 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
     case 'additionalProperties':
     case 'unevaluatedProperties': {
       const unknown = inside(params.additionalProperty ?? params.unevaluatedProperty ?? '');
-      const known = Object.keys((error.parentSchema as { properties?: object } | undefined)?.properties ?? {});
-      return problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, { allowed: known });
+      const { properties = {} } = (error.parentSchema ?? {}) as { properties?: Record<string, { readOnly?: boolean }> };
+      const accepted = Object.keys(properties).filter((known) => !properties[known]?.readOnly);
+      return problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, {
+        allowed: Object.keys(properties),
+        did_you_mean: closest(params.additionalProperty ?? params.unevaluatedProperty ?? '', accepted),
+      });
     }
     case 'readOnly':
       return problem(field, 'READ_ONLY', `${name} is read-only`);
@@ -219,7 +226,10 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
       const allowed = (params.allowedValues as unknown as (string | number | boolean | null)[]).filter(
         (value) => value !== null,
       );
-      return problem(field, 'INVALID_OPTION', `${name} must be one of ${allowed.join(', ')}`, { allowed });
+      return problem(field, 'INVALID_OPTION', `${name} must be one of ${allowed.join(', ')}`, {
+        allowed,
+        did_you_mean: typeof error.data === 'string' ? closest(error.data, allowed.map(String)) : undefined,
+      });
     }
     case 'const':
       return problem(field, 'INVALID_OPTION', `${name} must be ${JSON.stringify(params.allowedValue)}`);
