@@ -23,7 +23,22 @@ export function findRecord(sql: Sql, scope: Scope, object: string, id: string): 
   return selectOne(sql, scope, object, id, sql``);
 }
 
-/** The same, locked until the transaction ends, so that no other change comes between reading and writing it. */
+/** Those of the records that are within reach, in no order. */
+export async function findRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+): Promise<StoredRecord[]> {
+  const table = recordTable(object);
+  const rows = await sql`
+    select ${selection(sql, table)}
+    from ${sql(table.name)} r
+    where ${belongs(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${inReach(sql, scope, table.assigned)}`.values();
+  return rows.map((row) => fromRow(table, row));
+}
+
+/** One record, locked until the transaction ends, so that no other change comes between reading and writing it. */
 export function lockRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
   return selectOne(sql, scope, object, id, sql`for no key update`);
 }
@@ -72,19 +87,24 @@ export async function listRecords(
   return rows.map((row) => ({ record: fromRow(table, row), keys: restOfRow(table, row) }));
 }
 
-/** How many records within reach pass the filter. */
+/** How many records within reach pass the filter. @param most counts no further than one more than this */
 export async function countRecords(
   sql: Sql,
   scope: Scope,
   object: string,
   filter: Filter | undefined,
+  most?: number,
 ): Promise<number> {
   const table = recordTable(object);
   const [row] = await unprepared(sql<{ total: number }[]>`
     select count(*) as total
-    from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
-      ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}`);
+    from (
+      select 1
+      from ${sql(table.name)} r
+      where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+        ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
+      ${most === undefined ? sql`` : sql`limit ${most + 1}`}
+    ) found`);
   return row?.total ?? 0;
 }
 

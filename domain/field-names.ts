@@ -20,7 +20,7 @@ const reservedNames: ReadonlySet<string> = new Set([
     'custom_fields',
   ],
   ...['tags', 'metadata', 'external_id', 'external_ids', 'data', 'meta', 'error', 'success', 'details'],
-  ...['filter', 'sort', 'limit', 'cursor', 'next_cursor', 'has_more', 'include', 'expand'],
+  ...['filter', 'sort', 'limit', 'cursor', 'next_cursor', 'has_more', 'include', 'expand', 'expanded'],
   ...['and', 'or', 'not', 'null', 'true', 'false', 'password', 'token', 'secret'],
   // Writes accept it in place of assigned_to.
   'assigned_to_email',

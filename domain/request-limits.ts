@@ -7,6 +7,10 @@ export const bodyLimits = { bytes: 102_400, depth: 5, keys: 100 } as const;
 export const filterLimits = { depth: 3, conditions: 50, values: 100 } as const;
 
 export const maxSortKeys = 3;
+/** Relations that one read may expand. */
+export const maxExpansions = 3;
+/** Records that a list counts; more are told as this many. */
+export const maxCounted = 10_000;
 export const maxPageSize = 100;
 /** As the document says in maxItems; a test holds the two together. */
 export const maxBatchItems = 100;

@@ -224,6 +224,10 @@ export interface paths {
          *     Records without a value come last in both directions; the id decides between equals. Of long texts the first 255
          *     characters count.
          *
+         *     **fields** chooses what is shown of each record; **expand** puts what it refers to beside it, in `expanded`. `count=true`
+         *     adds `total`, how many records pass the filter on all pages together; it counts to 10,000 and says in `total_capped`
+         *     whether there are more.
+         *
          *     **400** names every unknown field, operator and value that does not fit, and what is allowed instead. A cursor is only good
          *     for the query that it came from.
          */
@@ -1724,6 +1728,23 @@ export interface components {
          * @example accounts
          */
         RecordObjectName: string;
+        /** @description A user, an item of a configured list, or a record with its fields. */
+        RecordExpansion: {
+            [key: string]: string | number | boolean | null;
+        } | null;
+        /**
+         * @description Only where `expand` asked for it. What the fields refer to, by the name of the field; null where nothing is visible.
+         * @example {
+         *       "assigned_to": {
+         *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+         *         "full_name": "Uma Berg",
+         *         "email": "uma@bluelake.example"
+         *       }
+         *     }
+         */
+        RecordExpanded: {
+            [key: string]: components["schemas"]["RecordExpansion"];
+        };
         /**
          * @description Every published field of the object, null where it has no value; which fields those are, the schema of the object says.
          *     Read-only: `id`, `created_at`, `updated_at`, and fields with `read_only` in the schema.
@@ -1732,6 +1753,7 @@ export interface components {
             id: components["schemas"]["Uuid"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
+            expanded?: components["schemas"]["RecordExpanded"];
         } & {
             [key: string]: string | number | boolean | null;
         };
@@ -1750,6 +1772,16 @@ export interface components {
             records: components["schemas"]["Record"][];
             next_cursor: components["schemas"]["NextCursor"];
             has_more: components["schemas"]["HasMore"];
+            /**
+             * @description Only with `count=true`. Records that pass the filter, on all pages together.
+             * @example 1
+             */
+            total?: number;
+            /**
+             * @description Only with `count=true`. True when there are more than `total`.
+             * @example false
+             */
+            total_capped?: boolean;
         };
         RecordListAnswer: {
             success: components["schemas"]["Success"];
@@ -3855,6 +3887,20 @@ export interface components {
          */
         Cursor: string;
         /**
+         * @description Names of the fields to show, separated by commas; all of them when it is left out. `id`, `created_at` and `updated_at` are
+         *     always shown.
+         * @example name,city
+         */
+        RecordFields: string;
+        /**
+         * @description Up to three fields that refer to something, separated by commas: what they refer to is shown in `expanded`, under the name of
+         *     the field. A user is shown with name and email, an item of a configured list (`lead_status`, `stage`, `source` and the
+         *     like) with id and name, a record with its fields. Null where there is nothing, or nothing that this key can see. One level
+         *     deep. **400** lists the fields that can be expanded.
+         * @example assigned_to
+         */
+        RecordExpand: string;
+        /**
          * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
          *     Send the same key with the same body and you get the first answer again, byte for byte, with
          *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
@@ -4426,6 +4472,25 @@ export interface operations {
                  * @example {"and":[{"field":"lead_status","op":"eq","value":"New"},{"field":"email","op":"contains","value":"@bluelake.example"}]}
                  */
                 filter?: string;
+                /**
+                 * @description Names of the fields to show, separated by commas; all of them when it is left out. `id`, `created_at` and `updated_at` are
+                 *     always shown.
+                 * @example name,city
+                 */
+                fields?: components["parameters"]["RecordFields"];
+                /**
+                 * @description Up to three fields that refer to something, separated by commas: what they refer to is shown in `expanded`, under the name of
+                 *     the field. A user is shown with name and email, an item of a configured list (`lead_status`, `stage`, `source` and the
+                 *     like) with id and name, a record with its fields. Null where there is nothing, or nothing that this key can see. One level
+                 *     deep. **400** lists the fields that can be expanded.
+                 * @example assigned_to
+                 */
+                expand?: components["parameters"]["RecordExpand"];
+                /**
+                 * @description True to be told how many records there are on all pages together, up to 10,000.
+                 * @example true
+                 */
+                count?: boolean;
             };
             header?: never;
             path: {
@@ -4592,7 +4657,22 @@ export interface operations {
     };
     getRecord: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Names of the fields to show, separated by commas; all of them when it is left out. `id`, `created_at` and `updated_at` are
+                 *     always shown.
+                 * @example name,city
+                 */
+                fields?: components["parameters"]["RecordFields"];
+                /**
+                 * @description Up to three fields that refer to something, separated by commas: what they refer to is shown in `expanded`, under the name of
+                 *     the field. A user is shown with name and email, an item of a configured list (`lead_status`, `stage`, `source` and the
+                 *     like) with id and name, a record with its fields. Null where there is nothing, or nothing that this key can see. One level
+                 *     deep. **400** lists the fields that can be expanded.
+                 * @example assigned_to
+                 */
+                expand?: components["parameters"]["RecordExpand"];
+            };
             header?: never;
             path: {
                 /**

@@ -2,8 +2,10 @@
 import { v7 as uuidv7 } from 'uuid';
 import { lockEntity, noteChange, noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
 import { findDuplicate } from '../db/duplicates.ts';
+import { findExpansion } from '../db/record-expansion.ts';
 import { findReferences } from '../db/record-references.ts';
 import {
+  countRecords,
   deleteRecord as deleteStored,
   findRecord,
   insertRecords,
@@ -13,10 +15,12 @@ import {
 } from '../db/records.ts';
 import { duplicateSets } from '../domain/duplicates.ts';
 import { parseFilter } from '../domain/filter.ts';
+import { parseReading, showRead, wantedBy } from '../domain/record-reading.ts';
 import { checkRecord } from '../domain/record-values.ts';
 import { etagOf, isMatch } from '../domain/record-version.ts';
 import { actionOf, builtinValues, creationOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
+import { maxCounted } from '../domain/request-limits.ts';
 import { parseSort } from '../domain/sort.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
 import { alreadyExists, notFound, validationFailed, versionMismatch } from '../runtime/errors.ts';
@@ -39,7 +43,8 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   const { workspace, object } = await open(call);
   const sort = parseSort(query.sort, object);
   const filter = parseFilter(query.filter, object, workspace);
-  const problems = [...sort.problems, ...filter.problems];
+  const { reading, problems: unread } = parseReading(query, object);
+  const problems = [...sort.problems, ...filter.problems, ...unread];
   if (problems.length > 0) throw validationFailed(problems, 400);
 
   const limit = pageLimit(query.limit);
@@ -53,26 +58,30 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   ]);
   const keys = sort.keys.length + (sort.keys.some((key) => key.field === 'id') ? 0 : 1);
   const after = query.cursor === undefined ? undefined : call.cursors.decode(query.cursor, bound, keys);
-  const rows = await listStored(call.sql, caller, object.object, {
-    sort: sort.keys,
-    filter: filter.filter,
-    after,
-    limit: limit + 1,
-  });
+  const { sql } = call;
+  const [rows, counted] = await Promise.all([
+    listStored(sql, caller, object.object, { sort: sort.keys, filter: filter.filter, after, limit: limit + 1 }),
+    query.count ? countRecords(sql, caller, object.object, filter.filter, maxCounted) : undefined,
+  ]);
   const { rows: found, next_cursor, has_more } = page(rows, limit, (last) => call.cursors.encode(last.keys, bound));
-  const records = found.map(({ record }) => showRecord(object, record, workspace));
-  return { status: 200, data: { object: object.object, records, next_cursor, has_more } };
+  const stored = found.map(({ record }) => record);
+  const expansion = await findExpansion(sql, caller, wantedBy(reading, stored, workspace, caller));
+  const records = stored.map((record) => showRead(object, record, reading, expansion, workspace));
+  const total =
+    counted === undefined ? {} : { total: Math.min(counted, maxCounted), total_capped: counted > maxCounted };
+  return { status: 200, data: { object: object.object, records, next_cursor, has_more, ...total } };
 };
 
 export const getRecord: Handler<'getRecord'> = async (call) => {
+  const { sql, caller } = call;
   const { workspace, object } = await open(call);
-  const record = await findRecord(call.sql, call.caller, object.object, call.path.id);
+  const { reading, problems } = parseReading(call.query, object);
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  const record = await findRecord(sql, caller, object.object, call.path.id);
   if (!record) throw notFound();
-  return {
-    status: 200,
-    etag: etagOf(record),
-    data: { object: object.object, record: showRecord(object, record, workspace) },
-  };
+  const expansion = await findExpansion(sql, caller, wantedBy(reading, [record], workspace, caller));
+  const shown = showRead(object, record, reading, expansion, workspace);
+  return { status: 200, etag: etagOf(record), data: { object: object.object, record: shown } };
 };
 
 export const createRecord: Handler<'createRecord'> = async (call) => {
