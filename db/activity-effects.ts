@@ -50,15 +50,22 @@ export async function noteContacts(sql: Sql, scope: Scope, contacts: readonly Co
  * Locks the lead or deal that an activity is logged on. Sent before the activity itself is locked: whoever deletes the lead locks in
  * this order too, and two orders would be a deadlock.
  */
-export async function lockEntity(sql: Sql, scope: Scope, activityId: string): Promise<void> {
+export function lockEntity(sql: Sql, scope: Scope, activityId: string): Promise<void> {
+  return lockEntities(sql, scope, [activityId]);
+}
+
+/** The same for many, in the order of the ids. */
+export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly string[]): Promise<void> {
   const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
   await sql`
     with entity as (
-      select r.entity_type, r.entity_id from activities r where ${own} and r.id = ${activityId}
+      select r.entity_type, r.entity_id from activities r where ${own} and r.id = any(${activityIds as string[]}::uuid[])
     ), lead as (
-      select r.id from leads r where ${own} and r.id = (select entity_id from entity where entity_type = 'lead') for no key update
+      select r.id from leads r where ${own} and r.id in (select entity_id from entity where entity_type = 'lead')
+      order by r.id for no key update
     ), deal as (
-      select r.id from deals r where ${own} and r.id = (select entity_id from entity where entity_type = 'deal') for no key update
+      select r.id from deals r where ${own} and r.id in (select entity_id from entity where entity_type = 'deal')
+      order by r.id for no key update
     )
     select id from lead union all select id from deal`;
 }

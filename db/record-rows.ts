@@ -46,7 +46,7 @@ function layoutOf({ columns }: RecordTable): Layout {
     common.has(field) ? [] : [{ field, at: selected.indexOf(column.name) }],
   );
   const layout = {
-    selected: quoted(selected),
+    selected: selected.map((name) => `r."${name}"`).join(', '),
     writable: quoted([...names.filter((name) => !fixed.has(name)), 'custom', 'version']),
     width: selected.length,
     fields,
@@ -58,7 +58,7 @@ function layoutOf({ columns }: RecordTable): Layout {
 
 const quoted = (names: readonly string[]): string => names.map((name) => `"${name}"`).join(', ');
 
-/** The columns that a record is read from. */
+/** The columns that a record is read from, of a table that the statement calls `r`. */
 export function selection(sql: Sql, table: RecordTable): Fragment {
   return text(sql, layoutOf(table).selected);
 }

@@ -43,6 +43,23 @@ export function lockRecord(sql: Sql, scope: Scope, object: string, id: string): 
   return selectOne(sql, scope, object, id, sql`for no key update`);
 }
 
+/** Those that are within reach, locked until the transaction ends; in the order of their ids, so that no two calls wait for each other. */
+export async function lockRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+): Promise<StoredRecord[]> {
+  const table = recordTable(object);
+  const rows = await sql`
+    select ${selection(sql, table)}
+    from ${sql(table.name)} r
+    where ${belongs(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${inReach(sql, scope, table.assigned)}
+    order by r.id
+    for no key update`.values();
+  return rows.map((row) => fromRow(table, row));
+}
+
 async function selectOne(sql: Sql, scope: Scope, object: string, id: string, lock: Fragment) {
   const table = recordTable(object);
   const [row] = await sql`
@@ -147,7 +164,7 @@ export async function insertRecords(
   const columns = insertedColumns(sql, table);
   // All rows in one parameter, so that any number of them is the same prepared statement.
   const inserted = await sql`
-    insert into ${sql(table.name)} (${columns})
+    insert into ${sql(table.name)} as r (${columns})
     select ${columns} from jsonb_populate_recordset(null::${sql(table.name)}, ${sql.json(rows as never)})
     returning ${selection(sql, table)}`.values();
   const stored = inserted.map((row) => fromRow(table, row));
@@ -163,56 +180,102 @@ export async function updateRecord(
   record: StoredRecord,
   now: Date,
 ): Promise<StoredRecord> {
+  const [updated] = await updateRecords(sql, scope, object, [record], now);
+  if (!updated) throw new Error('an updated record was not returned');
+  return updated;
+}
+
+/** Writes records that are locked, each with its next version, in one statement. @returns them as they are stored, in the order given */
+export async function updateRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  records: readonly StoredRecord[],
+  now: Date,
+): Promise<StoredRecord[]> {
+  if (records.length === 0) return [];
   const table = recordTable(object);
   const columns = writableColumns(sql, table);
-  // A call that waited for the lock began before the change it waited for; time does not go back for that.
-  const updatedAt = now > record.updatedAt ? now : record.updatedAt;
-  const next = { ...toRow(table, record.values, record.custom), version: record.version + 1, updated_at: updatedAt };
-  const [row] = await sql`
+  const next = records.map((record) => ({
+    ...toRow(table, record.values, record.custom),
+    id: record.id,
+    version: record.version + 1,
+    // A call that waited for the lock began before the change it waited for; time does not go back for that.
+    updated_at: now > record.updatedAt ? now : record.updatedAt,
+  }));
+  const rows = await sql`
     update ${sql(table.name)} r
-    set (${columns}) = (select ${columns} from jsonb_populate_record(null::${sql(table.name)}, ${sql.json(next as never)}))
-    where ${belongs(sql, scope, table)} and r.id = ${record.id}
+    set (${columns}) = (select ${columns} from (select next.*) as row)
+    from jsonb_populate_recordset(null::${sql(table.name)}, ${sql.json(next as never)}) as next
+    where ${belongs(sql, scope, table)} and r.id = next.id
     returning ${selection(sql, table)}`.values();
-  if (!row) throw new Error('a locked record has gone');
-  return fromRow(table, row);
+  const stored = new Map(rows.map((row) => fromRow(table, row)).map((record) => [record.id, record]));
+  if (stored.size < records.length) throw new Error('a locked record has gone');
+  return records.flatMap((record) => stored.get(record.id) ?? []);
+}
+
+export interface DeletedRecord extends StoredRecord {
+  /** How many of each went with it. */
+  activities: number;
+  tasks: number;
 }
 
 /**
  * Deletes a record with what belongs to it alone: the activities logged on it, its tasks and its tags. Other records that
  * refer to it stay, without the reference.
- * @returns how many of each went with it; undefined when there is no such record within reach
+ * @returns undefined when there is no such record within reach
  */
 export async function deleteRecord(
   sql: Sql,
   scope: Scope,
   object: string,
   id: string,
-): Promise<(StoredRecord & { activities: number; tasks: number }) | undefined> {
+): Promise<DeletedRecord | undefined> {
+  const [gone] = await deleteRecords(sql, scope, object, [id]);
+  return gone;
+}
+
+/** The same for many. @returns those that were there, in no order */
+export async function deleteRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+): Promise<DeletedRecord[]> {
   const table = recordTable(object);
   const { companyId, testMode } = scope;
-  const [row] = await sql`
-    delete from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and r.id = ${id} and ${inReach(sql, scope, table.assigned)}
-    returning ${selection(sql, table)}`.values();
-  if (!row) return undefined;
-  // A statement of its own: it sees what others attached until the record was locked.
+  const wanted = sql`
+    ${belongs(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${inReach(sql, scope, table.assigned)}`;
+  // In the order of the ids, so that no two calls wait for each other.
+  if (ids.length > 1) await sql`select r.id from ${sql(table.name)} r where ${wanted} order by r.id for update`;
+  const rows = await sql`delete from ${sql(table.name)} r where ${wanted} returning ${selection(sql, table)}`.values();
+  const records = rows.map((row) => fromRow(table, row));
+  if (records.length === 0) return [];
+  const gone = records.map((record) => record.id);
+  // A statement of its own: it sees what others attached until the records were locked.
   const entityType = entityTypes[object] ?? null;
-  const [gone] = await sql<{ activities: number; tasks: number }[]>`
+  const counts = await sql<{ id: string; activities: number; tasks: number }[]>`
     with gone_activities as (
       delete from activities
-      where company_id = ${companyId} and test_mode = ${testMode} and entity_type = ${entityType} and entity_id = ${id}
-      returning id
+      where company_id = ${companyId} and test_mode = ${testMode} and entity_type = ${entityType} and entity_id = any(${gone}::uuid[])
+      returning id, entity_id
     ), gone_tasks as (
       delete from tasks
       where company_id = ${companyId} and test_mode = ${testMode}
-        and (object = ${object} and record_id = ${id} or object = 'activities' and record_id in (select id from gone_activities))
-      returning id
+        and (object = ${object} and record_id = any(${gone}::uuid[])
+          or object = 'activities' and record_id in (select id from gone_activities))
+      returning record_id
     ), gone_tags as (
       delete from record_tags
-      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = ${id}
+      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${gone}::uuid[])
     )
-    select (select count(*) from gone_activities) as activities, (select count(*) from gone_tasks) as tasks`;
-  return { ...fromRow(table, row), activities: gone?.activities ?? 0, tasks: gone?.tasks ?? 0 };
+    select record.id,
+      (select count(*) from gone_activities a where a.entity_id = record.id) as activities,
+      (select count(*) from gone_tasks t
+        where t.record_id = record.id or t.record_id in (select a.id from gone_activities a where a.entity_id = record.id)) as tasks
+    from unnest(${gone}::uuid[]) record (id)`;
+  const byId = new Map(counts.map(({ id, activities, tasks }) => [id, { activities, tasks }]));
+  return records.map((record) => ({ activities: 0, tasks: 0, ...record, ...byId.get(record.id) }));
 }
 
 /** The condition that a row `r` is the tenant's, in the caller's mode, and of this object. */

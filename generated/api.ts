@@ -315,6 +315,46 @@ export interface paths {
         patch: operations["updateRecord"];
         trace?: never;
     };
+    "/v1/objects/{object}/records:upsert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a record, or change the one that there is
+         * @description Looks for the record that has the same values in all fields of `match_on`. When there is one it is changed, as by PATCH
+         *     (**200**, `created: false`); when there is none it is created, as by POST (**201**, `created: true`). Calls that arrive
+         *     together and match on the same values are answered one after the other, so they make one record. Needs the create and the
+         *     edit scope of the object, and an `Idempotency-Key`.
+         *
+         *     - `match_on` names one to five fields that `record` has values for; built-in fields and your own. Texts mind the case,
+         *       except for emails.
+         *     - `match_on: ["id"]` changes the record with the id in `record`, **404** when this key sees none; without an id, or with
+         *       null, it creates one.
+         *     - Only records that this key sees are looked at.
+         *
+         *     **409** CONFLICT, `details.reason` `several_matches`: more than one record has these values, and nothing was written;
+         *     `details.ids` names up to ten. **409** ALREADY_EXISTS: none matches, and the workspace's duplicate check refuses a new one.
+         *     **422** lists every problem, with the names of fields as `record.<field>`. Fires `record.created`, or `record.updated` when
+         *     something changed.
+         */
+        post: operations["upsertRecord"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/objects/{object}/records:batch": {
         parameters: {
             query?: never;
@@ -1816,6 +1856,31 @@ export interface components {
         /** @description Field values by name; null clears. Unknown, read-only and immutable fields are refused. */
         RecordPatch: {
             [key: string]: unknown;
+        };
+        /** @description Field values by name, and with `match_on` `["id"]` the id. Unknown and read-only fields are refused. */
+        RecordUpsertFields: {
+            [key: string]: unknown;
+        };
+        RecordUpsert: {
+            /**
+             * @description Names of the fields that say which record is meant; or only `id`.
+             * @example [
+             *       "email"
+             *     ]
+             */
+            match_on: string[];
+            record: components["schemas"]["RecordUpsertFields"];
+        };
+        RecordUpsertData: {
+            object: components["schemas"]["RecordObjectName"];
+            record: components["schemas"]["Record"];
+            /** @description True when the record is new, false when there was one. */
+            created: boolean;
+        };
+        RecordUpsertAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordUpsertData"];
+            meta: components["schemas"]["Meta"];
         };
         /** @description A flat object of field values, as for a single create. Anything else fails alone, with `VALIDATION_ERROR`. */
         RecordBatchItem: unknown;
@@ -4914,6 +4979,151 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    upsertRecord: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
+                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "match_on": [
+                 *         "email"
+                 *       ],
+                 *       "record": {
+                 *         "name": "Blue Lake Trading",
+                 *         "email": "office@bluelake.example",
+                 *         "employee_count": 45
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["RecordUpsert"];
+            };
+        };
+        responses: {
+            /** @description There was one, and it is changed. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "created": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordUpsertAnswer"];
+                };
+            };
+            /** @description There was none, and it is created. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "created": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordUpsertAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -38,6 +38,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     shared: true,
   },
   '/v1/objects/{object}/records': inObject,
+  '/v1/objects/{object}/records:upsert': inObject,
   '/v1/objects/{object}/records:batch': inObject,
   '/v1/objects/{object}/records/{id}': {
     exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
