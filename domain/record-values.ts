@@ -14,7 +14,7 @@ import { closest } from './suggestions.ts';
 import { type Field, lookupItems, type Workspace, type WorkspaceObject } from './workspace.ts';
 
 export type { FieldProblem, StoredValue };
-export { shownValue, type toUuid };
+export { shownValue, toUuid };
 
 /** Something that must exist and be visible; the handler asks the database for all of a body at once. */
 export interface NeededReference {

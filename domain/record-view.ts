@@ -123,3 +123,18 @@ export function updateOf(object: WorkspaceObject, before: ShownRecord, after: Sh
     event: { name: 'record.updated', data },
   };
 }
+
+/** What a deletion leaves there. */
+export function deletionOf(
+  object: WorkspaceObject,
+  { id, activities, tasks }: { id: string; activities: number; tasks: number },
+  now: Date,
+) {
+  return {
+    action: actionOf(object, 'delete'),
+    object: object.object,
+    recordId: id,
+    metadata: { activities, tasks },
+    event: { name: 'record.deleted', data: { object: object.object, record_id: id, occurred_at: now.toISOString() } },
+  };
+}

@@ -382,11 +382,116 @@ export interface paths {
          *     `DUPLICATE_IN_BATCH` when the workspace checks the object for duplicates and an earlier item that is stored has the same
          *     values in all selected fields. Records that were stored before are not checked.
          *
+         *     With `{"records": [...], "atomic": true}` all are stored or none: when an item fails the answer is **422**,
+         *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed, as `failed` would.
+         *
          *     The whole call is refused, and nothing is written, without the key (428), without the scope (403), for an object that is
          *     not visible (404), and with more than 100 items, none, or no list (422). To send corrected items, make a new batch of them
          *     with a new `Idempotency-Key`.
          */
         post: operations["createRecordBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records:batch-update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change up to 100 records
+         * @description Changes 1 to 100 records of one object in one call. The body is a list of items, or `{"records": [...]}`; each has the `id`
+         *     of its record and the fields to change, by the rules of PATCH. Needs the edit scope of the object, and an
+         *     `Idempotency-Key`.
+         *
+         *     Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`. An item fails with
+         *     `NOT_FOUND` for a record that this key does not see, with `VALIDATION_ERROR` for its fields (`details.fields` lists every
+         *     problem), and with `DUPLICATE_IN_BATCH` when an earlier item has the same id. An item that changes nothing succeeds, and
+         *     fires nothing; any other fires `record.updated`.
+         *
+         *     With `{"records": [...], "atomic": true}` all are changed or none: when an item fails the answer is **422**,
+         *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed. More than 100 items, none, or no
+         *     list: 422, and nothing is written.
+         */
+        post: operations["updateRecordBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records:batch-delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete up to 100 records
+         * @description Deletes 1 to 100 records of one object in one call, each with what belongs to it alone, as DELETE does. Needs the delete
+         *     scope of the object, and an `Idempotency-Key`.
+         *
+         *     Each id stands or falls alone, and the answer is **200 even when some failed**: read `failed`. One fails with `NOT_FOUND`
+         *     for a record that this key does not see, and with `DUPLICATE_IN_BATCH` when it was named before. Each deleted record fires
+         *     `record.deleted`. There is no way back.
+         *
+         *     With `"atomic": true` all are deleted or none: when one fails the answer is **422**, `details.reason`
+         *     `atomic_batch_failed`, and `details.failed` lists those that failed.
+         */
+        post: operations["deleteRecordBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records:batch-get": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get up to 100 records by their ids
+         * @description Reads 1 to 100 records of one object by their ids, in the order of the ids. Writes nothing, and needs no `Idempotency-Key`.
+         *     Needs the view scope of the object.
+         *
+         *     The answer is **200 even when ids were not found**: `failed` lists them with `NOT_FOUND`, the same for ids that are
+         *     unknown, malformed, of another workspace, of the other mode and out of this key's reach. **400** for an unknown name in
+         *     `fields` or `expand`.
+         */
+        post: operations["getRecordBatch"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1496,6 +1601,10 @@ export interface components {
             fields?: components["schemas"]["FieldError"][];
             /** @description The case within the code. */
             reason?: string;
+            /** @description Of a batch that had to stand as a whole: the items that failed, with index, code, message and details. */
+            failed?: {
+                [key: string]: unknown;
+            }[];
             /** @description The scopes that would have opened the operation. */
             required_scopes?: string[];
             /** @description Calls allowed in the window of the limit that refused, or in the month. */
@@ -1885,8 +1994,14 @@ export interface components {
         /** @description A flat object of field values, as for a single create. Anything else fails alone, with `VALIDATION_ERROR`. */
         RecordBatchItem: unknown;
         RecordBatchItems: components["schemas"]["RecordBatchItem"][];
+        /**
+         * @description True to have all items stand or none.
+         * @default false
+         */
+        RecordBatchAtomic: boolean;
         RecordBatch: {
             records: components["schemas"]["RecordBatchItem"][];
+            atomic?: components["schemas"]["RecordBatchAtomic"];
         };
         RecordBatchCreate: components["schemas"]["RecordBatchItems"] | components["schemas"]["RecordBatch"];
         RecordBatchSuccess: {
@@ -1898,7 +2013,7 @@ export interface components {
             /** @description Position in the list that was sent. */
             index: number;
             /** @enum {string} */
-            code: "VALIDATION_ERROR" | "ALREADY_EXISTS" | "DUPLICATE_IN_BATCH" | "CONFLICT";
+            code: "VALIDATION_ERROR" | "NOT_FOUND" | "ALREADY_EXISTS" | "DUPLICATE_IN_BATCH" | "CONFLICT";
             /** @description For people; the wording may change. */
             message: string;
             details?: components["schemas"]["ErrorDetails"];
@@ -1915,6 +2030,43 @@ export interface components {
             success: components["schemas"]["Success"];
             data: components["schemas"]["RecordBatchResult"];
             meta: components["schemas"]["Meta"];
+        };
+        /** @description The `id` of a record, and the fields to change, as for a single change. Anything else fails alone, with `VALIDATION_ERROR`. */
+        RecordBatchUpdateItem: unknown;
+        RecordBatchUpdateItems: components["schemas"]["RecordBatchUpdateItem"][];
+        RecordBatchUpdates: {
+            records: components["schemas"]["RecordBatchUpdateItem"][];
+            atomic?: components["schemas"]["RecordBatchAtomic"];
+        };
+        RecordBatchUpdate: components["schemas"]["RecordBatchUpdateItems"] | components["schemas"]["RecordBatchUpdates"];
+        /** @description Ids of records. What is no id is one that is not found. */
+        RecordIds: string[];
+        RecordBatchDelete: {
+            ids: components["schemas"]["RecordIds"];
+            atomic?: components["schemas"]["RecordBatchAtomic"];
+        };
+        RecordBatchDeleted: {
+            /** @description Position in the list that was sent. */
+            index: number;
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        RecordBatchDeletedResult: {
+            object: components["schemas"]["RecordObjectName"];
+            succeeded_count: number;
+            failed_count: number;
+            succeeded: components["schemas"]["RecordBatchDeleted"][];
+            /** @description Always present. */
+            failed: components["schemas"]["RecordBatchFailure"][];
+        };
+        RecordBatchDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordBatchDeletedResult"];
+            meta: components["schemas"]["Meta"];
+        };
+        RecordBatchGet: {
+            ids: components["schemas"]["RecordIds"];
         };
         /** @description One of email and mobile is needed. */
         LeadCreate: {
@@ -5233,6 +5385,296 @@ export interface operations {
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
             428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateRecordBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
+                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "records": [
+                 *         {
+                 *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                 *           "city": "Berlin"
+                 *         },
+                 *         {
+                 *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                 *           "city": "Madrid"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["RecordBatchUpdate"];
+            };
+        };
+        responses: {
+            /** @description What was changed and what was not. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "succeeded_count": 1,
+                     *         "failed_count": 1,
+                     *         "succeeded": [
+                     *           {
+                     *             "index": 0,
+                     *             "record": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Blue Lake Trading",
+                     *               "city": "Berlin",
+                     *               "created_at": "2026-11-20T23:55:00.000Z",
+                     *               "updated_at": "2026-11-20T23:55:00.000Z"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "failed": [
+                     *           {
+                     *             "index": 1,
+                     *             "code": "NOT_FOUND",
+                     *             "message": "There is no such resource."
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordBatchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteRecordBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
+                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "ids": [
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["RecordBatchDelete"];
+            };
+        };
+        responses: {
+            /** @description What was deleted and what was not. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "succeeded_count": 1,
+                     *         "failed_count": 1,
+                     *         "succeeded": [
+                     *           {
+                     *             "index": 0,
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "deleted": true
+                     *           }
+                     *         ],
+                     *         "failed": [
+                     *           {
+                     *             "index": 1,
+                     *             "code": "NOT_FOUND",
+                     *             "message": "There is no such resource."
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordBatchDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getRecordBatch: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Names of the fields to show, separated by commas; all of them when it is left out. `id`, `created_at` and `updated_at` are
+                 *     always shown.
+                 * @example name,city
+                 */
+                fields?: components["parameters"]["RecordFields"];
+                /**
+                 * @description Up to three fields that refer to something, separated by commas: what they refer to is shown in `expanded`, under the name of
+                 *     the field. A user is shown with name and email, an item of a configured list (`lead_status`, `stage`, `source` and the
+                 *     like) with id and name, a record with its fields. Null where there is nothing, or nothing that this key can see. One level
+                 *     deep. **400** lists the fields that can be expanded.
+                 * @example assigned_to
+                 */
+                expand?: components["parameters"]["RecordExpand"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "ids": [
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["RecordBatchGet"];
+            };
+        };
+        responses: {
+            /** @description What was found and what was not. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "succeeded_count": 1,
+                     *         "failed_count": 1,
+                     *         "succeeded": [
+                     *           {
+                     *             "index": 0,
+                     *             "record": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Blue Lake Trading",
+                     *               "city": "Berlin",
+                     *               "created_at": "2026-11-20T23:55:00.000Z",
+                     *               "updated_at": "2026-11-20T23:55:00.000Z"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "failed": [
+                     *           {
+                     *             "index": 1,
+                     *             "code": "NOT_FOUND",
+                     *             "message": "There is no such resource."
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordBatchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -21,7 +21,7 @@ import { changeable, namedMatches, readMatch } from '../domain/record-match.ts';
 import { parseReading, showRead, wantedBy } from '../domain/record-reading.ts';
 import { checkRecord } from '../domain/record-values.ts';
 import { etagOf, isMatch } from '../domain/record-version.ts';
-import { actionOf, builtinValues, creationOf, showRecord, updateOf } from '../domain/record-view.ts';
+import { builtinValues, creationOf, deletionOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import { maxCounted } from '../domain/request-limits.ts';
 import { parseSort } from '../domain/sort.ts';
@@ -242,13 +242,6 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   if (!isMatch(call.header['If-Match'], gone.version)) throw versionMismatch(gone.version);
   if (object.object === 'activities' && gone.values.followup_at !== null)
     await recomputeFollowup(sql, caller, contactOf(gone.values, workspace), now);
-  const { id } = gone;
-  call.record({
-    action: actionOf(object, 'delete'),
-    object: object.object,
-    recordId: id,
-    metadata: { activities: gone.activities, tasks: gone.tasks },
-    event: { name: 'record.deleted', data: { object: object.object, record_id: id, occurred_at: now.toISOString() } },
-  });
-  return { status: 200, data: { object: object.object, id, deleted: true } };
+  call.record(deletionOf(object, gone, now));
+  return { status: 200, data: { object: object.object, id: gone.id, deleted: true } };
 };

@@ -64,6 +64,13 @@ export function validationFailed(problems: FieldProblem[], status: 400 | 422): A
   );
 }
 
+/** 422 for a batch of which every item had to stand, with those that did not. */
+export function batchRefused(failed: readonly object[], items: number): ApiError {
+  const message = `${failed.length} of ${items} items failed, so nothing was written.`;
+  const details = { reason: 'atomic_batch_failed', failed_count: failed.length, failed };
+  return new ApiError('VALIDATION_ERROR', message, details, { status: 422 });
+}
+
 /** A request that could not be read at all: 400 with a reason and no fields. */
 export function unreadable(
   reason: 'malformed_json' | 'body_too_large' | 'nesting_too_deep' | 'too_many_keys' | 'unsupported_media_type',

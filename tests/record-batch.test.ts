@@ -152,7 +152,7 @@ describe('the whole call', () => {
     expect(await refused({})).toEqual(['records REQUIRED']);
     expect(await refused({ records: 'A' })).toEqual(['records INVALID_TYPE']);
     expect(await refused({ records: item })).toEqual(['records INVALID_TYPE']);
-    expect(await refused({ records: [item], atomic: 1 })).toEqual(['atomic UNKNOWN_FIELD']);
+    expect(await refused({ records: [item], atomic: 1 })).toEqual(['atomic INVALID_TYPE']);
     expect(await refused(Array(101).fill(item))).toEqual([' TOO_LONG']);
     expect(await refused({ records: Array(101).fill(item) })).toEqual(['records TOO_LONG']);
     expect(await walk(key, 'accounts')).toEqual([]);

@@ -40,6 +40,9 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}/records': inObject,
   '/v1/objects/{object}/records:upsert': inObject,
   '/v1/objects/{object}/records:batch': inObject,
+  '/v1/objects/{object}/records:batch-update': inObject,
+  '/v1/objects/{object}/records:batch-delete': inObject,
+  '/v1/objects/{object}/records:batch-get': inObject,
   '/v1/objects/{object}/records/{id}': {
     exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
     recordsOf: 'accounts',
@@ -79,6 +82,11 @@ export const arrangedBodies: Record<
     await configureLists(tenant, example);
     return example;
   },
+  updateRecordBatch: async (_, tenant, mode) => ({
+    records: (await twoAccounts(tenant, mode)).map((id) => ({ id, city: 'Berlin' })),
+  }),
+  deleteRecordBatch: async (_, tenant, mode) => ({ ids: await twoAccounts(tenant, mode) }),
+  getRecordBatch: async (_, tenant, mode) => ({ ids: await twoAccounts(tenant, mode) }),
   createUser: (example) => ({ ...example, email: `${randomUUID()}@bluelake.example` }),
   createSession: async (example, tenant) =>
     'refresh_token' in example
@@ -90,6 +98,11 @@ export const arrangedBodies: Record<
     entity_id: await newRecord(tenant, mode, 'leads'),
   }),
 };
+
+/** The ids of two accounts. */
+async function twoAccounts(tenant: Tenant, mode: Mode): Promise<string[]> {
+  return [await newRecord(tenant, mode, 'accounts'), await newRecord(tenant, mode, 'accounts')];
+}
 
 /** By operationId: query parameters that follow from the body, or name what must exist. */
 export const arrangedQueries: Record<
