@@ -25,15 +25,26 @@ export function duplicateSets(
 ): DuplicateField[][] {
   const check = workspace.duplicateChecks.find((each) => each.object === object.object && each.enabled);
   if (!check) return [];
-  const compared = (name: string): DuplicateField[] => {
+  const selected = comparedFields(object, values, custom, check.fields);
+  const alone =
+    always === undefined || (selected.length === 1 && check.fields.includes(always))
+      ? []
+      : comparedFields(object, values, custom, [always]);
+  return [selected, alone].filter((set) => set.length > 0);
+}
+
+/** Those of the fields that have a value, with it. */
+export function comparedFields(
+  object: WorkspaceObject,
+  values: Record<string, StoredValue>,
+  custom: Record<string, StoredValue>,
+  names: readonly string[],
+): DuplicateField[] {
+  return names.flatMap((name) => {
     const field = object.fields.get(name);
     const value = (field?.custom ? custom : values)[name] ?? null;
     return field && value !== null
       ? [{ field: name, custom: field.custom, lookup: field.lookup !== undefined, value }]
       : [];
-  };
-  const selected = check.fields.flatMap(compared);
-  const alone =
-    always === undefined || (selected.length === 1 && check.fields.includes(always)) ? [] : compared(always);
-  return [selected, alone].filter((set) => set.length > 0);
+  });
 }

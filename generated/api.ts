@@ -498,6 +498,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/objects/{object}/records:check-duplicates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Look for duplicates of a record
+         * @description Tells which records have the same values as one that you are about to create. Writes nothing, and reserves nothing: the
+         *     create itself decides. Needs the view scope of the object.
+         *
+         *     - With `fields`, a match has the same values in all of them that `record` has a value for.
+         *     - Without, leads and deals are compared by the workspace's duplicate check: on the fields that it selects, and for leads
+         *       also on the email alone, as POST /v1/leads does. While the check is off nothing is compared: `compared_fields` is empty.
+         *       For other objects `fields` is required.
+         *
+         *     `record` may lack fields that a create requires. Values are compared in the form in which they are stored, so telephone
+         *     numbers may be written in any usual form. `matches` names up to 20 records that this key sees, the oldest first.
+         *
+         *     **422** lists unknown and read-only fields and values that do not fit, with the names of fields as `record.<field>`.
+         */
+        post: operations["checkRecordDuplicates"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/leads": {
         parameters: {
             query?: never;
@@ -2067,6 +2104,32 @@ export interface components {
         };
         RecordBatchGet: {
             ids: components["schemas"]["RecordIds"];
+        };
+        RecordDuplicateQuestion: {
+            record: components["schemas"]["RecordCreate"];
+            /**
+             * @description Names of the fields to compare, in place of those of the workspace's duplicate check.
+             * @example [
+             *       "email"
+             *     ]
+             */
+            fields?: string[];
+        };
+        RecordDuplicateMatch: {
+            id: components["schemas"]["Uuid"];
+            /** @description Fields in which it is the same. */
+            matched_fields: string[];
+        };
+        RecordDuplicates: {
+            object: components["schemas"]["RecordObjectName"];
+            /** @description Fields that were compared; empty when there was nothing to compare. */
+            compared_fields: string[];
+            matches: components["schemas"]["RecordDuplicateMatch"][];
+        };
+        RecordDuplicateAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordDuplicates"];
+            meta: components["schemas"]["Meta"];
         };
         /** @description One of email and mobile is needed. */
         LeadCreate: {
@@ -5667,6 +5730,83 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["RecordBatchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    checkRecordDuplicates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "record": {
+                 *         "name": "Blue Lake Trading",
+                 *         "email": "office@bluelake.example"
+                 *       },
+                 *       "fields": [
+                 *         "email"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["RecordDuplicateQuestion"];
+            };
+        };
+        responses: {
+            /** @description What was compared, and what is the same. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "compared_fields": [
+                     *           "email"
+                     *         ],
+                     *         "matches": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "matched_fields": [
+                     *               "email"
+                     *             ]
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordDuplicateAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -16,6 +16,7 @@ import * as onboarding from './onboarding.ts';
 import * as orgStructure from './org-structure.ts';
 import * as passwords from './passwords.ts';
 import * as recordBatch from './record-batch.ts';
+import * as recordDuplicates from './record-duplicates.ts';
 import * as records from './records.ts';
 import * as roles from './roles.ts';
 import * as sessions from './sessions.ts';
@@ -37,6 +38,7 @@ export const handlers = {
   ...orgStructure,
   ...passwords,
   ...recordBatch,
+  ...recordDuplicates,
   ...records,
   ...me,
   ...roles,

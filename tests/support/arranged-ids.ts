@@ -43,6 +43,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}/records:batch-update': inObject,
   '/v1/objects/{object}/records:batch-delete': inObject,
   '/v1/objects/{object}/records:batch-get': inObject,
+  '/v1/objects/{object}/records:check-duplicates': inObject,
   '/v1/objects/{object}/records/{id}': {
     exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
     recordsOf: 'accounts',

@@ -18,7 +18,7 @@ export const exempt: Record<'envelope' | 'naming' | 'auditing', readonly string[
   /** Say the same whatever is wrong, so that nobody learns who has an account. */
   naming: ['createOnboarding', 'createOnboardingAsPlatform'],
   /** Ask with a body and change nothing. */
-  auditing: ['checkEmail', 'getRecordBatch'],
+  auditing: ['checkEmail', 'getRecordBatch', 'checkRecordDuplicates'],
 };
 
 export const guarded = operations.filter((operation) => alternativesOf(operation).length > 0);
