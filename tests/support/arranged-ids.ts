@@ -83,6 +83,10 @@ export const arrangedBodies: Record<
     await configureLists(tenant, example);
     return example;
   },
+  upsertRecord: (example) => ({
+    ...example,
+    record: { ...(example.record as Example), email: `${randomUUID()}@bluelake.example` },
+  }),
   updateRecordBatch: async (_, tenant, mode) => ({
     records: (await twoAccounts(tenant, mode)).map((id) => ({ id, city: 'Berlin' })),
   }),
