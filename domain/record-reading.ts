@@ -24,6 +24,8 @@ export interface Reading {
   relations: readonly Relation[];
 }
 
+const everything: Reading = { fields: undefined, relations: [] };
+
 const always = ['id', 'created_at', 'updated_at'] as const;
 
 const objectOfReference = { lead: 'leads', customer: 'customers', account: 'accounts' } as const;
@@ -50,6 +52,7 @@ export function parseReading(
   query: { fields?: string; expand?: string },
   object: WorkspaceObject,
 ): { reading: Reading; problems: FieldProblem[] } {
+  if (query.fields === undefined && query.expand === undefined) return { reading: everything, problems: [] };
   const problems: FieldProblem[] = [];
   const fields = query.fields === undefined ? undefined : new Set<string>();
   for (const name of namesIn(query.fields)) {

@@ -1169,6 +1169,7 @@ export interface paths {
          *       (`INVALID_FIELD_FORMAT`); one of `summary` and `details` must remain, and `performed_at` cannot be cleared
          *       (`MISSING_REQUIRED_FIELD`).
          *     - **404**: there is no such activity, or this key cannot see it.
+         *     - **409** CONFLICT, `details.reason` `version_mismatch`: the activity is not the one that `If-Match` names any more.
          *     - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or `activity_type`
          *       is not the name of an active type.
          *
@@ -1769,6 +1770,10 @@ export interface components {
             page_size: number;
             batch_items: number;
             sort_fields: number;
+            /** @description Relations in one `expand`. */
+            expansions: number;
+            /** @description How far a list with `count=true` counts. */
+            counted_records: number;
             /** @description Levels of `and` and `or`. */
             filter_depth: number;
             /** @description Conditions in one filter. */
@@ -4616,6 +4621,8 @@ export interface operations {
                      *             "page_size": 100,
                      *             "batch_items": 100,
                      *             "sort_fields": 3,
+                     *             "expansions": 3,
+                     *             "counted_records": 10000,
                      *             "filter_depth": 3,
                      *             "filter_conditions": 50,
                      *             "filter_values": 100,
@@ -7385,6 +7392,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
                     [name: string]: unknown;
                 };
@@ -7461,6 +7469,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -7512,7 +7521,14 @@ export interface operations {
     updateActivity: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 * @example "3"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
             path: {
                 /** @description The id of the activity. */
                 id: components["parameters"]["ActivityId"];
@@ -7532,6 +7548,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -7575,6 +7592,7 @@ export interface operations {
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

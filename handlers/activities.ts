@@ -17,10 +17,11 @@ import {
   checkActivityChange,
   showActivity,
 } from '../domain/activities.ts';
+import { etagOf, isMatch } from '../domain/record-version.ts';
 import { creationOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf, type LoggedContact, mergedRecord, newRecord } from '../domain/record-writes.ts';
 import type { components } from '../generated/api.ts';
-import { notFound, problem, validationFailed } from '../runtime/errors.ts';
+import { notFound, problem, validationFailed, versionMismatch } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
 import { page, pageLimit } from '../runtime/paging.ts';
 
@@ -70,7 +71,7 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
     ...(body.metadata ? { metadata: body.metadata } : {}),
   });
   const activity = showActivity(stored, caller.testMode, workspace);
-  return { status: 201, data: { activity, entity: await entityOf(call, contact) } };
+  return { status: 201, etag: etagOf(stored), data: { activity, entity: await entityOf(call, contact) } };
 };
 
 /** The lead or deal as the activity left it. */
@@ -92,7 +93,8 @@ export const getActivity: Handler<'getActivity'> = async (call) => {
   const workspace = await call.workspace();
   const stored = await findRecord(call.sql, call.caller, 'activities', call.path.id);
   if (!stored) throw notFound();
-  return { status: 200, data: { activity: showActivity(stored, call.caller.testMode, workspace) } };
+  const activity = showActivity(stored, call.caller.testMode, workspace);
+  return { status: 200, etag: etagOf(stored), data: { activity } };
 };
 
 export const updateActivity: Handler<'updateActivity'> = async (call) => {
@@ -102,13 +104,18 @@ export const updateActivity: Handler<'updateActivity'> = async (call) => {
   await lockEntity(sql, caller, call.path.id);
   const before = await lockRecord(sql, caller, 'activities', call.path.id);
   if (!before) throw notFound();
+  if (!isMatch(call.header['If-Match'], before.version)) throw versionMismatch(before.version);
   const checked = checkActivityChange(call.body, before, workspace, now);
   if (call.problems.length > 0 || checked.problems.length > 0) throw call.refusal(checked.problems);
   const merged = mergedRecord(object, before, checked, workspace, now);
-  if (!merged) return { status: 200, data: { activity: showActivity(before, caller.testMode, workspace) } };
+  if (!merged) {
+    const activity = showActivity(before, caller.testMode, workspace);
+    return { status: 200, etag: etagOf(before), data: { activity } };
+  }
 
   const after = await updateStored(sql, caller, 'activities', merged, now);
   await noteChange(sql, caller, changedContact(before.values, after.values, workspace), now);
   call.record(updateOf(object, showRecord(object, before, workspace), showRecord(object, after, workspace), now));
-  return { status: 200, data: { activity: showActivity(after, caller.testMode, workspace) } };
+  const activity = showActivity(after, caller.testMode, workspace);
+  return { status: 200, etag: etagOf(after), data: { activity } };
 };

@@ -4,7 +4,15 @@ import { keptHours } from '../db/idempotency.ts';
 import { findQuota } from '../db/quota.ts';
 import { type ErrorCode, errorCatalogue } from '../domain/error-catalogue.ts';
 import { callsPerMonth, moduleState } from '../domain/plans.ts';
-import { bodyLimits, filterLimits, maxBatchItems, maxPageSize, maxSortKeys } from '../domain/request-limits.ts';
+import {
+  bodyLimits,
+  filterLimits,
+  maxBatchItems,
+  maxCounted,
+  maxExpansions,
+  maxPageSize,
+  maxSortKeys,
+} from '../domain/request-limits.ts';
 import { addOnOfModule, customObjectActions, legacyScopes, moduleActions } from '../domain/scopes.ts';
 import { notFound } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
@@ -71,6 +79,8 @@ export const getLimits: Handler<'getLimits'> = async ({ sql, caller, now }) => {
           page_size: maxPageSize,
           batch_items: maxBatchItems,
           sort_fields: maxSortKeys,
+          expansions: maxExpansions,
+          counted_records: maxCounted,
           filter_depth: filterLimits.depth,
           filter_conditions: filterLimits.conditions,
           filter_values: filterLimits.values,

@@ -130,4 +130,19 @@ describe('If-Match', () => {
     expect(answer.status).toBe(400);
     expect(answer.body.error.details.fields).toMatchObject([{ field: 'if-match', code: 'TOO_LONG' }]);
   });
+
+  test('guards an activity by its own operations too', async () => {
+    const lead = await createRecord(key, 'leads', { first_name: 'A', email: `${randomUUID()}@x.example` });
+    const body = { activity_type: 'Call', entity_type: 'lead', entity_id: lead.id, summary: 'x' };
+    const created = await expectStatus(201, 'POST', '/v1/activities', { key, body });
+    expect(created.headers.get('etag')).toBe('"1"');
+    const path = `/v1/activities/${created.body.data.activity.id}`;
+    const change = (tag: string, summary: string) =>
+      call('PATCH', path, { key, body: { summary }, headers: { 'if-match': tag } });
+    expectMismatch(await change('"2"', 'y'), 1);
+    expect((await change('"1"', 'x')).headers.get('etag')).toBe('"1"');
+    expect((await change('"1"', 'y')).headers.get('etag')).toBe('"2"');
+    const read = await expectStatus(200, 'GET', path, { key });
+    expect([read.headers.get('etag'), read.body.data.activity.summary]).toEqual(['"2"', 'y']);
+  });
 });
