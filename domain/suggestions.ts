@@ -12,7 +12,7 @@ export function closest(given: string, names: Iterable<string>): string | undefi
   let best: string | undefined;
   let least = wanted.length < 3 ? 0 : wanted.length < 6 ? 1 : 2;
   for (const name of names) {
-    const known = plain(name.slice(0, longest));
+    const known = plainName(name);
     const away = beginsWith(wanted, known) ? Math.min(1, least) : distance(wanted, known, least);
     if (away > least || (best !== undefined && away === least)) continue;
     best = name;
@@ -24,10 +24,25 @@ export function closest(given: string, names: Iterable<string>): string | undefi
 
 const plain = (text: string): string => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
 
+const plainNames = new Map<string, string>();
+
+/** The plain form of a known name, kept: a body of many unknown names is held against the same ones again and again. */
+function plainName(name: string): string {
+  const kept = plainNames.get(name);
+  if (kept !== undefined) return kept;
+  if (plainNames.size > 10_000) plainNames.clear();
+  const made = plain(name.slice(0, longest));
+  plainNames.set(name, made);
+  return made;
+}
+
 /** True when one is the beginning of the other, as in phone and phone_number; short beginnings say nothing. */
 function beginsWith(a: string, b: string): boolean {
   return a !== b && Math.min(a.length, b.length) >= 4 && (a.startsWith(b) || b.startsWith(a));
 }
+
+/** Three rows of the table of distances, used again and again. */
+let [before, row, next] = [new Uint8Array(longest * 2), new Uint8Array(longest * 2), new Uint8Array(longest * 2)];
 
 /**
  * Letters that were added, left out, replaced or swapped with their neighbour.
@@ -36,22 +51,26 @@ function beginsWith(a: string, b: string): boolean {
 function distance(a: string, b: string, bound: number): number {
   const beyond = bound + 1;
   if (Math.abs(a.length - b.length) > bound) return beyond;
-  let [before, row]: [number[], number[]] = [[], Array.from({ length: b.length + 1 }, (_, index) => index)];
+  for (let j = 0; j <= b.length; j += 1) row[j] = j;
   for (let i = 1; i <= a.length; i += 1) {
-    const next: number[] = Array(b.length + 1).fill(beyond);
-    if (i <= bound) next[0] = i;
-    let least = next[0] ?? beyond;
-    for (let j = Math.max(1, i - bound); j <= Math.min(b.length, i + bound); j += 1) {
-      const same = a[i - 1] === b[j - 1] ? 0 : 1;
-      const at = (cells: number[], index: number): number => cells[index] ?? beyond;
-      let steps = Math.min(at(row, j - 1) + same, at(row, j) + 1, at(next, j - 1) + 1);
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
-        steps = Math.min(steps, at(before, j - 2) + 1);
-      next[j] = steps;
+    const [from, to] = [Math.max(1, i - bound), Math.min(b.length, i + bound)];
+    // What lies beside the band is too far away to count.
+    next[from - 1] = from === 1 ? Math.min(i, beyond) : beyond;
+    next[to + 1] = beyond;
+    let least = beyond;
+    for (let j = from; j <= to; j += 1) {
+      const same = a.charCodeAt(i - 1) === b.charCodeAt(j - 1);
+      const isSwap =
+        i > 1 && j > 1 && a.charCodeAt(i - 1) === b.charCodeAt(j - 2) && a.charCodeAt(i - 2) === b.charCodeAt(j - 1);
+      let steps = Math.min(cell(row, j - 1) + (same ? 0 : 1), cell(row, j) + 1, cell(next, j - 1) + 1);
+      if (isSwap) steps = Math.min(steps, cell(before, j - 2) + 1);
+      next[j] = Math.min(steps, beyond);
       least = Math.min(least, steps);
     }
     if (least > bound) return beyond;
-    [before, row] = [row, next];
+    [before, row, next] = [row, next, before];
   }
-  return row[b.length] ?? beyond;
+  return cell(row, b.length);
 }
+
+const cell = (cells: Uint8Array, index: number): number => cells[index] as number;
