@@ -66,7 +66,7 @@ async function mint(url: string): Promise<string> {
       testMode: false,
       idempotencyKeyHash: null,
     };
-    await transaction.commit([audit], [], undefined, now);
+    await transaction.commit([audit], [], undefined, now, 10_000);
     return made.key;
   } finally {
     await pool.close(1);
