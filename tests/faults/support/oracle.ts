@@ -1,6 +1,6 @@
 // What must be in the tables when all writers have their final answers: every acknowledged change once, with its traces, and nothing else.
 import { createHash } from 'node:crypto';
-import type { Sql } from 'postgres';
+import type { Sql } from '../../../db/connect.ts';
 import type { Write } from './writers.ts';
 
 /** The rows of one company, as lines of text that can be compared. */

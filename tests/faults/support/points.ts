@@ -7,7 +7,7 @@ export const statements = {
   'lock of the key': /pg_try_advisory_xact_lock/,
   'look for a kept answer': /^select request_hash, status, body\s+from idempotency_records/,
   savepoint: /^savepoint/,
-  change: /^(insert into|update|delete from|with) "?(accounts|leads)\b/,
+  change: /\b(insert into|update|delete from) "?(accounts|leads)\b/,
   'audit row': /^insert into audit_logs/,
   event: /^insert into outbox_events/,
   'kept answer': /^insert into idempotency_records/,
@@ -26,13 +26,14 @@ export interface Point {
   applied: boolean;
 }
 
+/** Sent together with the commit behind them: once they are answered, PostgreSQL has it. */
+const withCommit: readonly Statement[] = ['audit row', 'event', 'kept answer'];
+
 /** Everywhere that a write can be cut. */
 export const points: readonly Point[] = (Object.keys(statements) as Statement[]).flatMap((statement) =>
-  (['before', 'sent', 'answered'] as const).map((moment) => ({
-    statement,
-    moment,
-    applied: statement === 'commit' && moment !== 'before',
-  })),
+  (['before', 'sent', 'answered'] as const)
+    .filter((moment) => moment !== 'answered' || !withCommit.includes(statement))
+    .map((moment) => ({ statement, moment, applied: statement === 'commit' && moment !== 'before' })),
 );
 
 export interface Trap {

@@ -24,6 +24,8 @@ export class Link {
   readonly closed: Promise<void>;
   /** True once bytes were lost on it: what follows would be nonsense. */
   #lost = false;
+  /** True when not even its end is told. */
+  #silent = false;
 
   constructor(client: Socket, upstream: Socket, proxy: FaultProxy, watch: ((link: Link) => Watcher) | undefined) {
     this.client = client;
@@ -52,7 +54,10 @@ export class Link {
     };
     from.setNoDelay(true);
     from.on('data', (chunk: Buffer) => {
-      if (proxy.mode === 'swallow') this.#lost = true;
+      if (proxy.mode === 'swallow') {
+        this.#lost = true;
+        this.#silent = true;
+      }
       if (this.#lost) return;
       const { bytes, then } = through(chunk);
       if (bytes.length === 0 && !then) return;
@@ -71,18 +76,18 @@ export class Link {
   }
 
   #swallows(proxy: FaultProxy): boolean {
-    return this.#lost || proxy.mode === 'swallow';
+    return this.#silent || proxy.mode === 'swallow';
   }
 
-  /** Lets nothing pass any more, either way; both sides stay open. */
+  /** Hands nothing on any more, either way, but its end. */
   lose(): void {
     this.#lost = true;
   }
 
-  /** What was handed on stays handed on; then both sides see the connection fail. */
+  /** The client sees the connection fail; the server comes to its end when it has read what was handed on. */
   reset(): void {
     this.client.resetAndDestroy();
-    this.upstream.destroy();
+    this.upstream.end();
   }
 
   setStalled(stalled: boolean): void {
@@ -141,7 +146,10 @@ export class FaultProxy {
 
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
-    this.reset();
+    for (const link of this.links) {
+      link.client.destroy();
+      link.upstream.destroy();
+    }
     await closed;
   }
 }
