@@ -22,6 +22,9 @@ export interface PoolOptions {
 /** Milliseconds beyond a statement's time after which its connection is cut: a server that hangs does not give up by itself. */
 export const grace = 200;
 
+/** Milliseconds after which PostgreSQL ends a transaction that nothing is asked of: the server at the other end has gone, unheard. */
+const abandonedAfter = 10_000;
+
 /** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
 export interface Lane {
   readonly sql: postgres.Sql;
@@ -94,6 +97,7 @@ export class Pool {
       connection: {
         TimeZone: 'UTC',
         application_name: `crm ${role ?? 'owner'}`,
+        idle_in_transaction_session_timeout: abandonedAfter,
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
         ...(role ? { options: `-c role=${role}${commitsMayBeLost ? ' -c synchronous_commit=off' : ''}` } : {}),
       },

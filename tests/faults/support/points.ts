@@ -11,7 +11,7 @@ export const statements = {
   'audit row': /^insert into audit_logs/,
   event: /^insert into outbox_events/,
   'kept answer': /^insert into idempotency_records/,
-  commit: /\bcommit$/,
+  commit: /^select require_time_left.*; commit$/,
 } as const;
 
 export type Statement = keyof typeof statements;
@@ -39,7 +39,7 @@ export const points: readonly Point[] = (Object.keys(statements) as Statement[])
 export interface Trap {
   statement: Statement;
   moment: Moment;
-  /** Only for calls whose method and path contain it. */
+  /** Only for calls whose method and path contain it: known from the claim of the key on. */
   endpoint?: string;
   /** What happens there. */
   act: (link: Link) => void;
@@ -68,9 +68,7 @@ export class Traps {
   waitsAt(statement: Statement | undefined, moment: Moment, endpoint: string | undefined): boolean {
     const trap = this.#trap;
     if (!trap || trap.statement !== statement || trap.moment !== moment) return false;
-    // Whose call it is shows with the claim of its key.
-    if (statement === 'begin' || statement === 'lock of the key') return true;
-    return endpoint !== undefined && (trap.endpoint === undefined || endpoint.includes(trap.endpoint));
+    return trap.endpoint === undefined || (endpoint?.includes(trap.endpoint) ?? false);
   }
 
   /** @returns what else to do, after what came before has been handed on; undefined when what is at hand is handed on as well */

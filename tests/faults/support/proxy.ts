@@ -54,10 +54,7 @@ export class Link {
     };
     from.setNoDelay(true);
     from.on('data', (chunk: Buffer) => {
-      if (proxy.mode === 'swallow') {
-        this.#lost = true;
-        this.#silent = true;
-      }
+      if (proxy.mode === 'swallow') this.silence();
       if (this.#lost) return;
       const { bytes, then } = through(chunk);
       if (bytes.length === 0 && !then) return;
@@ -67,7 +64,8 @@ export class Link {
       });
     });
     const end = (): void => {
-      if (!this.#swallows(proxy)) later(() => to.end());
+      if (this.#swallows(proxy)) from.destroy();
+      else later(() => to.end());
     };
     from.on('end', end).on('close', end);
     from.on('error', () => {
@@ -82,6 +80,12 @@ export class Link {
   /** Hands nothing on any more, either way, but its end. */
   lose(): void {
     this.#lost = true;
+  }
+
+  /** Loses everything from here on, and tells nobody of an end: as a machine that lost its network. */
+  silence(): void {
+    this.#lost = true;
+    this.#silent = true;
   }
 
   /** The client sees the connection fail; the server comes to its end when it has read what was handed on. */

@@ -1,0 +1,222 @@
+// PostgreSQL is killed, hangs and is cut off under writers: they see 503 and nothing else, and every write is there once.
+import { resolve } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { OwnDatabase } from '../support/own-database.ts';
+import { newKey, newTenant, database as sql, type Tenant, useDatabase } from '../support/tenants.ts';
+import { check } from './support/oracle.ts';
+import { OwnServer } from './support/own-server.ts';
+import { type Moment, type Statement, Traps } from './support/points.ts';
+import { FaultProxy, type Link, through } from './support/proxy.ts';
+import { Random } from './support/random.ts';
+import { settingsFor } from './support/settings.ts';
+import { type Answered, send, type Tally, Writers } from './support/writers.ts';
+
+const random = new Random();
+const traps = new Traps();
+const accounts = '/v1/objects/accounts/records';
+const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `crashes-${process.pid}`);
+let database: OwnDatabase;
+let proxy: FaultProxy;
+let server: OwnServer;
+let tenant: Tenant;
+let apiKey: string;
+
+beforeAll(async () => {
+  process.stdout.write(`faults: the seed of the database's crashes is ${random.seed}\n`);
+  database = await OwnDatabase.start(folder);
+  proxy = await FaultProxy.start(database.port, traps.watch);
+  // Fewer connections than writers, so that some wait for one.
+  server = await OwnServer.start({ ...settingsFor(through(database.url, proxy), folder), DATABASE_POOL: '6' });
+  await useDatabase(database.url);
+});
+afterEach(() => traps.clear());
+afterAll(async () => {
+  await server?.kill();
+  await useDatabase(undefined);
+  await proxy?.close();
+  await database?.remove();
+});
+
+async function arrange(): Promise<void> {
+  tenant = await newTenant();
+  apiKey = await newKey(tenant, { perMinute: 1_000_000, perHour: 10_000_000 });
+}
+
+async function newWriters(): Promise<Writers> {
+  await arrange();
+  return new Writers({ servers: [server.url], apiKey, random, count: 16 });
+}
+
+/** Nobody was cut off or saw a failure other than 503, and the tables have what was acknowledged. */
+async function expectExactlyOnce(writers: Writers): Promise<Tally> {
+  await writers.progress(50);
+  await writers.settle();
+  const tally = writers.takeTally();
+  await writers.replayAll();
+  expect(writers.violations).toEqual([]);
+  expect([...tally.broken]).toEqual([]);
+  expect(await check(sql(), tenant.companyId, writers.writes)).toEqual([]);
+  return tally;
+}
+
+describe('PostgreSQL killed', () => {
+  test('three times under 16 writers costs no acknowledged write, doubles none, and needs no restart', {
+    timeout: 120_000,
+  }, async () => {
+    const writers = await newWriters();
+    const healthy: number[] = [];
+    for (const how of ['all', 'one', 'all'] as const) {
+      await writers.progress(random.whole(20, 100));
+      if (how === 'all') {
+        database.kill();
+        await database.restart();
+        healthy.push(await server.untilHealthy());
+      } else database.killOne((processes) => random.pick(processes));
+    }
+    await expectExactlyOnce(writers);
+    process.stdout.write(`faults: healthy ${healthy.map(Math.round).join(' and ')} ms after PostgreSQL accepted\n`);
+  });
+});
+
+describe('PostgreSQL that hangs for five seconds', () => {
+  test('under 16 writers answers all of them in time, and does nothing twice afterwards', {
+    timeout: 120_000,
+  }, async () => {
+    const writers = await newWriters();
+    await writers.progress(100);
+    const resume = database.pause();
+    try {
+      await new Promise((done) => setTimeout(done, 5000));
+    } finally {
+      resume();
+    }
+    const { latencies } = await expectExactlyOnce(writers);
+    process.stdout.write(`faults: the slowest answer took ${Math.round(Math.max(...latencies))} ms\n`);
+  });
+
+  test.each([
+    ['with an Idempotency-Key', 'in-time-000001'],
+    ['without an Idempotency-Key', undefined],
+  ])(
+    'does not run a commit %s that reached it before, and that was answered with 503',
+    { timeout: 60_000 },
+    async (_, key) => {
+      await arrange();
+      const created = await ask('POST', accounts, 'in-time-created', { name: 'Before' });
+      const { id } = JSON.parse(created.text).data.record;
+      let link: Link | undefined;
+      let resume: (() => void) | undefined;
+      void traps.set({
+        ...{ statement: 'commit', moment: 'before', handOn: true },
+        act: (at) => {
+          link = at;
+          resume = database.pause();
+        },
+      });
+      try {
+        expect((await ask('PATCH', `${accounts}/${id}`, key, { name: 'After' })).status).toBe(503);
+        await new Promise((done) => setTimeout(done, 500));
+      } finally {
+        resume?.();
+      }
+      // It has come to the end of all that it was sent.
+      await link?.closed;
+      expect(link).toBeDefined();
+      await server.untilHealthy();
+      expect(await nameOf(id)).toBe('Before');
+      const again = await ask('PATCH', `${accounts}/${id}`, key, { name: 'After' });
+      expect({ status: again.status, replay: again.headers['idempotent-replay'] }).toEqual({
+        status: 200,
+        replay: undefined,
+      });
+      expect(await nameOf(id)).toBe('After');
+    },
+  );
+});
+
+describe('a network that', () => {
+  test.each([
+    [
+      'is slow',
+      0,
+      () => {
+        proxy.delay = 40;
+      },
+      () => {
+        proxy.delay = 0;
+      },
+    ],
+    [
+      'stalls',
+      1000,
+      () => {
+        proxy.mode = 'stall';
+      },
+      () => {
+        proxy.mode = 'pass';
+      },
+    ],
+    ['resets every connection', 0, () => proxy.reset(), () => undefined],
+    [
+      'loses everything without a word',
+      2500,
+      () => {
+        proxy.mode = 'swallow';
+      },
+      () => {
+        proxy.mode = 'pass';
+      },
+    ],
+  ])('%s costs no acknowledged write and doubles none', { timeout: 120_000 }, async (_, milliseconds, harm, mend) => {
+    const writers = await newWriters();
+    await writers.progress(50);
+    harm();
+    if (milliseconds > 0) await new Promise((done) => setTimeout(done, milliseconds));
+    else await writers.progress(50);
+    mend();
+    await expectExactlyOnce(writers);
+  });
+
+  test.each<[Statement, Moment, boolean]>([
+    ['lock of the key', 'answered', false],
+    ['change', 'answered', false],
+    ['commit', 'answered', true],
+  ])(
+    'goes silent with %s %s does not keep the key taken for ever',
+    { timeout: 60_000 },
+    async (statement, moment, applied) => {
+      await arrange();
+      await ask('POST', accounts, 'silent-000000', { name: 'First' });
+      let silent = false;
+      void traps.set({
+        ...{ statement, moment },
+        act: (link) => {
+          silent = true;
+          link.silence();
+        },
+      });
+      const key = `silent-${statement.replaceAll(' ', '-')}`;
+      expect((await ask('POST', accounts, key, { name: 'Once' })).status).toBe(503);
+      expect(silent).toBe(true);
+      let answer = await ask('POST', accounts, key, { name: 'Once' });
+      while (answer.status === 409) {
+        await new Promise((done) => setTimeout(done, 250));
+        answer = await ask('POST', accounts, key, { name: 'Once' });
+      }
+      expect({ status: answer.status, replay: answer.headers['idempotent-replay'] }).toEqual({
+        status: 201,
+        replay: applied ? 'true' : undefined,
+      });
+    },
+  );
+});
+
+const ask = (method: string, path: string, key: string | undefined, body: unknown): Promise<Answered> =>
+  send(undefined, server.url, apiKey, { method, path, key, body });
+
+async function nameOf(id: string): Promise<string | undefined> {
+  const [row] = await sql()<
+    { name: string }[]
+  >`select name from accounts where company_id = ${tenant.companyId} and id = ${id}`;
+  return row?.name;
+}
