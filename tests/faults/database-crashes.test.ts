@@ -55,6 +55,7 @@ async function expectExactlyOnce(writers: Writers): Promise<Tally> {
   const tally = writers.takeTally();
   await writers.replayAll();
   expect(writers.violations).toEqual([]);
+  expect(server.failures).toEqual([]);
   expect([...tally.broken]).toEqual([]);
   expect(await check(sql(), tenant.companyId, writers.writes)).toEqual([]);
   return tally;

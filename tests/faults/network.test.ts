@@ -77,6 +77,7 @@ describe('a network that', () => {
     const { broken } = writers.takeTally();
     await writers.replayAll();
     expect(writers.violations).toEqual([]);
+    expect(server.failures).toEqual([]);
     expect([...broken]).toEqual([]);
     expect(await check(database(), tenant.companyId, writers.writes)).toEqual([]);
   });

@@ -46,6 +46,7 @@ describe.skipIf(!findProgram('redis'))(`Redis under writers${skipNote('redis')}`
     expect([...statuses.keys()].filter((status) => status >= 429)).toEqual([]);
     expect([...broken]).toEqual([]);
     expect(writers.violations).toEqual([]);
+    expect(server.failures).toEqual([]);
     expect(await check(database(), tenant.companyId, writers.writes)).toEqual([]);
     const added = percentile(latencies, 99) - percentile(calm.latencies, 99);
     process.stdout.write(`faults: calls without Redis took ${Math.round(added)} ms more at the 99th percentile\n`);

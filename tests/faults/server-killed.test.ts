@@ -29,6 +29,7 @@ test(`${kills} times kill -9 under 16 writers lose, double or change no acknowle
   await writers.settle();
   await writers.replayAll();
   expect(writers.violations).toEqual([]);
+  expect(server.failures).toEqual([]);
   expect(await check(database(), tenant.companyId, writers.writes)).toEqual([]);
   process.stdout.write(`faults: ${kills} kills, ${writers.writes.length} writes\n`);
 });

@@ -10,6 +10,8 @@ const patience = 20_000;
 export class OwnDatabase {
   readonly #folder: string;
   #database: EmbeddedDatabase;
+  /** Lets go on what stands still. */
+  #resume: () => void = () => undefined;
 
   private constructor(folder: string, database: EmbeddedDatabase) {
     this.#folder = folder;
@@ -50,9 +52,11 @@ export class OwnDatabase {
   pause(): () => void {
     const paused = this.processes();
     for (const pid of paused) process.kill(pid, 'SIGSTOP');
-    return () => {
+    this.#resume = () => {
+      this.#resume = () => undefined;
       for (const pid of paused) process.kill(pid, 'SIGCONT');
     };
+    return () => this.#resume();
   }
 
   stop(): Promise<void> {
@@ -75,6 +79,7 @@ export class OwnDatabase {
   }
 
   async remove(): Promise<void> {
+    this.#resume();
     await this.#database.remove();
     rmSync(this.#folder, { recursive: true, force: true });
   }

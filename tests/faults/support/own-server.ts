@@ -8,6 +8,7 @@ export class OwnServer {
   readonly url: string;
   readonly #settings: Record<string, string>;
   #server: TestServer | undefined;
+  readonly #failures: string[] = [];
 
   private constructor(port: number, settings: Record<string, string>) {
     this.url = `http://127.0.0.1:${port}`;
@@ -15,9 +16,14 @@ export class OwnServer {
   }
 
   static async start(settings: Record<string, string>): Promise<OwnServer> {
-    const server = new OwnServer(await quietPort(), settings);
+    const server = await OwnServer.prepare(settings);
     await server.restart();
     return server;
+  }
+
+  /** One with an address, that does not run yet. */
+  static async prepare(settings: Record<string, string>): Promise<OwnServer> {
+    return new OwnServer(await quietPort(), settings);
   }
 
   get pid(): number {
@@ -25,8 +31,16 @@ export class OwnServer {
     return this.#server.pid;
   }
 
-  get output(): string {
-    return this.#server?.output() ?? '';
+  /** What it logged as a fault of its own, since its first start. */
+  get failures(): readonly string[] {
+    this.#collect();
+    return this.#failures;
+  }
+
+  #collect(): void {
+    const lines = (this.#server?.output() ?? '').split('\n');
+    const found = lines.filter((line) => line.includes('"msg":"unexpected failure"'));
+    for (const line of found) if (!this.#failures.includes(line)) this.#failures.push(line);
   }
 
   /** Starts it; ends it before by SIGKILL if it still runs. */
@@ -37,12 +51,14 @@ export class OwnServer {
 
   async kill(): Promise<void> {
     await this.#server?.stop('SIGKILL');
+    this.#collect();
     this.#server = undefined;
   }
 
   /** Asks it to stop, and waits until it has. @returns its exit code */
   async stop(): Promise<number | null> {
     const code = await this.#server?.stop('SIGTERM');
+    this.#collect();
     this.#server = undefined;
     return code ?? null;
   }

@@ -38,6 +38,12 @@ export interface Tally {
 
 const newTally = (): Tally => ({ statuses: new Map(), broken: new Map(), latencies: [], acknowledged: 0 });
 
+/** One client: its connection, and the server that it calls. */
+interface Client {
+  agent: Agent;
+  server: number;
+}
+
 const accounts = '/v1/objects/accounts/records';
 /** Milliseconds that a client waits for an answer. */
 const patience = 8000;
@@ -57,7 +63,7 @@ export class Writers {
   readonly violations: string[] = [];
   readonly #options: WriterOptions;
   readonly #working: Promise<void>[];
-  readonly #agents: Agent[] = [];
+  readonly #clients: Client[] = [];
   #tally = newTally();
   #finished = false;
   #acknowledged = 0;
@@ -103,34 +109,35 @@ export class Writers {
     const rest = this.writes.values();
     await Promise.all(
       Array.from({ length: this.#options.count }, async () => {
-        const agent = this.#newAgent();
-        for (const write of rest) if (write.answer) this.#compare(write, await this.#untilFinal(agent, write, 0));
+        const client = this.#newClient();
+        for (const write of rest) if (write.answer) this.#compare(write, await this.#untilFinal(client, write));
       }),
     );
     this.close();
   }
 
+  /** Ends all connections. */
   close(): void {
-    for (const agent of this.#agents.splice(0)) agent.destroy();
+    for (const { agent } of this.#clients.splice(0)) agent.destroy();
   }
 
-  #newAgent(): Agent {
-    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-    this.#agents.push(agent);
-    return agent;
+  #newClient(): Client {
+    const client = { agent: new Agent({ keepAlive: true, maxSockets: 1 }), server: this.#clients.length };
+    this.#clients.push(client);
+    return client;
   }
 
   async #work(index: number): Promise<void> {
     const { random } = this.#options;
-    const agent = this.#newAgent();
+    const client = this.#newClient();
     /** Accounts of this writer alone. */
     const mine: string[] = [];
     for (let turn = 0; !this.#finished; turn += 1) {
       const write = this.#next(mine, `${index}-${turn}`);
       this.writes.push(write);
-      write.answer = await this.#untilFinal(agent, write, index);
+      write.answer = await this.#untilFinal(client, write);
       this.#note(write, mine);
-      if (random.chance(0.1)) this.#compare(write, await this.#untilFinal(agent, write, index));
+      if (random.chance(0.1)) this.#compare(write, await this.#untilFinal(client, write));
     }
   }
 
@@ -172,25 +179,23 @@ export class Writers {
     return write('create', 'POST', accounts, { name: key });
   }
 
-  async #untilFinal(agent: Agent, write: Write, start: number): Promise<Answered> {
-    const { servers } = this.#options;
-    for (let server = start, attempt = 0; ; attempt += 1) {
-      const answered = await this.#attempt(agent, servers[server % servers.length] as string, write);
+  async #untilFinal(client: Client, write: Write): Promise<Answered> {
+    for (let attempt = 0; attempt < 3000; attempt += 1) {
+      const answered = await this.#attempt(client, write);
       if (answered && isFinal(answered.status)) return answered;
-      if (attempt > 2000) throw new Error(`${write.kind} ${write.key} has no final answer`);
-      if (!answered) server += 1;
+      if (!answered) client.server += 1;
       else if (![409, 503].includes(answered.status))
-        this.violations.push(
-          `${write.kind} ${write.key} was answered ${answered.status} ${answered.text.slice(0, 500)}`,
-        );
+        this.violations.push(`${write.kind} ${write.key} met ${answered.status} ${answered.text.slice(0, 500)}`);
       await sleep(this.#options.random.whole(5, 40));
     }
+    throw new Error(`${write.kind} ${write.key} has no final answer`);
   }
 
-  async #attempt(agent: Agent, server: string, write: Write): Promise<Answered | undefined> {
+  async #attempt({ agent, server }: Client, write: Write): Promise<Answered | undefined> {
+    const { servers, apiKey } = this.#options;
     const started = performance.now();
     try {
-      const answered = await send(agent, server, this.#options.apiKey, write);
+      const answered = await send(agent, servers[server % servers.length] as string, apiKey, write);
       this.#tally.latencies.push(performance.now() - started);
       this.#tally.statuses.set(answered.status, (this.#tally.statuses.get(answered.status) ?? 0) + 1);
       return answered;
