@@ -167,7 +167,7 @@ export class Transaction {
     const before = Promise.allSettled(statements);
     const allowed = Math.floor(deadline - (await this.#begun));
     const [committed] = await Promise.allSettled([
-      this.sql.unsafe(`select require_time_left('${allowed} ms'); commit`).execute(),
+      this.sql.unsafe(`call require_time_left(${allowed}); commit`).execute(),
     ]);
     const failed = [...(await before), committed].find((result) => result.status === 'rejected');
     // What failed took the commit behind it along.

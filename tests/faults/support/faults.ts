@@ -227,7 +227,9 @@ export function judge(fault: Fault, { statuses, broken }: Tally): string[] {
   const wrong: string[] = [];
   const refused = statuses.get(503) ?? 0;
   if (fault.serves && refused > 0) wrong.push(`${refused} calls were answered with 503`);
+  // A server that does not run takes nothing: that is no failure.
   for (const [code, times] of broken)
-    if (code === 'NO_ANSWER' || !fault.cutsClients) wrong.push(`${times} calls had no answer: ${code}`);
+    if (code === 'NO_ANSWER' || (code !== 'ECONNREFUSED' && !fault.cutsClients))
+      wrong.push(`${times} calls had no answer: ${code}`);
   return wrong;
 }

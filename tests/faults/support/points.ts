@@ -11,7 +11,7 @@ export const statements = {
   'audit row': /^insert into audit_logs/,
   event: /^insert into outbox_events/,
   'kept answer': /^insert into idempotency_records/,
-  commit: /^select require_time_left.*; commit$/,
+  commit: /^call require_time_left.*; commit$/,
 } as const;
 
 export type Statement = keyof typeof statements;

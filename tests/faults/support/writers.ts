@@ -122,7 +122,7 @@ export class Writers {
   }
 
   #newClient(): Client {
-    const client = { agent: new Agent({ keepAlive: true, maxSockets: 1 }), server: this.#clients.length };
+    const client = { agent: new Agent({ keepAlive: true, maxSockets: 1 }), server: 0 };
     this.#clients.push(client);
     return client;
   }
