@@ -1,5 +1,6 @@
 // The composition root: reads the settings, starts the database, joins all parts and serves. The one file that may import everything.
 import type { AddressInfo } from 'node:net';
+import { isOutage } from './db/connect.ts';
 import { type EmbeddedDatabase, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
@@ -33,7 +34,9 @@ async function start(): Promise<void> {
   // One request's forgotten promise must not end all the others.
   process.on('unhandledRejection', (error) => {
     const { message, stack } = error instanceof Error ? error : new Error(String(error));
-    log.error({ err: { message, stack } }, 'unexpected failure');
+    // The driver asks for the database's types on its own account, and nobody waits for that.
+    if (isOutage(error)) log.warn({ err: { message } }, 'the database could not serve its driver');
+    else log.error({ err: { message, stack } }, 'unexpected failure');
   });
   if (config.databaseUrl === undefined) embedded = await startEmbedded(config.dataDir, (text) => log.info(text));
   const url = config.databaseUrl ?? (embedded?.url as string);
