@@ -78,7 +78,7 @@ async function cutWrite(scene: Scene, how: 'kill' | 'reset' | 'silence', endpoin
 async function pauseDatabase({ stand, writers, count, measure }: Scene): Promise<string[]> {
   await writers.progress(20);
   writers.takeTally();
-  const { refused, done } = await unkeyedDuring(stand.server.url, 8, async () => {
+  const { refused, doneBefore, doneAfter } = await unkeyedDuring(stand.server.url, 8, async () => {
     await sleep(300);
     const resume = stand.database.pause();
     await sleep(5000);
@@ -86,11 +86,14 @@ async function pauseDatabase({ stand, writers, count, measure }: Scene): Promise
     await stand.server.untilHealthy();
   });
   count('unkeyed calls answered with 503', refused);
-  // The commit that the disk had already begun to take when everything stood still cannot be called back.
-  count('of them done', done);
+  // What was committed when everything stood still, and only its answer was missing, cannot be called back.
+  count('of them committed before it', doneBefore);
   const slowest = Math.max(...writers.takeTally().latencies);
   measure('ms of the slowest answer', slowest);
-  return slowest > answerTime ? [`an answer took ${Math.round(slowest)} ms`] : [];
+  return [
+    ...(slowest > answerTime ? [`an answer took ${Math.round(slowest)} ms`] : []),
+    ...(doneAfter > 0 ? [`${doneAfter} calls were done after their 503`] : []),
+  ];
 }
 
 async function tellToStop({ stand, writers, measure }: Scene): Promise<string[]> {

@@ -1,4 +1,5 @@
 // Everything that a long run torments: a PostgreSQL and a Redis of its own behind proxies, and two servers at fixed addresses.
+import postgres from 'postgres';
 import { OwnDatabase } from '../../support/own-database.ts';
 import { findProgram } from '../../support/programs.ts';
 import { TestRedis } from '../../support/redis.ts';
@@ -31,6 +32,7 @@ export class Stand {
   static async start(folder: string): Promise<Stand> {
     const traps = new Traps();
     const database = await OwnDatabase.start(folder);
+    await noteCommitTimes(database);
     const databaseProxy = await FaultProxy.start(database.port, traps.watch);
     const redis = findProgram('redis') ? await TestRedis.start() : undefined;
     const redisProxy = redis && (await FaultProxy.start(redis.port));
@@ -54,4 +56,13 @@ export class Stand {
     await this.databaseProxy.close();
     await this.database.remove();
   }
+}
+
+/** Has PostgreSQL keep when each transaction was committed. */
+async function noteCommitTimes(database: OwnDatabase): Promise<void> {
+  const sql = postgres(database.url, { max: 1 });
+  await sql`alter system set track_commit_timestamp = on`;
+  await sql.end();
+  await database.stop();
+  await database.restart();
 }
