@@ -98,6 +98,8 @@ export class Pool {
         TimeZone: 'UTC',
         application_name: `crm ${role ?? 'owner'}`,
         idle_in_transaction_session_timeout: abandonedAfter,
+        // And where PostgreSQL waits in the middle of a statement, which that time does not count: a dead network is noticed after 11 s.
+        ...{ tcp_keepalives_idle: 5, tcp_keepalives_interval: 2, tcp_keepalives_count: 3 },
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
         ...(role ? { options: `-c role=${role}${commitsMayBeLost ? ' -c synchronous_commit=off' : ''}` } : {}),
       },

@@ -16,6 +16,9 @@ export interface Watcher {
 /** pass: both ways. stall: nothing passes until it is pass again. swallow: everything is taken and lost, and nobody learns of an end. */
 export type Mode = 'pass' | 'stall' | 'swallow';
 
+/** Milliseconds after which a silent connection is found dead: as db/connect.ts asks PostgreSQL for. */
+const probed = 11_000;
+
 /** One connection through the proxy. */
 export class Link {
   readonly client: Socket;
@@ -84,8 +87,11 @@ export class Link {
 
   /** Loses everything from here on, and tells nobody of an end: as a machine that lost its network. */
   silence(): void {
+    if (this.#silent) return;
     this.#lost = true;
     this.#silent = true;
+    // The system below answers probes that a dead network would not; this is when PostgreSQL would have noticed.
+    setTimeout(() => this.upstream.destroy(), probed).unref();
   }
 
   /** The client sees the connection fail; the server comes to its end when it has read what was handed on. */
