@@ -78,6 +78,7 @@ async function round(stand: Stand): Promise<void> {
   }
   const before = writers.violations.length;
   await writers.settle();
+  await stand.server.untilHealthy();
   await writers.replayAll();
   const row = rowOf('what was acknowledged against the tables', 'all');
   const wrong = [
@@ -125,6 +126,10 @@ const progress = setInterval(() => {
 }, 10_000);
 try {
   while (!isOver() && allViolations().length < 200) await round(stand);
+} catch (error) {
+  const line = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  rowOf('the run itself', 'all').violations.push(line);
+  say(`VIOLATION the run itself: ${line}`);
 } finally {
   clearInterval(progress);
   await useDatabase(undefined);
