@@ -23,6 +23,9 @@ test: $(packages) ## Run all tests against a real server, PostgreSQL, Redis and 
 	@node tests/support/prepare.ts
 	@vitest run
 
+torture: $(packages) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
+	@node tests/faults/torture.ts
+
 bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
 
@@ -50,4 +53,4 @@ $(packages): package.json package-lock.json
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test bench check generate format migrate docs platform-key
+.PHONY: help start test torture bench check generate format migrate docs platform-key
