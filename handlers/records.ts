@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
 import { findDuplicate } from '../db/duplicates.ts';
 import { findReferences } from '../db/record-references.ts';
+import { setAutomaticTags } from '../db/record-tags.ts';
 import {
   deleteRecord as deleteStored,
   findRecord,
@@ -17,6 +18,7 @@ import { checkRecord } from '../domain/record-values.ts';
 import { actionOf, auditable, builtinValues, changesBetween, showRecord } from '../domain/record-view.ts';
 import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import { parseSort } from '../domain/sort.ts';
+import { tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
 import { alreadyExists, notFound, validationFailed } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
@@ -78,13 +80,11 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
   if (checked.problems.length > 0) throw validationFailed(checked.problems, 422);
   await refuseDuplicate(call, object, duplicateSets(object, workspace, checked.values, checked.custom));
 
-  const [record] = await insertRecords(
-    sql,
-    caller,
-    object.object,
-    [newRecord(object, uuidv7(), checked, workspace, now)],
-    now,
-  );
+  const planned = [newRecord(object, uuidv7(), checked, workspace, now)];
+  const [[record]] = await Promise.all([
+    insertRecords(sql, caller, object.object, planned, now),
+    setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
+  ]);
   if (!record) throw new Error('an inserted record was not returned');
   if (object.object === 'activities') await noteContacts(sql, caller, [contactOf(record.values, workspace)], now);
   const event = { object: object.object, record_id: record.id, occurred_at: now.toISOString() };
@@ -126,7 +126,10 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
   const shown = showRecord(object, before, workspace);
   if (!merged) return { status: 200, data: { object: object.object, record: shown } };
 
-  const after = await updateStored(sql, caller, object.object, merged, now);
+  const [after] = await Promise.all([
+    updateStored(sql, caller, object.object, merged, now),
+    setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, [merged], now)),
+  ]);
   if (object.object === 'activities') {
     const contact = changedContact(before.values, after.values, workspace);
     await noteContacts(sql, caller, [contact], now);
