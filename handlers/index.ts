@@ -4,6 +4,7 @@ import * as activityTypes from './activity-types.ts';
 import * as apiKeys from './api-keys.ts';
 import * as availability from './availability.ts';
 import * as document from './document.ts';
+import * as duplicateChecks from './duplicate-checks.ts';
 import * as health from './health.ts';
 import * as leads from './leads.ts';
 import * as me from './me.ts';
@@ -13,11 +14,15 @@ import * as onboarding from './onboarding.ts';
 import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
 import * as sessions from './sessions.ts';
+import * as sources from './sources.ts';
+import * as statuses from './statuses.ts';
+import * as tags from './tags.ts';
 
 export const handlers = {
   ...activityTypes,
   ...apiKeys,
   ...document,
+  ...duplicateChecks,
   ...health,
   ...leads,
   ...availability,
@@ -28,4 +33,7 @@ export const handlers = {
   ...records,
   ...me,
   ...sessions,
+  ...sources,
+  ...statuses,
+  ...tags,
 } satisfies Handlers;
