@@ -1,6 +1,7 @@
 // Which tags records have.
 import type { Sql } from './connect.ts';
 import type { Scope } from './reach.ts';
+import { findRecords, type StoredRecord } from './records.ts';
 
 export interface TaggedRecord {
   id: string;
@@ -41,4 +42,16 @@ export function setAutomaticTags(
     from wanted w
     join existing e on e.id = w.tag_id
     on conflict do nothing`.execute();
+}
+
+/** Looks again at records that this transaction changed by something else, such as an activity logged on them. */
+export async function retag(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+  tagsOf: (records: readonly StoredRecord[]) => readonly TaggedRecord[],
+): Promise<void> {
+  if (ids.length === 0) return;
+  await setAutomaticTags(sql, scope, object, tagsOf(await findRecords(sql, scope, object, ids)));
 }

@@ -1,6 +1,7 @@
 // Conditions that the configuration keeps: checked when they are written, and with ids in place of configured names, so that a rename does not break them.
 import { type Condition, readComparison } from './comparisons.ts';
 import { type FieldProblem, fieldProblem } from './field-values.ts';
+import { type Operator, operators } from './filter-values.ts';
 import { queryableField, queryableNames } from './queryable.ts';
 import { type Field, findByName, lookupItems, type Workspace, type WorkspaceObject } from './workspace.ts';
 
@@ -37,7 +38,7 @@ export function checkComparison(
   problems: FieldProblem[],
 ): KeptComparison | undefined {
   const { field: name, operator, value } = given;
-  if (typeof name !== 'string' || typeof operator !== 'string') return undefined;
+  if (typeof name !== 'string' || !isOperator(operator)) return undefined;
   const field = queryableField(object, name);
   if (!field) {
     const allowed = queryableNames(object);
@@ -57,6 +58,10 @@ export function checkComparison(
   const part = read.part === 'value' ? 'value' : place.operator;
   problems.push(fieldProblem(`${place.path}.${part}`, shownCode, rule, more));
   return undefined;
+}
+
+function isOperator(given: unknown): given is Operator {
+  return operators.some((operator) => operator === given);
 }
 
 /** The value with the names that its ids have now; ids of what is gone stay. */

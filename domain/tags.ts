@@ -199,3 +199,17 @@ export function tagsOfChanged(
     .map((record) => ({ ...record, updatedAt: now > record.updatedAt ? now : record.updatedAt }))
     .map((record) => ({ id: record.id, tagIds: automaticTags(object, workspace, record).map((tag) => tag.id) }));
 }
+
+/** What an activity changes on the lead that it is logged on. */
+const changedByActivities = new Set(['last_contacted_at', 'next_followup_at', 'updated_at']);
+
+/** The leads whose tags may follow from activities that were logged, changed or deleted; none where no tag looks at such fields. */
+export function leadsToRetag(
+  workspace: Workspace,
+  contacts: readonly { entityType: string; entityId: string }[],
+): string[] {
+  const matters = workspace.tags.some(
+    ({ object, conditions }) => object === 'leads' && conditions.some(({ field }) => changedByActivities.has(field)),
+  );
+  return matters ? contacts.filter(({ entityType }) => entityType === 'lead').map(({ entityId }) => entityId) : [];
+}

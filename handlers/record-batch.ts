@@ -2,13 +2,14 @@
 import { v7 as uuidv7 } from 'uuid';
 import { noteContacts } from '../db/activity-effects.ts';
 import { findReferences } from '../db/record-references.ts';
-import { setAutomaticTags } from '../db/record-tags.ts';
-import { insertRecords } from '../db/records.ts';
+import { retag, setAutomaticTags } from '../db/record-tags.ts';
+import { insertRecords, type StoredRecord } from '../db/records.ts';
 import { repeatsOf } from '../domain/duplicates-in-batch.ts';
 import { type CheckedRecord, checkRecord } from '../domain/record-values.ts';
 import { actionOf, showRecord } from '../domain/record-view.ts';
 import { contactOf, newRecord, resolveReferences } from '../domain/record-writes.ts';
-import { tagsOfNew } from '../domain/tags.ts';
+import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
+import type { WorkspaceObject } from '../domain/workspace.ts';
 import { notFound, problem } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
 
@@ -37,13 +38,13 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
     insertRecords(sql, caller, object.object, planned, now),
     setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
   ]);
-  if (object.object === 'activities')
-    await noteContacts(
-      sql,
-      caller,
-      records.map((record) => contactOf(record.values, workspace)),
-      now,
-    );
+  if (object.object === 'activities') {
+    const contacts = records.map((record) => contactOf(record.values, workspace));
+    await noteContacts(sql, caller, contacts, now);
+    const leads = workspace.objects.get('leads') as WorkspaceObject;
+    const tagsOf = (changed: readonly StoredRecord[]) => tagsOfChanged(leads, workspace, changed, now);
+    await retag(sql, caller, 'leads', leadsToRetag(workspace, contacts), tagsOf);
+  }
   for (const record of records) {
     const event = { object: object.object, record_id: record.id, occurred_at: now.toISOString() };
     call.record({

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
 import { findDuplicate } from '../db/duplicates.ts';
 import { findReferences } from '../db/record-references.ts';
-import { setAutomaticTags } from '../db/record-tags.ts';
+import { retag, setAutomaticTags } from '../db/record-tags.ts';
 import {
   deleteRecord as deleteStored,
   findRecord,
@@ -16,9 +16,16 @@ import { duplicateSets } from '../domain/duplicates.ts';
 import { parseFilter } from '../domain/filter.ts';
 import { checkRecord } from '../domain/record-values.ts';
 import { actionOf, auditable, builtinValues, changesBetween, showRecord } from '../domain/record-view.ts';
-import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
+import {
+  changedContact,
+  contactOf,
+  type LoggedContact,
+  mergedRecord,
+  newRecord,
+  resolveReferences,
+} from '../domain/record-writes.ts';
 import { parseSort } from '../domain/sort.ts';
-import { tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
+import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
 import { alreadyExists, notFound, validationFailed } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
@@ -86,7 +93,11 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
     setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
   ]);
   if (!record) throw new Error('an inserted record was not returned');
-  if (object.object === 'activities') await noteContacts(sql, caller, [contactOf(record.values, workspace)], now);
+  if (object.object === 'activities') {
+    const contact = contactOf(record.values, workspace);
+    await noteContacts(sql, caller, [contact], now);
+    await retagLeads(call, workspace, [contact]);
+  }
   const event = { object: object.object, record_id: record.id, occurred_at: now.toISOString() };
   call.record({
     action: actionOf(object, 'create'),
@@ -135,6 +146,7 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
     await noteContacts(sql, caller, [contact], now);
     if (before.values.followup_at !== null && after.values.followup_at === null)
       await recomputeFollowup(sql, caller, contact, now);
+    await retagLeads(call, workspace, [contact]);
   }
   const record = showRecord(object, after, workspace);
   const changes = changesBetween(object, shown, record);
@@ -159,8 +171,11 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   const { workspace, object } = await open(call);
   const gone = await deleteStored(sql, caller, object.object, call.path.id);
   if (!gone) throw notFound();
-  if (object.object === 'activities' && gone.values.followup_at !== null)
-    await recomputeFollowup(sql, caller, contactOf(gone.values, workspace), now);
+  if (object.object === 'activities' && gone.values.followup_at !== null) {
+    const contact = contactOf(gone.values, workspace);
+    await recomputeFollowup(sql, caller, contact, now);
+    await retagLeads(call, workspace, [contact]);
+  }
   const { id } = gone;
   call.record({
     action: actionOf(object, 'delete'),
@@ -171,3 +186,14 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   });
   return { status: 200, data: { object: object.object, id, deleted: true } };
 };
+
+/** Looks again at the tags of leads that an activity changed. */
+function retagLeads(
+  { sql, caller, now }: Pick<Call, 'sql' | 'caller' | 'now'>,
+  workspace: Workspace,
+  contacts: readonly LoggedContact[],
+): Promise<void> {
+  const leads = workspace.objects.get('leads') as WorkspaceObject;
+  const ids = leadsToRetag(workspace, contacts);
+  return retag(sql, caller, 'leads', ids, (records) => tagsOfChanged(leads, workspace, records, now));
+}
