@@ -44,14 +44,15 @@ export function setAutomaticTags(
     on conflict do nothing`.execute();
 }
 
+/** Records to look at again, and what decides about them. */
+export interface Retagging {
+  object: string;
+  ids: readonly string[];
+  tagsOf(records: readonly StoredRecord[]): readonly TaggedRecord[];
+}
+
 /** Looks again at records that this transaction changed by something else, such as an activity logged on them. */
-export async function retag(
-  sql: Sql,
-  scope: Scope,
-  object: string,
-  ids: readonly string[],
-  tagsOf: (records: readonly StoredRecord[]) => readonly TaggedRecord[],
-): Promise<void> {
+export async function retag(sql: Sql, scope: Scope, { object, ids, tagsOf }: Retagging): Promise<void> {
   if (ids.length === 0) return;
   await setAutomaticTags(sql, scope, object, tagsOf(await findRecords(sql, scope, object, ids)));
 }

@@ -207,9 +207,15 @@ const changedByActivities = new Set(['last_contacted_at', 'next_followup_at', 'u
 export function leadsToRetag(
   workspace: Workspace,
   contacts: readonly { entityType: string; entityId: string }[],
-): string[] {
+  now: Date,
+) {
   const matters = workspace.tags.some(
     ({ object, conditions }) => object === 'leads' && conditions.some(({ field }) => changedByActivities.has(field)),
   );
-  return matters ? contacts.filter(({ entityType }) => entityType === 'lead').map(({ entityId }) => entityId) : [];
+  const leads = workspace.objects.get('leads');
+  return {
+    object: 'leads',
+    ids: matters ? contacts.filter(({ entityType }) => entityType === 'lead').map(({ entityId }) => entityId) : [],
+    tagsOf: (records: readonly ComparedRecord[]) => (leads ? tagsOfChanged(leads, workspace, records, now) : []),
+  };
 }

@@ -1489,7 +1489,7 @@ export interface components {
                 [key: string]: string | number | boolean | null;
             };
             /**
-             * @description Names of lead tags, in any case.
+             * @description Names of lead tags, in any case. They stay on the lead whatever its data; tags whose conditions hold are put on by themselves.
              * @example [
              *       "Hot"
              *     ]
@@ -1544,7 +1544,7 @@ export interface components {
             assigned_to: string | null;
             assigned_to_email: string | null;
             assigned_to_name: string | null;
-            /** @description Names, by the priority of the tags. */
+            /** @description Names, by the priority of the tags; those that the data of the lead puts on it included. */
             tags: string[];
             /** @description Every published field of the workspace's own, null where it has no value. */
             custom_fields: {

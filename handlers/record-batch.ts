@@ -3,13 +3,12 @@ import { v7 as uuidv7 } from 'uuid';
 import { noteContacts } from '../db/activity-effects.ts';
 import { findReferences } from '../db/record-references.ts';
 import { retag, setAutomaticTags } from '../db/record-tags.ts';
-import { insertRecords, type StoredRecord } from '../db/records.ts';
+import { insertRecords } from '../db/records.ts';
 import { repeatsOf } from '../domain/duplicates-in-batch.ts';
 import { type CheckedRecord, checkRecord } from '../domain/record-values.ts';
 import { actionOf, showRecord } from '../domain/record-view.ts';
 import { contactOf, newRecord, resolveReferences } from '../domain/record-writes.ts';
-import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
-import type { WorkspaceObject } from '../domain/workspace.ts';
+import { leadsToRetag, tagsOfNew } from '../domain/tags.ts';
 import { notFound, problem } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
 
@@ -41,9 +40,7 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   if (object.object === 'activities') {
     const contacts = records.map((record) => contactOf(record.values, workspace));
     await noteContacts(sql, caller, contacts, now);
-    const leads = workspace.objects.get('leads') as WorkspaceObject;
-    const tagsOf = (changed: readonly StoredRecord[]) => tagsOfChanged(leads, workspace, changed, now);
-    await retag(sql, caller, 'leads', leadsToRetag(workspace, contacts), tagsOf);
+    await retag(sql, caller, leadsToRetag(workspace, contacts, now));
   }
   for (const record of records) {
     const event = { object: object.object, record_id: record.id, occurred_at: now.toISOString() };

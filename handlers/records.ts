@@ -16,14 +16,7 @@ import { duplicateSets } from '../domain/duplicates.ts';
 import { parseFilter } from '../domain/filter.ts';
 import { checkRecord } from '../domain/record-values.ts';
 import { actionOf, auditable, builtinValues, changesBetween, showRecord } from '../domain/record-view.ts';
-import {
-  changedContact,
-  contactOf,
-  type LoggedContact,
-  mergedRecord,
-  newRecord,
-  resolveReferences,
-} from '../domain/record-writes.ts';
+import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import { parseSort } from '../domain/sort.ts';
 import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
@@ -96,7 +89,7 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
   if (object.object === 'activities') {
     const contact = contactOf(record.values, workspace);
     await noteContacts(sql, caller, [contact], now);
-    await retagLeads(call, workspace, [contact]);
+    await retag(sql, caller, leadsToRetag(workspace, [contact], now));
   }
   const event = { object: object.object, record_id: record.id, occurred_at: now.toISOString() };
   call.record({
@@ -146,7 +139,7 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
     await noteContacts(sql, caller, [contact], now);
     if (before.values.followup_at !== null && after.values.followup_at === null)
       await recomputeFollowup(sql, caller, contact, now);
-    await retagLeads(call, workspace, [contact]);
+    await retag(sql, caller, leadsToRetag(workspace, [contact], now));
   }
   const record = showRecord(object, after, workspace);
   const changes = changesBetween(object, shown, record);
@@ -174,7 +167,7 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   if (object.object === 'activities' && gone.values.followup_at !== null) {
     const contact = contactOf(gone.values, workspace);
     await recomputeFollowup(sql, caller, contact, now);
-    await retagLeads(call, workspace, [contact]);
+    await retag(sql, caller, leadsToRetag(workspace, [contact], now));
   }
   const { id } = gone;
   call.record({
@@ -186,14 +179,3 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   });
   return { status: 200, data: { object: object.object, id, deleted: true } };
 };
-
-/** Looks again at the tags of leads that an activity changed. */
-function retagLeads(
-  { sql, caller, now }: Pick<Call, 'sql' | 'caller' | 'now'>,
-  workspace: Workspace,
-  contacts: readonly LoggedContact[],
-): Promise<void> {
-  const leads = workspace.objects.get('leads') as WorkspaceObject;
-  const ids = leadsToRetag(workspace, contacts);
-  return retag(sql, caller, 'leads', ids, (records) => tagsOfChanged(leads, workspace, records, now));
-}
