@@ -38,6 +38,21 @@ async function selectOne(sql: Sql, scope: Scope, object: string, id: string, loc
   return row && fromRow(table, row);
 }
 
+/** Records by their ids, whoever may see them; for what follows from a write. */
+export async function findRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+): Promise<StoredRecord[]> {
+  const table = recordTable(object);
+  const rows = await sql`
+    select ${selection(sql, table)}
+    from ${sql(table.name)} r
+    where ${belongs(sql, scope, table)} and r.id = any(${[...ids]}::uuid[])`.values();
+  return rows.map((row) => fromRow(table, row));
+}
+
 export interface Page {
   sort: readonly SortKey[];
   filter: Filter | undefined;

@@ -1351,6 +1351,329 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/settings/statuses/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the statuses of leads or the stages of deals
+         * @description All statuses of the object in their order, inactive ones included. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         *
+         *     Needs `settings:view`. Live and test keys see the same. **404**: the object has no statuses.
+         */
+        get: operations["listStatuses"];
+        put?: never;
+        /**
+         * Add a status or a stage
+         * @description Adds a status; the very next call can use it.
+         *
+         *     **Order.** `order_position` counts from 1 without gaps. Left out, the status comes last; at a position, those from there on
+         *     move back by one; a number beyond the end means the end.
+         *
+         *     **Outcome.** What entering the status means for reports and for `won_at`, `lost_at` and `converted_at`: of deals `open`,
+         *     `won` or `lost`, of leads `open`, `converted` or `disqualified`. It applies to records that enter from now on.
+         *
+         *     **Pre-conditions** are asked of a record that enters the status. `pre_condition_fields` names published fields of the object
+         *     that must have a value. `pre_condition_rules` must all hold; a rule is one of
+         *
+         *     | Rule | Holds when |
+         *     |---|---|
+         *     | `{"kind": "field", "field", "op", "value", "message"}` | the record's field compares so; operators and values as in filters of records. `kind` may be left out; `message` is told to who is refused |
+         *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | so many activities, of that type if one is named, were performed, in that many days if said |
+         *     | `{"kind": "attachment", "min_count"}` | the record has so many attachments |
+         *     | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
+         *     | `{"or": [rules]}` | one of the rules holds; not nested |
+         *
+         *     Sources, statuses and activity types in rules are followed when they are renamed.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the list. **409** `ALREADY_EXISTS`: the list has this name
+         *     already, whatever its case; `details.existing_id` is the other one. `CONFLICT` with the reason `status_limit_reached`: 100
+         *     statuses are the limit. **422**: an unknown or read-only field, a wrong JSON type, or the name of a field, source, status or
+         *     activity type that does not exist. **400**: any other wrong value. Every problem is listed.
+         */
+        post: operations["createStatus"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/statuses/{object}/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a status
+         * @description One status. Needs `settings:view`. **404**: there is no such status of this object.
+         */
+        get: operations["getStatus"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a status
+         * @description Deletes a status that no record is in; those behind it move up.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such status of this object. **409** `CONFLICT`: with the
+         *     reason `in_use`, records are in the status; `details.references` counts them, e.g. `{"deals": 12}`, live and test
+         *     records together and whoever may see them. Counting stops at 10,000; then `details.references_capped` is true. Move
+         *     them first, or deactivate the status with PATCH. With the reason `last_active`, it is the last active status.
+         */
+        delete: operations["deleteStatus"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a status
+         * @description Changes what you send and leaves the rest; a list that you send replaces the stored one. Moving a status shifts those
+         *     between. Records that are in the status stay as they are.
+         *
+         *     **Order.** `order_position` counts from 1 without gaps. Left out, the status comes last; at a position, those from there on
+         *     move back by one; a number beyond the end means the end.
+         *
+         *     **Outcome.** What entering the status means for reports and for `won_at`, `lost_at` and `converted_at`: of deals `open`,
+         *     `won` or `lost`, of leads `open`, `converted` or `disqualified`. It applies to records that enter from now on.
+         *
+         *     **Pre-conditions** are asked of a record that enters the status. `pre_condition_fields` names published fields of the object
+         *     that must have a value. `pre_condition_rules` must all hold; a rule is one of
+         *
+         *     | Rule | Holds when |
+         *     |---|---|
+         *     | `{"kind": "field", "field", "op", "value", "message"}` | the record's field compares so; operators and values as in filters of records. `kind` may be left out; `message` is told to who is refused |
+         *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | so many activities, of that type if one is named, were performed, in that many days if said |
+         *     | `{"kind": "attachment", "min_count"}` | the record has so many attachments |
+         *     | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
+         *     | `{"or": [rules]}` | one of the rules holds; not nested |
+         *
+         *     Sources, statuses and activity types in rules are followed when they are renamed.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such status of this object. **409** `ALREADY_EXISTS`: another
+         *     status has the name. `CONFLICT` with the reason `last_active`: one status must stay active. **400** and **422** as on
+         *     creation.
+         */
+        patch: operations["updateStatus"];
+        trace?: never;
+    };
+    "/v1/settings/tags/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the tags of leads or customers
+         * @description All tags of the object, by priority and name. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         *
+         *     Needs `settings:view`. Live and test keys see the same. **404**: the object has no tags.
+         */
+        get: operations["listTags"];
+        put?: never;
+        /**
+         * Add a tag
+         * @description Adds a tag. Records show their tags by `priority`, lower first, then by name.
+         *
+         *     **Conditions** are `{"field", "operator", "value"}`. `field` is a published field of the object, its own ones, `id`,
+         *     `created_at` and `updated_at` included; operators and values are those of filters of records: `eq`, `neq`, `gt`, `gte`,
+         *     `lt`, `lte`, `contains`, `in`, `is_null`. Sources and statuses are followed when they are renamed. A condition whose
+         *     field is switched off later does not hold.
+         *
+         *     | | `fields` | `conditions` | `condition_logic` |
+         *     |---|---|---|---|
+         *     | lead tag | 1 to 20 conditions, all must hold | not taken | not taken |
+         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is put on by hand only | `AND` (unless said) or `OR` |
+         *
+         *     **When.** A record is looked at in the transaction of each write of it: single, in a batch, by lead intake, or by an
+         *     activity logged on it. The tag is put on when the conditions hold, and taken off when they hold no more; what was put on by
+         *     hand stays. Records that are there already are looked at with their next write.
+         *
+         *     A customer tag looks like `{"name": "Key account", "fields": ["country"], "conditions": [{"field": "country",
+         *     "operator": "eq", "value": "GB"}]}`.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the tags, and keep their records apart. **409**
+         *     `ALREADY_EXISTS`: the list has this name already, whatever its case. `CONFLICT` with the reason `tag_limit_reached`: 500
+         *     tags of an object are the limit. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
+         *     its field. **400**: any other wrong value. Every problem is listed.
+         */
+        post: operations["createTag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/tags/{object}/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a tag
+         * @description One tag. Needs `settings:view`. **404**: there is no such tag of this object.
+         */
+        get: operations["getTag"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a tag
+         * @description Deletes a tag and takes it off all records, live and test ones.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such tag of this object.
+         */
+        delete: operations["deleteTag"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a tag
+         * @description Changes what you send and leaves the rest; a list that you send replaces the stored one.
+         *
+         *     **Conditions** are `{"field", "operator", "value"}`. `field` is a published field of the object, its own ones, `id`,
+         *     `created_at` and `updated_at` included; operators and values are those of filters of records: `eq`, `neq`, `gt`, `gte`,
+         *     `lt`, `lte`, `contains`, `in`, `is_null`. Sources and statuses are followed when they are renamed. A condition whose
+         *     field is switched off later does not hold.
+         *
+         *     | | `fields` | `conditions` | `condition_logic` |
+         *     |---|---|---|---|
+         *     | lead tag | 1 to 20 conditions, all must hold | not taken | not taken |
+         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is put on by hand only | `AND` (unless said) or `OR` |
+         *
+         *     **When.** A record is looked at in the transaction of each write of it: single, in a batch, by lead intake, or by an
+         *     activity logged on it. The tag is put on when the conditions hold, and taken off when they hold no more; what was put on by
+         *     hand stays. Records that are there already are looked at with their next write.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such tag of this object. **409** `ALREADY_EXISTS`: another
+         *     tag has the name. **400** and **422** as on creation; CONFLICTING_FIELDS when `fields` drops a name that the stored
+         *     `conditions` use.
+         */
+        patch: operations["updateTag"];
+        trace?: never;
+    };
+    "/v1/settings/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List sources
+         * @description All sources by name, disabled ones included: one list for leads, deals and customers. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         *
+         *     Needs `settings:view`. Live and test keys see the same.
+         */
+        get: operations["listSources"];
+        put?: never;
+        /**
+         * Add a source
+         * @description Adds a source; the very next call can use it, in whatever case its name is written.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the list. **409** `ALREADY_EXISTS`: the list has this name
+         *     already, whatever its case; `details.existing_id` is the other one. `CONFLICT` with the reason `source_limit_reached`: 500
+         *     sources are the limit. **422**: an unknown or read-only field, or a wrong JSON type. **400**: any other wrong value.
+         */
+        post: operations["createSource"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/sources/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a source
+         * @description One source. Needs `settings:view`. **404**: there is no such source.
+         */
+        get: operations["getSource"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a source
+         * @description Deletes a source that no record has.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such source. **409** `CONFLICT` with the reason `in_use`:
+         *     records have it; `details.references` counts them, e.g. `{"leads": 12, "deals": 0}`, with `customers` where some have it,
+         *     live and test records together and whoever may see them. Counting stops at 10,000 of each; then
+         *     `details.references_capped` is true. Disable the source with PATCH instead.
+         */
+        delete: operations["deleteSource"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a source
+         * @description Changes what you send and leaves the rest. Records that have the source show its new name. A disabled one stays on them and is
+         *     refused on writes.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such source. **409** `ALREADY_EXISTS`: another source has the
+         *     name. **422**: an unknown or read-only field, or a wrong JSON type. **400**: any other wrong value.
+         */
+        patch: operations["updateSource"];
+        trace?: never;
+    };
+    "/v1/settings/duplicate-check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the duplicate checks
+         * @description The checks of leads and of deals. Needs `settings:view`. Live and test keys see the same.
+         */
+        get: operations["listDuplicateChecks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/duplicate-check/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the duplicate check of leads or deals
+         * @description Replaces the check; it counts from the next call on.
+         *
+         *     While it is enabled, a new record is refused with 409 `ALREADY_EXISTS` when there is one that has the same value in every
+         *     selected field that the new one has a value in, by POST /v1/leads and by POST /v1/objects/{object}/records. For
+         *     POST /v1/leads the same `email` is enough, selected or not. `details.matched_fields` names the fields and
+         *     `details.existing_id` the record; null when the caller may not see it. Live and test records are held against their own
+         *     kind. Changes of records are not checked, and of a batch only the items against each other. Texts are compared exactly,
+         *     addresses without case, telephone numbers in international format.
+         *
+         *     `fields` are names of fields of the object that can be written, built-in or custom. A field that is switched off later
+         *     does not count meanwhile.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the check. **404**: the object has no check. **400**: it is to
+         *     be enabled without fields. **422**: a field does not exist or is read-only.
+         */
+        put: operations["updateDuplicateCheck"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1863,7 +2186,7 @@ export interface components {
                 [key: string]: string | number | boolean | null;
             };
             /**
-             * @description Names of lead tags, in any case.
+             * @description Names of lead tags, in any case. They stay on the lead whatever its data; tags whose conditions hold are put on by themselves.
              * @example [
              *       "Hot"
              *     ]
@@ -1918,7 +2241,7 @@ export interface components {
             assigned_to: string | null;
             assigned_to_email: string | null;
             assigned_to_name: string | null;
-            /** @description Names, by the priority of the tags. */
+            /** @description Names, by the priority of the tags; those that the data of the lead puts on it included. */
             tags: string[];
             /** @description Every published field of the workspace's own, null where it has no value. */
             custom_fields: {
@@ -3144,6 +3467,401 @@ export interface components {
             data: components["schemas"]["OrgNodeUserPage"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description A rule inside `or`. */
+        StatusRuleAlternative: {
+            /**
+             * @description field unless said.
+             * @enum {string}
+             */
+            kind?: "field" | "activity" | "attachment" | "tasks_completed";
+            /** @example amount_minor */
+            field?: string;
+            /**
+             * @example gte
+             * @enum {string}
+             */
+            op?: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            /**
+             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @example 100000
+             */
+            value?: unknown;
+            /** @example Agree on a price first. */
+            message?: string;
+            /**
+             * @description The name of an activity type.
+             * @example Meeting
+             */
+            activity_type?: string;
+            /** @example 1 */
+            min_count?: number;
+            /** @example 30 */
+            within_days?: number;
+        };
+        /** @description Which fields a rule takes follows from its kind; a rule with `or` takes nothing else. */
+        StatusRule: {
+            /**
+             * @description field unless said.
+             * @enum {string}
+             */
+            kind?: "field" | "activity" | "attachment" | "tasks_completed";
+            /** @example amount_minor */
+            field?: string;
+            /**
+             * @example gte
+             * @enum {string}
+             */
+            op?: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            /**
+             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @example 100000
+             */
+            value?: unknown;
+            /** @example Agree on a price first. */
+            message?: string;
+            /**
+             * @description The name of an activity type.
+             * @example Meeting
+             */
+            activity_type?: string;
+            /** @example 1 */
+            min_count?: number;
+            /** @example 30 */
+            within_days?: number;
+            or?: components["schemas"]["StatusRuleAlternative"][];
+        };
+        Status: {
+            id: components["schemas"]["Uuid"];
+            /** @enum {string} */
+            object: "leads" | "deals";
+            name: string;
+            description: string | null;
+            order_position: number;
+            /** @description False for those that writes refuse. */
+            is_active: boolean;
+            /** @example #9CA3AF */
+            color: string;
+            /** @enum {string} */
+            outcome: "open" | "won" | "lost" | "converted" | "disqualified";
+            pre_condition_fields: string[];
+            pre_condition_rules: components["schemas"]["StatusRule"][];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        StatusList: {
+            statuses: components["schemas"]["Status"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        StatusListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["StatusList"];
+            meta: components["schemas"]["Meta"];
+        };
+        StatusCreate: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Negotiation
+             */
+            name: string;
+            description?: string | null;
+            /**
+             * @description Where it stands, from 1.
+             * @example 5
+             */
+            order_position?: number;
+            /**
+             * @description Inactive statuses are refused on writes and stay readable.
+             * @default true
+             */
+            is_active: boolean;
+            /**
+             * @default #9CA3AF
+             * @example #2563EB
+             */
+            color: string;
+            /**
+             * @description Of deals open, won, lost; of leads open, converted, disqualified.
+             * @default open
+             * @enum {string}
+             */
+            outcome: "open" | "won" | "lost" | "converted" | "disqualified";
+            /**
+             * @default []
+             * @example [
+             *       "amount_minor"
+             *     ]
+             */
+            pre_condition_fields: string[];
+            /** @default [] */
+            pre_condition_rules: components["schemas"]["StatusRule"][];
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        StatusData: {
+            status: components["schemas"]["Status"];
+        };
+        StatusAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["StatusData"];
+            meta: components["schemas"]["Meta"];
+        };
+        SettingDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        SettingDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SettingDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        StatusPatch: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Negotiation
+             */
+            name?: string;
+            description?: string | null;
+            /**
+             * @description Where it stands, from 1.
+             * @example 5
+             */
+            order_position?: number;
+            /** @description Inactive statuses are refused on writes and stay readable. */
+            is_active?: boolean;
+            /** @example #2563EB */
+            color?: string;
+            /**
+             * @description Of deals open, won, lost; of leads open, converted, disqualified.
+             * @enum {string}
+             */
+            outcome?: "open" | "won" | "lost" | "converted" | "disqualified";
+            /**
+             * @example [
+             *       "amount_minor"
+             *     ]
+             */
+            pre_condition_fields?: string[];
+            pre_condition_rules?: components["schemas"]["StatusRule"][];
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        /** @description A comparison of a field of the record. */
+        TagCondition: {
+            /** @example priority */
+            field: string;
+            /**
+             * @example eq
+             * @enum {string}
+             */
+            operator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            /**
+             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @example 1
+             */
+            value?: unknown;
+        };
+        Tag: {
+            id: components["schemas"]["Uuid"];
+            /** @enum {string} */
+            object: "leads" | "customers";
+            name: string;
+            description: string | null;
+            /** @example #DC2626 */
+            color: string;
+            /** @description Lower wins. */
+            priority: number;
+            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            fields: (string | components["schemas"]["TagCondition"])[];
+            /** @description On customer tags only. */
+            conditions?: components["schemas"]["TagCondition"][];
+            /**
+             * @description On customer tags only.
+             * @enum {string}
+             */
+            condition_logic?: "AND" | "OR";
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        TagList: {
+            tags: components["schemas"]["Tag"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        TagListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TagList"];
+            meta: components["schemas"]["Meta"];
+        };
+        TagCreate: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Urgent
+             */
+            name: string;
+            description?: string | null;
+            /**
+             * @default #9CA3AF
+             * @example #DC2626
+             */
+            color: string;
+            /**
+             * @description Lower wins.
+             * @default 100
+             */
+            priority: number;
+            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            fields: (string | components["schemas"]["TagCondition"])[];
+            /** @description Of customer tags. */
+            conditions?: components["schemas"]["TagCondition"][];
+            /**
+             * @description Of customer tags.
+             * @enum {string}
+             */
+            condition_logic?: "AND" | "OR";
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        TagData: {
+            tag: components["schemas"]["Tag"];
+        };
+        TagAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TagData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        TagPatch: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Urgent
+             */
+            name?: string;
+            description?: string | null;
+            /** @example #DC2626 */
+            color?: string;
+            /** @description Lower wins. */
+            priority?: number;
+            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            fields?: (string | components["schemas"]["TagCondition"])[];
+            /** @description Of customer tags. */
+            conditions?: components["schemas"]["TagCondition"][];
+            /**
+             * @description Of customer tags.
+             * @enum {string}
+             */
+            condition_logic?: "AND" | "OR";
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        Source: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            description: string | null;
+            /** @description False for those that writes refuse. */
+            is_enabled: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SourceList: {
+            sources: components["schemas"]["Source"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        SourceListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SourceList"];
+            meta: components["schemas"]["Meta"];
+        };
+        SourceCreate: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Trade fair
+             */
+            name: string;
+            description?: string | null;
+            /**
+             * @description Disabled sources are refused on writes and stay readable.
+             * @default true
+             */
+            is_enabled: boolean;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SourceData: {
+            source: components["schemas"]["Source"];
+        };
+        SourceAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SourceData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        SourcePatch: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Trade fair
+             */
+            name?: string;
+            description?: string | null;
+            /** @description Disabled sources are refused on writes and stay readable. */
+            is_enabled?: boolean;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        DuplicateCheck: {
+            /** @enum {string} */
+            object: "leads" | "deals";
+            enabled: boolean;
+            /**
+             * @example [
+             *       "email",
+             *       "mobile"
+             *     ]
+             */
+            fields: string[];
+        };
+        DuplicateChecks: {
+            duplicate_checks: components["schemas"]["DuplicateCheck"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        DuplicateChecksAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DuplicateChecks"];
+            meta: components["schemas"]["Meta"];
+        };
+        DuplicateCheckPut: {
+            enabled: boolean;
+            /**
+             * @example [
+             *       "email",
+             *       "mobile"
+             *     ]
+             */
+            fields: string[];
+            readonly object?: unknown;
+        };
+        DuplicateCheckData: {
+            duplicate_check: components["schemas"]["DuplicateCheck"];
+        };
+        DuplicateCheckAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DuplicateCheckData"];
+            meta: components["schemas"]["Meta"];
+        };
     };
     responses: {
         /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
@@ -3905,6 +4623,27 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         UserId: string;
+        /**
+         * @description Leads have statuses, deals have stages.
+         * @example leads
+         */
+        StatusObject: "leads" | "deals";
+        /** @description The id of the status. */
+        StatusId: components["schemas"]["Uuid"];
+        /**
+         * @description Leads and customers have tags.
+         * @example leads
+         */
+        TagObject: "leads" | "customers";
+        /** @description The id of the tag. */
+        TagId: components["schemas"]["Uuid"];
+        /** @description The id of the source. */
+        SourceId: components["schemas"]["Uuid"];
+        /**
+         * @description Leads and deals are checked.
+         * @example leads
+         */
+        CheckedObject: "leads" | "deals";
     };
     requestBodies: {
         Onboarding: {
@@ -7618,6 +8357,1101 @@ export interface operations {
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listStatuses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All statuses. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "statuses": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "object": "deals",
+                     *             "name": "Negotiation",
+                     *             "description": "Terms are being agreed",
+                     *             "order_position": 5,
+                     *             "is_active": true,
+                     *             "color": "#2563EB",
+                     *             "outcome": "open",
+                     *             "pre_condition_fields": [
+                     *               "amount_minor"
+                     *             ],
+                     *             "pre_condition_rules": [
+                     *               {
+                     *                 "kind": "activity",
+                     *                 "activity_type": "Meeting",
+                     *                 "min_count": 1
+                     *               }
+                     *             ],
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StatusCreate"];
+            };
+        };
+        responses: {
+            /** @description The status. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "deals",
+                     *           "name": "Negotiation",
+                     *           "description": "Terms are being agreed",
+                     *           "order_position": 5,
+                     *           "is_active": true,
+                     *           "color": "#2563EB",
+                     *           "outcome": "open",
+                     *           "pre_condition_fields": [
+                     *             "amount_minor"
+                     *           ],
+                     *           "pre_condition_rules": [
+                     *             {
+                     *               "kind": "activity",
+                     *               "activity_type": "Meeting",
+                     *               "min_count": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+                /** @description The id of the status. */
+                id: components["parameters"]["StatusId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The status. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "deals",
+                     *           "name": "Negotiation",
+                     *           "description": "Terms are being agreed",
+                     *           "order_position": 5,
+                     *           "is_active": true,
+                     *           "color": "#2563EB",
+                     *           "outcome": "open",
+                     *           "pre_condition_fields": [
+                     *             "amount_minor"
+                     *           ],
+                     *           "pre_condition_rules": [
+                     *             {
+                     *               "kind": "activity",
+                     *               "activity_type": "Meeting",
+                     *               "min_count": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+                /** @description The id of the status. */
+                id: components["parameters"]["StatusId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+                /** @description The id of the status. */
+                id: components["parameters"]["StatusId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StatusPatch"];
+            };
+        };
+        responses: {
+            /** @description The status as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "deals",
+                     *           "name": "Negotiation",
+                     *           "description": "Terms are being agreed",
+                     *           "order_position": 5,
+                     *           "is_active": true,
+                     *           "color": "#2563EB",
+                     *           "outcome": "open",
+                     *           "pre_condition_fields": [
+                     *             "amount_minor"
+                     *           ],
+                     *           "pre_condition_rules": [
+                     *             {
+                     *               "kind": "activity",
+                     *               "activity_type": "Meeting",
+                     *               "min_count": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTags: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All tags. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tags": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "object": "leads",
+                     *             "name": "Urgent",
+                     *             "description": "Highest priority",
+                     *             "color": "#DC2626",
+                     *             "priority": 10,
+                     *             "fields": [
+                     *               {
+                     *                 "field": "priority",
+                     *                 "operator": "eq",
+                     *                 "value": 1
+                     *               }
+                     *             ],
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TagCreate"];
+            };
+        };
+        responses: {
+            /** @description The tag. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tag": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "leads",
+                     *           "name": "Urgent",
+                     *           "description": "Highest priority",
+                     *           "color": "#DC2626",
+                     *           "priority": 10,
+                     *           "fields": [
+                     *             {
+                     *               "field": "priority",
+                     *               "operator": "eq",
+                     *               "value": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+                /** @description The id of the tag. */
+                id: components["parameters"]["TagId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tag. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tag": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "leads",
+                     *           "name": "Urgent",
+                     *           "description": "Highest priority",
+                     *           "color": "#DC2626",
+                     *           "priority": 10,
+                     *           "fields": [
+                     *             {
+                     *               "field": "priority",
+                     *               "operator": "eq",
+                     *               "value": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+                /** @description The id of the tag. */
+                id: components["parameters"]["TagId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+                /** @description The id of the tag. */
+                id: components["parameters"]["TagId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TagPatch"];
+            };
+        };
+        responses: {
+            /** @description The tag as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tag": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "leads",
+                     *           "name": "Urgent",
+                     *           "description": "Highest priority",
+                     *           "color": "#DC2626",
+                     *           "priority": 10,
+                     *           "fields": [
+                     *             {
+                     *               "field": "priority",
+                     *               "operator": "eq",
+                     *               "value": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSources: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All sources. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "sources": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Trade fair",
+                     *             "description": "Met at a booth",
+                     *             "is_enabled": true,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Trade fair",
+                 *       "description": "Met at a booth"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SourceCreate"];
+            };
+        };
+        responses: {
+            /** @description The source. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Trade fair",
+                     *           "description": "Met at a booth",
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the source. */
+                id: components["parameters"]["SourceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The source. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Trade fair",
+                     *           "description": "Met at a booth",
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the source. */
+                id: components["parameters"]["SourceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the source. */
+                id: components["parameters"]["SourceId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SourcePatch"];
+            };
+        };
+        responses: {
+            /** @description The source as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Trade fair",
+                     *           "description": "Met at a booth",
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listDuplicateChecks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Both checks. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "duplicate_checks": [
+                     *           {
+                     *             "object": "leads",
+                     *             "enabled": true,
+                     *             "fields": [
+                     *               "priority",
+                     *               "source"
+                     *             ]
+                     *           },
+                     *           {
+                     *             "object": "deals",
+                     *             "enabled": false,
+                     *             "fields": []
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DuplicateChecksAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateDuplicateCheck: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and deals are checked.
+                 * @example leads
+                 */
+                object: components["parameters"]["CheckedObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DuplicateCheckPut"];
+            };
+        };
+        responses: {
+            /** @description The check as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "duplicate_check": {
+                     *           "object": "leads",
+                     *           "enabled": true,
+                     *           "fields": [
+                     *             "priority",
+                     *             "source"
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DuplicateCheckAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -7,6 +7,7 @@ import * as availability from './availability.ts';
 import * as customers from './customers.ts';
 import * as discovery from './discovery.ts';
 import * as document from './document.ts';
+import * as duplicateChecks from './duplicate-checks.ts';
 import * as health from './health.ts';
 import * as leads from './leads.ts';
 import * as me from './me.ts';
@@ -19,6 +20,9 @@ import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
 import * as roles from './roles.ts';
 import * as sessions from './sessions.ts';
+import * as sources from './sources.ts';
+import * as statuses from './statuses.ts';
+import * as tags from './tags.ts';
 import * as users from './users.ts';
 
 export const handlers = {
@@ -28,6 +32,7 @@ export const handlers = {
   ...discovery,
   ...customers,
   ...document,
+  ...duplicateChecks,
   ...health,
   ...leads,
   ...availability,
@@ -41,5 +46,8 @@ export const handlers = {
   ...me,
   ...roles,
   ...sessions,
+  ...sources,
+  ...statuses,
+  ...tags,
   ...users,
 } satisfies Handlers;

@@ -101,8 +101,8 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     return this.transaction.sql;
   }
 
-  refusal(found: readonly FieldProblem[]): ApiError {
-    return joinedRefusal(this.#operation, this.problems, found);
+  refusal(found: readonly FieldProblem[], documented: readonly FieldProblem[] = []): ApiError {
+    return joinedRefusal(this.#operation, [...documented, ...this.problems], found);
   }
 
   workspace(): Promise<Workspace> {

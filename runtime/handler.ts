@@ -83,8 +83,11 @@ export interface Call<Id extends OperationId = OperationId> {
   body: Body<Id>;
   /** Problems of the body; only where the document declares x-uniform-refusal or x-tenant-fields, else always []. */
   problems: readonly FieldProblem[];
-  /** The refusal of a body for its problems and those that the tenant's configuration adds; one problem per field. */
-  refusal(found: readonly FieldProblem[]): ApiError;
+  /**
+   * The refusal of a body for its problems and those that the tenant's configuration adds; one problem per field.
+   * @param documented further problems of the kinds that the document finds
+   */
+  refusal(found: readonly FieldProblem[], documented?: readonly FieldProblem[]): ApiError;
   sql: Sql;
   caller: Caller;
   now: Date;

@@ -124,6 +124,7 @@ test('there is a company in every table that tenants can read, so that the tests
           'tasks',
           'custom_records',
           'field_overrides',
+          'custom_value_hashes',
         ].includes(table),
     ),
   ).toEqual([]);

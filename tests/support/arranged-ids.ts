@@ -23,10 +23,13 @@ const inObject: ArrangedPath = {
   shared: true,
 };
 const anObject: ArrangedPath = { exists: async (tenant) => ({ object: await newObject(tenant) }), shared: true };
+const aList: ArrangedPath = { ...inObject, exists: async () => ({ object: 'leads' }) };
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
 
 /** Well-formed values of path parameters that name nothing; all others are ids. */
-export const plausible: Record<string, string> = { object: 'accounts', field: 'a_field' };
+export function plausible(path: string): Record<string, string> {
+  return { object: path.startsWith('/v1/settings/') ? 'leads' : 'accounts', field: 'a_field' };
+}
 
 /** By path of the document. */
 export const arrangedPaths: Record<string, ArrangedPath> = {
@@ -55,6 +58,24 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant) => ({ id: await newActivityType(tenant) }),
     shared: true,
   },
+  '/v1/settings/statuses/{object}': aList,
+  '/v1/settings/statuses/{object}/{id}': {
+    exists: async (tenant) => ({
+      object: 'leads',
+      id: await newListItem(tenant, 'statuses', { object: 'leads', order_position: 9 }),
+    }),
+    shared: true,
+  },
+  '/v1/settings/tags/{object}': aList,
+  '/v1/settings/tags/{object}/{id}': {
+    exists: async (tenant) => ({ object: 'leads', id: await newListItem(tenant, 'tags', { object: 'leads' }) }),
+    shared: true,
+  },
+  '/v1/settings/sources/{id}': {
+    exists: async (tenant) => ({ id: await newListItem(tenant, 'sources') }),
+    shared: true,
+  },
+  '/v1/settings/duplicate-check/{object}': aList,
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
@@ -122,6 +143,20 @@ export async function newField(tenant: Tenant, object: string): Promise<string> 
     insert into custom_fields (company_id, object, name, label, type, options, created_at, updated_at)
     values (${tenant.companyId}, ${object}, ${name}, 'Colour', 'select', ${database().json([{ label: 'Red', value: 'red' }])}, now(), now())`;
   return name;
+}
+
+/** An item of a configured list, with a name of its own; answers its id. */
+export async function newListItem(
+  tenant: Tenant,
+  list: 'statuses' | 'tags' | 'sources',
+  more: Example = {},
+): Promise<string> {
+  const sql = database();
+  const id = uuidv7();
+  const now = new Date();
+  const row = { company_id: tenant.companyId, id, name: `Item ${id}`, created_at: now, updated_at: now, ...more };
+  await sql`insert into ${sql(list)} ${sql(row)}`;
+  return id;
 }
 
 /** A record with nothing but an address; answers its id. */
