@@ -114,12 +114,17 @@ mkdirSync(folder, { recursive: true });
 say(`torture: seed ${random.seed}, ${seconds} s`);
 const stand = await Stand.start(folder);
 await useDatabase(stand.database.url);
-for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  process.on(signal, () => {
-    if (stopping) return;
-    stopping = true;
-    void stand.stop().finally(() => process.exit(130));
-  });
+/** Nothing that this run started or paused may outlive it. */
+function giveUp(code: number): void {
+  if (stopping) return;
+  stopping = true;
+  void stand.stop().finally(() => process.exit(code));
+}
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => giveUp(130));
+process.on('uncaughtException', (error) => {
+  say(`VIOLATION the run itself: ${error.stack}`);
+  giveUp(1);
+});
 const progress = setInterval(() => {
   const struck = [...rows.values()].reduce((sum, row) => sum + row.runs, 0);
   say(`${Math.round(elapsed())} s: ${struck} faults, ${allViolations().length} violations`);

@@ -20,12 +20,16 @@ export async function unkeyedDuring(server: string, count: number, happens: () =
   /** When each was answered, by its request. */
   const refused = new Map<string, number>();
   let finished = false;
-  const write = async (index: number): Promise<void> => {
-    const created = await send(undefined, server, key, {
-      ...{ method: 'POST', path: accounts, key: `unkeyed-${index}` },
-      body: { name: 'Account' },
-    });
-    const { id } = JSON.parse(created.text).data.record;
+  const create = async (index: number): Promise<string> => {
+    const call = { method: 'POST', path: accounts, key: `unkeyed-${index}`, body: { name: 'Account' } };
+    for (;;) {
+      // The fault before this one may not be over yet.
+      const { status, text } = await send(undefined, server, key, call);
+      if (status === 201) return JSON.parse(text).data.record.id;
+      await sleep(100);
+    }
+  };
+  const write = async (id: string): Promise<void> => {
     for (let turn = 0; !finished; turn += 1) {
       const call = {
         method: 'PATCH',
@@ -39,10 +43,9 @@ export async function unkeyedDuring(server: string, count: number, happens: () =
       await sleep(10);
     }
   };
-  const writing = Array.from({ length: count }, (_, index) => write(index));
-  await happens();
-  finished = true;
-  await Promise.all(writing);
+  const ids = await Promise.all(Array.from({ length: count }, (_, index) => create(index)));
+  const writing = Promise.all(ids.map(write));
+  await Promise.all([writing, happens().finally(() => (finished = true))]);
   const done = await database()<{ request_id: string; committed_at: Date }[]>`
     select request_id, pg_xact_commit_timestamp(xmin) as committed_at
     from outbox_events
