@@ -41,7 +41,7 @@ export function newRecord(
 export function mergedRecord<Stored extends { values: Values; custom: Values }>(
   object: WorkspaceObject,
   before: Stored,
-  checked: CheckedRecord,
+  checked: Pick<CheckedRecord, 'values' | 'custom'>,
   workspace: Workspace,
   now: Date,
 ): Stored | undefined {

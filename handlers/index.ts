@@ -8,6 +8,7 @@ import * as customers from './customers.ts';
 import * as discovery from './discovery.ts';
 import * as document from './document.ts';
 import * as health from './health.ts';
+import * as leadConversion from './lead-conversion.ts';
 import * as leads from './leads.ts';
 import * as me from './me.ts';
 import * as objectFields from './object-fields.ts';
@@ -16,6 +17,7 @@ import * as onboarding from './onboarding.ts';
 import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
 import * as sessions from './sessions.ts';
+import * as statusMoves from './status-moves.ts';
 
 export const handlers = {
   ...activities,
@@ -26,6 +28,7 @@ export const handlers = {
   ...document,
   ...health,
   ...leads,
+  ...leadConversion,
   ...availability,
   ...objectFields,
   ...objects,
@@ -34,4 +37,5 @@ export const handlers = {
   ...records,
   ...me,
   ...sessions,
+  ...statusMoves,
 } satisfies Handlers;
