@@ -26,10 +26,12 @@ export async function countFacts(
   needed: NeededFacts | undefined,
 ): Promise<Facts> {
   if (!needed) return { activities: [], attachments: 0, openTasks: 0 };
-  const counts = needed.activities.map((asked) => activitiesCounted(sql, scope, object, id, asked));
+  const counts = needed.activities
+    .map((asked) => activitiesCounted(sql, scope, object, id, asked))
+    .reduce((all, one, index) => (index === 0 ? one : sql`${all}, ${one}`), sql``);
   const [facts] = await sql<Facts[]>`
     select
-      array[${counts.map((count, index) => (index === 0 ? count : sql`, ${count}`))}]::int[] as activities,
+      array[${counts}]::int[] as activities,
       ${needed.attachments ? attachmentsCounted(sql, scope, object, id) : sql`0`} as attachments,
       ${needed.openTasks ? openTasksCounted(sql, scope, object, id) : sql`0`} as "openTasks"`;
   if (!facts) throw new Error('a count was not returned');
