@@ -20,7 +20,7 @@ export interface CheckedMove {
 
 /** Checks a move, whatever the shape of its body: the document's own check may have refused it already. */
 export function checkMove(
-  object: WorkspaceObject & { object: string },
+  object: WorkspaceObject,
   body: Readonly<Record<string, unknown>>,
   before: StoredRecord,
   workspace: Workspace,
