@@ -21,13 +21,13 @@ export interface Facts {
 export async function countFacts(
   sql: Sql,
   scope: Scope,
-  object: 'leads' | 'deals',
+  object: string,
   id: string,
   needed: NeededFacts | undefined,
 ): Promise<Facts> {
   if (!needed) return { activities: [], attachments: 0, openTasks: 0 };
   const counts = needed.activities
-    .map((asked) => activitiesCounted(sql, scope, object, id, asked))
+    .map((asked) => activitiesCounted(sql, scope, id, asked))
     .reduce((all, one, index) => (index === 0 ? one : sql`${all}, ${one}`), sql``);
   const [facts] = await sql<Facts[]>`
     select
@@ -38,18 +38,17 @@ export async function countFacts(
   return facts;
 }
 
+/** By the id alone, which names the lead or deal, and which the index begins with. */
 function activitiesCounted(
   sql: Sql,
   { companyId, testMode }: Scope,
-  object: 'leads' | 'deals',
   id: string,
   { typeId, since }: NeededFacts['activities'][number],
 ): Fragment {
   return sql`(
     select count(*)
     from activities
-    where company_id = ${companyId} and test_mode = ${testMode}
-      and entity_type = ${object === 'leads' ? 'lead' : 'deal'} and entity_id = ${id}
+    where company_id = ${companyId} and test_mode = ${testMode} and entity_id = ${id}
       ${typeId === null ? sql`` : sql`and activity_type_id = ${typeId}`}
       ${since === null ? sql`` : sql`and performed_at >= ${since}`}
   )`;

@@ -139,7 +139,6 @@ async function refuseUnmet(
   before: StoredRecord,
   merged: StoredRecord,
 ): Promise<void> {
-  if (object.object !== 'leads' && object.object !== 'deals') return;
   const entered = enteredStatus(object.object, before.values, merged.values);
   const status = statusItem(object.object, entered, workspace);
   if (!status) return;
