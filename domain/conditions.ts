@@ -40,7 +40,7 @@ export function conditionHolds(record: ComparedRecord, condition: Condition, obj
 }
 
 /** What a record has in a field, in the form that values of conditions have: text for custom fields. */
-export function comparedValue(record: ComparedRecord, name: string, object: WorkspaceObject): string | number | null {
+function comparedValue(record: ComparedRecord, name: string, object: WorkspaceObject): string | number | null {
   if (name === 'id') return record.id;
   if (name === 'created_at') return record.createdAt.toISOString();
   if (name === 'updated_at') return record.updatedAt.toISOString();

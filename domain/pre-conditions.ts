@@ -1,5 +1,5 @@
 // What a status asks of the records that enter it: which facts must be looked up for that, and what of it a record does not fulfil.
-import { type ComparedRecord, comparedValue, conditionHolds } from './conditions.ts';
+import { type ComparedRecord, conditionHolds } from './conditions.ts';
 import { type FieldProblem, fieldProblem } from './field-values.ts';
 import { type Condition, readFilter } from './filter.ts';
 import { queryableField } from './queryable.ts';
@@ -64,7 +64,8 @@ export function unmetPreConditions(
   now: Date,
 ): FieldProblem[] {
   const empty = status.preConditionFields.filter(
-    (name) => queryableField(object, name) && comparedValue(record, name, object) === null,
+    (name) =>
+      queryableField(object, name) && conditionHolds(record, { field: name, op: 'is_null', isNull: true }, object),
   );
   const asked = { object, record, facts, workspace, now, counts: activityCounts(singleRules(status), workspace, now) };
   const failed = status.preConditionRules.flatMap((rule) => {
