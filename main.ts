@@ -1,9 +1,11 @@
 // The composition root: reads the settings, starts the database, prepares it, and serves: in this process, or through workers.
 import { AggregatorRegistry } from 'prom-client';
+import { isOutage } from './db/connect.ts';
 import { type EmbeddedDatabase, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
 import { ensureDemo, greeting } from './demo.ts';
+import { startMail } from './jobs/mail.ts';
 import { startSweeps } from './jobs/sweeps.ts';
 import { type Config, readConfig } from './runtime/config.ts';
 import { type Log, openLog, watchUncaught } from './runtime/log.ts';
@@ -34,7 +36,7 @@ async function start(): Promise<void> {
   const config = readConfig(process.env);
   const openedLog = openLog(config.logLevel);
   const { log, flush } = openedLog;
-  watchUncaught(openedLog);
+  watchUncaught(openedLog, isOutage);
   const prepared = await prepare(config, log);
   const demo = config.demo ? await ensureDemo(prepared.databaseUrl, config.dataDir, new Date()) : undefined;
 
@@ -48,6 +50,8 @@ async function start(): Promise<void> {
       ? undefined
       : await serveMetrics(config.metricsPort, config.host, readMetrics, log);
   const stopSweeps = startSweeps(background, log);
+  const { mailServer, mailFrom: from, dashboardUrl } = config;
+  const stopMail = startMail(background, { server: mailServer, from, dashboardUrl }, log);
   const { port } = serving;
   log.info(
     {
@@ -69,7 +73,7 @@ async function start(): Promise<void> {
     stopping = true;
     log.info({ signal }, 'stopping: no new connections, requests in flight finish');
     stopSweeps();
-    await serving.stop();
+    await Promise.all([serving.stop(), stopMail()]);
     metrics?.close();
     await background.close(1);
     await embedded?.stop();

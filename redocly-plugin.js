@@ -29,6 +29,7 @@ const operationExtensions = new Set([
   'x-validation-status',
   'x-single-kind-codes',
   'x-answer',
+  'x-secret-answer',
   'x-mcp',
 ]);
 const methods = ['get', 'post', 'patch', 'put', 'delete'];

@@ -75,6 +75,8 @@ export async function serve(
       : noteRequest,
     inFlight,
     cursors: new Cursors(secrets),
+    secrets,
+    mailIsSent: config.mailServer !== undefined,
     sessionTokens,
     bearerTokens: new BearerTokens({ issuer, audience, keys, isOwn: jwksUri === undefined }),
     limits: new RateLimits(redis ?? new MemoryCounters(), policies),

@@ -22,11 +22,18 @@ export interface PoolOptions {
 /** Milliseconds beyond a statement's time after which its connection is cut: a server that hangs does not give up by itself. */
 export const grace = 200;
 
+/** Bytes that are read from the database at once. */
+const readSize = 65_536;
+/** Milliseconds after which PostgreSQL ends a transaction that nothing is asked of: the server at the other end has gone, unheard. */
+const abandonedAfter = 10_000;
+
 /** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
 export interface Lane {
   readonly sql: postgres.Sql;
   /** True after the connection failed; the lane is then thrown away, never used again. */
   broken: boolean;
+  /** True while a transaction that only read waits for its commit, which goes with the next statement. */
+  unended: boolean;
   /** Cuts the connection at once, so that a server that hangs cannot run later what was sent on it. */
   cut(): void;
 }
@@ -108,12 +115,25 @@ export class Pool {
           lane.cut();
           throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
         }
-        socket = connect(port[0] as number, host[0]).setNoDelay(true);
-        return Object.assign(socket, { host: host[0], port: port[0] });
+        const opened: Socket = connect({
+          port: port[0] as number,
+          host: host[0],
+          noDelay: true,
+          // Read into one buffer: node would take 64 KB of memory for each read, and give most of it back.
+          onread: {
+            buffer: Buffer.allocUnsafeSlow(readSize),
+            callback: (size, buffer) => opened.emit('data', Buffer.from(buffer.subarray(0, size) as Buffer)),
+          },
+        });
+        socket = opened;
+        return Object.assign(opened, { host: host[0], port: port[0] });
       },
       connection: {
         TimeZone: 'UTC',
         application_name: `crm ${role ?? 'owner'}`,
+        idle_in_transaction_session_timeout: abandonedAfter,
+        // And where PostgreSQL waits in the middle of a statement, which that time does not count: a dead network is noticed after 11 s.
+        ...{ tcp_keepalives_idle: 5, tcp_keepalives_interval: 2, tcp_keepalives_count: 3 },
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
         ...(role ? { options: `-c role=${role}${commitsMayBeLost ? ' -c synchronous_commit=off' : ''}` } : {}),
       },
@@ -121,6 +141,7 @@ export class Pool {
     const lane: Lane = {
       sql: postgres(url, options) as unknown as postgres.Sql,
       broken: false,
+      unended: false,
       cut() {
         if (lane.broken) return;
         lane.broken = true;
@@ -162,13 +183,17 @@ export class Pool {
     });
   }
 
-  /** Gives a connection back. What was sent on it without waiting still runs first. */
-  release(lane: Lane): void {
+  /**
+   * Gives a connection back. What was sent on it without waiting still runs first.
+   * @param unended a transaction that only read is to be ended: by whoever waits for the connection, with its first statement, else at once
+   */
+  release(lane: Lane, unended = false): void {
     if (this.#closed || !this.#all.has(lane)) return;
     if (lane.broken) {
       this.#replace(lane);
       return;
     }
+    if (unended) lane.unended = true;
     this.#offer(lane);
   }
 
@@ -180,6 +205,7 @@ export class Pool {
   #offer(lane: Lane): void {
     const waiter = this.#waiting.shift();
     if (!waiter) {
+      endTransaction(lane);
       this.#free.push(lane);
       return;
     }
@@ -210,6 +236,7 @@ export class Pool {
     const lane = await this.acquire();
     const overdue = setTimeout(() => this.destroy(lane), this.#options.statementTimeout + grace);
     try {
+      endTransaction(lane);
       return await work(lane.sql);
     } finally {
       clearTimeout(overdue);
@@ -226,6 +253,13 @@ export class Pool {
     }
     await Promise.all([...this.#all].map((lane) => lane.sql.end({ timeout: seconds }).catch(() => undefined)));
   }
+}
+
+function endTransaction(lane: Lane): void {
+  if (!lane.unended) return;
+  lane.unended = false;
+  const committed = lane.sql.unsafe('commit').execute();
+  committed.catch(() => undefined);
 }
 
 /**

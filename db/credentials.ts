@@ -126,6 +126,8 @@ export interface GrantRow extends SubscriptionRow, QuotaRow {
   branchId: string | null;
   teamId: string | null;
   roles: string[];
+  /** Rows of the custom profile that is assigned to the user; null without one. */
+  profile: { module: string; actions: string[] }[] | null;
   clientId: string;
   /** What the user last allowed the app; null when that never happened. */
   grant: { clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;
@@ -144,7 +146,7 @@ export async function findGrants(
 ): Promise<(GrantRow | undefined)[]> {
   const rows = await sql<(GrantRow & { place: number })[]>`
     with found as (
-      select a.place, a.client_id, u.company_id, u.id as user_id, u.branch_id, u.team_id, g.grant, coalesce(g.active, false) as active
+      select a.place, a.client_id, u.company_id, u.id as user_id, u.branch_id, u.team_id, u.profile_id, g.grant, coalesce(g.active, false) as active
       from unnest(${asked.map((each) => each.userId)}::uuid[], ${asked.map((each) => each.clientId)}::text[])
         with ordinality as a (user_id, client_id, place)
       join users u on u.id = a.user_id and u.status = 'active'
@@ -165,7 +167,11 @@ export async function findGrants(
     select f.place::int as place, c.id as "companyId", c.name as "companyName", c.config_version as "configVersion",
       c.disabled_modules as "disabledModules", ${subscriptionColumns(sql)}, ${quotaColumns(sql)},
       f.user_id as "userId", f.branch_id as "branchId", f.team_id as "teamId", f.client_id as "clientId", f.grant,
-      array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = f.company_id and ur.user_id = f.user_id) as roles
+      array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = f.company_id and ur.user_id = f.user_id) as roles,
+      case when f.profile_id is not null then (
+        select coalesce(jsonb_agg(jsonb_build_object('module', module, 'actions', actions)), '[]')
+        from profile_permissions where company_id = f.company_id and profile_id = f.profile_id
+      ) end as profile
     from found f
     join companies c on c.id = f.company_id and c.status = 'active'
     left join subscriptions s on s.company_id = f.company_id

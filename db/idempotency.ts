@@ -1,5 +1,5 @@
 // Idempotency keys: claimed by locks that end with the transaction, so that a crash frees the key, and kept in the write's own transaction.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Sql } from './connect.ts';
 
 /** Hours that an answer is kept. */
@@ -96,5 +96,5 @@ export async function sweep(sql: Sql, now: Date): Promise<number> {
 
 /** 63 bits of a digest: the range of PostgreSQL's advisory locks. */
 function lockId(parts: readonly string[]): string {
-  return (createHash('sha256').update(parts.join('\n')).digest().readBigUInt64BE(0) >> 1n).toString();
+  return (BigInt(`0x${hash('sha256', parts.join('\n'), 'hex').slice(0, 16)}`) >> 1n).toString();
 }

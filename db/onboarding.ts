@@ -1,6 +1,7 @@
 // Creates a company with everything it starts with, inside the caller's transaction.
 import { v7 as uuidv7 } from 'uuid';
 import type { Sql } from './connect.ts';
+import { insertMail } from './mails.ts';
 
 export interface NewCompany {
   id: string;
@@ -26,6 +27,8 @@ export interface NewAdmin {
   passwordHash: string;
   mustChangePassword: boolean;
   metadata: object;
+  /** True: a welcome mail is written. */
+  isWelcomed?: boolean;
 }
 
 export interface Defaults {
@@ -85,6 +88,10 @@ export async function createCompany(
   await sql`
     insert into duplicate_checks (company_id, object, enabled, fields)
     values (${company.id}, 'leads', false, '{}'), (${company.id}, 'deals', false, '{}')`;
+  if (admin.isWelcomed) {
+    const data = { full_name: admin.fullName, company_name: company.name };
+    await insertMail(sql, { companyId: company.id, recipient: admin.email, template: 'welcome', data }, now);
+  }
   const signIn = await sql`
     insert into sign_ins (email, company_id, user_id, password_hash, must_change_password, created_at)
     values (${admin.email}, ${company.id}, ${admin.id}, ${admin.passwordHash}, ${admin.mustChangePassword}, ${now})

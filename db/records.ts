@@ -4,30 +4,19 @@ import { type Sql, unprepared } from './connect.ts';
 import { inReach, type Scope } from './reach.ts';
 import { type RecordTable, recordTable } from './record-columns.ts';
 import { type Filter, filterCondition } from './record-filter.ts';
+import {
+  fromRow,
+  insertedColumns,
+  restOfRow,
+  type StoredRecord,
+  type StoredValue,
+  selection,
+  toRow,
+  writableColumns,
+} from './record-rows.ts';
 import { type KeyValue, orderOf, type SortKey } from './record-sort.ts';
 
-export type StoredValue = string | number | boolean | null;
-
-/** A record as it is stored. Values are by API name: ids for configured lists, ISO 8601 for times. */
-export interface StoredRecord {
-  id: string;
-  version: number;
-  createdAt: Date;
-  updatedAt: Date;
-  /** Built-in fields, read-only ones included. */
-  values: Record<string, StoredValue>;
-  /** The tenant's own fields; what has no value is absent. */
-  custom: Record<string, StoredValue>;
-}
-
-interface Row {
-  id: string;
-  version: number;
-  created_at: Date;
-  updated_at: Date;
-  custom: Record<string, StoredValue>;
-  [column: string]: unknown;
-}
+export type { StoredRecord, StoredValue };
 
 /** One record within reach, or undefined. */
 export function findRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
@@ -41,12 +30,27 @@ export function lockRecord(sql: Sql, scope: Scope, object: string, id: string): 
 
 async function selectOne(sql: Sql, scope: Scope, object: string, id: string, lock: Fragment) {
   const table = recordTable(object);
-  const [row] = await sql<Row[]>`
-    select ${sql(selected(table))}
+  const [row] = await sql`
+    select ${selection(sql, table)}
     from ${sql(table.name)} r
     where ${belongs(sql, scope, table)} and r.id = ${id} and ${inReach(sql, scope, table.assigned)}
-    ${lock}`;
+    ${lock}`.values();
   return row && fromRow(table, row);
+}
+
+/** Records by their ids, whoever may see them; for what follows from a write. */
+export async function findRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+): Promise<StoredRecord[]> {
+  const table = recordTable(object);
+  const rows = await sql`
+    select ${selection(sql, table)}
+    from ${sql(table.name)} r
+    where ${belongs(sql, scope, table)} and r.id = any(${[...ids]}::uuid[])`.values();
+  return rows.map((row) => fromRow(table, row));
 }
 
 export interface Page {
@@ -69,18 +73,18 @@ export async function listRecords(
 ): Promise<{ record: StoredRecord; keys: KeyValue[] }[]> {
   const table = recordTable(object);
   const order = orderOf(sql, table, page.sort);
-  const query = sql<Row[]>`
-    select ${sql(selected(table))}, ${order.columns}
+  const query = sql`
+    select ${selection(sql, table)}, ${order.columns}
     from ${sql(table.name)} r
     where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
       ${page.filter ? sql`and ${filterCondition(sql, table, page.filter)}` : sql``}
       ${page.after ? order.after(page.after) : sql``}
     order by ${order.orderBy}
-    limit ${page.limit} ${page.offset ? sql`offset ${page.offset}` : sql``}`;
+    limit ${page.limit} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
   const [key] = page.sort;
   const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
   const rows = await (isCommon ? query : unprepared(query));
-  return rows.map((row) => ({ record: fromRow(table, row), keys: keysOf(row) }));
+  return rows.map((row) => ({ record: fromRow(table, row), keys: restOfRow(table, row) }));
 }
 
 /** How many records within reach pass the filter. */
@@ -135,13 +139,14 @@ export async function insertRecords(
     version: 1,
     updated_at: now,
   }));
-  const columns = sql([...Object.keys(keys), 'id', ...Object.keys(origin), ...writable(table)]);
+  const columns = insertedColumns(sql, table);
   // All rows in one parameter, so that any number of them is the same prepared statement.
-  const inserted = await sql<Row[]>`
+  const inserted = await sql`
     insert into ${sql(table.name)} (${columns})
     select ${columns} from jsonb_populate_recordset(null::${sql(table.name)}, ${sql.json(rows as never)})
-    returning ${sql(selected(table))}`;
-  const byId = new Map(inserted.map((row) => [row.id, fromRow(table, row)]));
+    returning ${selection(sql, table)}`.values();
+  const stored = inserted.map((row) => fromRow(table, row));
+  const byId = new Map(stored.map((record) => [record.id, record]));
   return records.flatMap((record) => byId.get(record.id) ?? []);
 }
 
@@ -154,15 +159,15 @@ export async function updateRecord(
   now: Date,
 ): Promise<StoredRecord> {
   const table = recordTable(object);
-  const columns = sql(writable(table));
+  const columns = writableColumns(sql, table);
   // A call that waited for the lock began before the change it waited for; time does not go back for that.
   const updatedAt = now > record.updatedAt ? now : record.updatedAt;
   const next = { ...toRow(table, record.values, record.custom), version: record.version + 1, updated_at: updatedAt };
-  const [row] = await sql<Row[]>`
+  const [row] = await sql`
     update ${sql(table.name)} r
     set (${columns}) = (select ${columns} from jsonb_populate_record(null::${sql(table.name)}, ${sql.json(next as never)}))
     where ${belongs(sql, scope, table)} and r.id = ${record.id}
-    returning ${sql(selected(table))}`;
+    returning ${selection(sql, table)}`.values();
   if (!row) throw new Error('a locked record has gone');
   return fromRow(table, row);
 }
@@ -180,10 +185,10 @@ export async function deleteRecord(
 ): Promise<(StoredRecord & { activities: number; tasks: number }) | undefined> {
   const table = recordTable(object);
   const { companyId, testMode } = scope;
-  const [row] = await sql<Row[]>`
+  const [row] = await sql`
     delete from ${sql(table.name)} r
     where ${belongs(sql, scope, table)} and r.id = ${id} and ${inReach(sql, scope, table.assigned)}
-    returning ${sql(selected(table))}`;
+    returning ${selection(sql, table)}`.values();
   if (!row) return undefined;
   // A statement of its own: it sees what others attached until the record was locked.
   const entityType = entityTypes[object] ?? null;
@@ -213,56 +218,3 @@ function belongs(sql: Sql, scope: Scope, table: RecordTable) {
 
 /** What activities call the objects that they are logged on. */
 const entityTypes: Readonly<Record<string, string>> = { leads: 'lead', deals: 'deal' };
-
-const commonFields = new Set(['id', 'created_at', 'updated_at']);
-const fixedColumns = new Set(['id', 'created_at', 'created_by_kind', 'created_by_id', 'created_by_name']);
-
-/** The columns that a record is read from. */
-function selected(table: RecordTable): string[] {
-  return [...columnNames(table), 'custom', 'version'];
-}
-
-/** The columns that an update writes. */
-function writable(table: RecordTable): string[] {
-  return [...columnNames(table).filter((name) => !fixedColumns.has(name)), 'custom', 'version'];
-}
-
-function columnNames(table: RecordTable): string[] {
-  return [...new Set([...table.columns.values()].map((column) => column.name))];
-}
-
-function fromRow(table: RecordTable, row: Row): StoredRecord {
-  const values: Record<string, StoredValue> = {};
-  for (const [field, column] of table.columns) {
-    if (commonFields.has(field)) continue;
-    const value = row[column.name];
-    values[field] = value instanceof Date ? value.toISOString() : (value as StoredValue);
-  }
-  const { id, version, created_at: createdAt, updated_at: updatedAt, custom } = row;
-  return { id, version, createdAt, updatedAt, values, custom };
-}
-
-function toRow(
-  table: RecordTable,
-  values: Readonly<Record<string, StoredValue>>,
-  custom: Readonly<Record<string, StoredValue>>,
-): Record<string, unknown> {
-  const row: Record<string, unknown> = {};
-  const inside: [string, StoredValue][] = Object.entries(custom);
-  for (const [field, value] of Object.entries(values)) {
-    const column = table.columns.get(field);
-    if (!column) inside.push([field, value]);
-    // A list's column is published under two names, source and source_id; only the first is ever written.
-    else if (column.names || !(column.name in row)) row[column.name] = value;
-  }
-  return { ...row, custom: Object.fromEntries(inside.filter(([, value]) => value !== null)) };
-}
-
-function keysOf(row: Row): KeyValue[] {
-  const keys: KeyValue[] = [];
-  for (let index = 0; `key_${index}` in row; index += 1) {
-    const value = row[`key_${index}`];
-    keys.push(value instanceof Date ? value.toISOString() : (value as KeyValue));
-  }
-  return keys;
-}

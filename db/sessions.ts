@@ -103,6 +103,38 @@ export async function endSession(sql: Sql, companyId: string, sessionId: string,
     where company_id = ${companyId} and id = ${sessionId} and ended_at is null`;
 }
 
+/** Ends all sessions of a user. @param but one that goes on */
+export async function endSessionsOf(
+  sql: Sql,
+  companyId: string,
+  userId: string,
+  now: Date,
+  but: string | null = null,
+): Promise<void> {
+  await sql`
+    update sessions set ended_at = ${now}
+    where company_id = ${companyId} and user_id = ${userId} and id is distinct from ${but} and ended_at is null`;
+}
+
+/** How a user signs in; for the platform role. */
+export async function findSignInOf(
+  sql: Sql,
+  companyId: string,
+  userId: string,
+): Promise<{ email: string; passwordHash: string } | undefined> {
+  const [row] = await sql<{ email: string; passwordHash: string }[]>`
+    select email, password_hash as "passwordHash" from sign_ins
+    where company_id = ${companyId} and user_id = ${userId}`;
+  return row;
+}
+
+/** Sets a password that the user chose; for the platform role. */
+export async function updatePassword(sql: Sql, companyId: string, userId: string, passwordHash: string): Promise<void> {
+  await sql`
+    update sign_ins set password_hash = ${passwordHash}, must_change_password = false
+    where company_id = ${companyId} and user_id = ${userId}`;
+}
+
 /** Removes sessions whose last refresh token ran out a day ago or longer, with their tokens. @returns how many */
 export async function sweepSessions(sql: Sql, now: Date): Promise<number> {
   const before = new Date(now.getTime() - 86_400_000);

@@ -17,7 +17,8 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<un
         select json_agg(json_build_object('id', id, 'name', name, 'isActive', is_enabled) order by name, id)
         from sources where company_id = c.id), '[]'),
       'tags', coalesce((
-        select json_agg(json_build_object('id', id, 'object', object, 'name', name) order by priority, name, id)
+        select json_agg(json_build_object('id', id, 'object', object, 'name', name,
+          'conditions', case when object = 'leads' then fields else conditions end, 'logic', condition_logic) order by priority, name, id)
         from tags where company_id = c.id), '[]'),
       'activityTypes', coalesce((
         select json_agg(json_build_object('id', id, 'name', name, 'icon', icon, 'color', color, 'isActive', is_active, 'isSystem', is_system, 'position', order_position)

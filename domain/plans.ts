@@ -68,6 +68,14 @@ export function accessOf(
   }
 }
 
+/** Users that can be active at the same time, by package. */
+const seatsOfPackage: Readonly<Record<string, number>> = { starter: 3, growth: 10, scale: 25, enterprise: 100 };
+
+/** Users of a workspace that can be active at the same time: what its package includes or what was purchased, whichever is more. */
+export function seatAllowance(packageCode: string | null, purchased: number | null): number {
+  return Math.max(seatsOfPackage[packageCode ?? ''] ?? 0, purchased ?? 0);
+}
+
 /** Days of the trial that a new workspace gets, of the package growth. */
 export const trialDays = 14;
 

@@ -1,20 +1,17 @@
 // What a status asks of the records that enter it: which facts must be looked up for that, and what of it a record does not fulfil.
-import { type ComparedRecord, conditionHolds } from './conditions.ts';
+import { type ComparedRecord, fulfils } from './comparisons.ts';
 import { type FieldProblem, fieldProblem } from './field-values.ts';
-import { type Condition, readFilter } from './filter.ts';
+import { shownComparisonValue, toCondition } from './kept-conditions.ts';
 import { queryableField } from './queryable.ts';
-import { type CheckedRecord, shownValue } from './record-values.ts';
+import type { CheckedRecord } from './record-values.ts';
 import { enteredStatus, statusItem } from './status-effects.ts';
-import type { Field, Status, Workspace, WorkspaceObject } from './workspace.ts';
+import type { KeptRule } from './statuses.ts';
+import type { Status, Workspace, WorkspaceObject } from './workspace.ts';
 
-/** A rule as the configuration keeps it: ids in place of the names of statuses, sources and types. */
+type SingleRule = Exclude<KeptRule, { or: unknown }>;
+
+/** A rule as the configuration keeps it; alternatives are not nested. */
 export type PreConditionRule = SingleRule | { or: readonly SingleRule[] };
-
-export type SingleRule =
-  | { kind?: 'field'; field: string; op: string; value?: unknown; message?: string }
-  | { kind: 'activity'; activity_type?: string; min_count: number; within_days?: number }
-  | { kind: 'attachment'; min_count: number }
-  | { kind: 'tasks_completed' };
 
 type FieldRule = Extract<SingleRule, { field: string }>;
 type ActivityRule = Extract<SingleRule, { kind: 'activity' }>;
@@ -64,8 +61,7 @@ export function unmetPreConditions(
   now: Date,
 ): FieldProblem[] {
   const empty = status.preConditionFields.filter(
-    (name) =>
-      queryableField(object, name) && conditionHolds(record, { field: name, op: 'is_null', isNull: true }, object),
+    (name) => queryableField(object, name) && fulfils({ field: name, op: 'is_null', isNull: true }, object, record),
   );
   const asked = { object, record, facts, workspace, now, counts: activityCounts(singleRules(status), workspace, now) };
   const failed = status.preConditionRules.flatMap((rule) => {
@@ -165,23 +161,14 @@ function verdictOn(rule: SingleRule, asked: Asked): Verdict | undefined {
 }
 
 function verdictOnField(rule: FieldRule, { object, record, workspace }: Asked): Verdict | undefined {
-  const field = queryableField(object, rule.field);
-  if (!field) return undefined;
-  const value = withNames(field, rule.value, workspace);
-  const { filter, problems } = readFilter({ field: rule.field, op: rule.op, value }, object, workspace);
-  if (!filter || problems.length > 0) return undefined;
+  const kept = { field: rule.field, operator: rule.op, value: rule.value };
+  const condition = toCondition(object, workspace, kept);
+  if (!condition) return undefined;
   return {
-    holds: conditionHolds(record, filter as Condition, object),
+    holds: fulfils(condition, object, record),
     field: rule.field,
-    message: rule.message ?? `${rule.field} ${demandOf(rule.op, value)}`,
+    message: rule.message ?? `${rule.field} ${demandOf(rule.op, shownComparisonValue(object, workspace, kept))}`,
   };
-}
-
-/** The value as a caller would write it: names where ids are kept. */
-function withNames(field: Field, value: unknown, workspace: Workspace): unknown {
-  if (!field.lookup) return value;
-  if (Array.isArray(value)) return value.map((each) => withNames(field, each, workspace));
-  return shownValue(field, value, workspace) ?? value;
 }
 
 const demands: Readonly<Record<string, string>> = {

@@ -1,28 +1,48 @@
-// What each role may do and whose records it sees, for credentials that act for a person.
-import { moduleActions, moduleOf } from './scopes.ts';
+// What roles and profiles permit: the actions of each module, and whose records they are for.
+import { actionsOfModule, moduleActions, moduleOf } from './scopes.ts';
 
+/** Whose records: one's own, or all of the team, the branch or the company. */
 export type RoleReach = 'own' | 'team' | 'branch' | 'company';
 
-export interface Permissions {
-  allows(scope: string): boolean;
-  reach: RoleReach;
+export interface Permission {
+  /** leads, or object:visits */
+  module: string;
+  actions: readonly string[];
+  /** Null, in custom profiles, means own. */
+  scope: RoleReach | null;
 }
 
-interface Role {
-  reach: RoleReach;
-  /** Actions by module; `records` stands for the built-in objects and the tenant's own. */
+/** A row of a custom profile. */
+export interface ProfileRow {
+  module: string;
+  actions: readonly string[];
+}
+
+interface SystemRole {
+  scope: RoleReach;
+  description: string;
+  /** By module; `records` stands for the modules of built-in and custom objects. */
   actions: Readonly<Record<string, readonly string[]>>;
 }
 
+/** The narrowest first. */
+const widths: readonly RoleReach[] = ['own', 'team', 'branch', 'company'];
+
+const recordModules = new Set(['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities']);
+
 const view = ['view'];
 const work = ['view', 'create', 'edit'];
-const objects = new Set(['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities']);
 
-/** The strongest first. */
-const roles: Readonly<Record<string, Role>> = {
-  Company_Admin: { reach: 'company', actions: { ...moduleActions, records: [...work, 'delete'] } },
+/** Super_Admin is not among them: it is nobody's to see or to grant. */
+const systemRoles: Readonly<Record<string, SystemRole>> = {
+  Company_Admin: {
+    scope: 'company',
+    description: 'May do everything in the whole company.',
+    actions: { ...moduleActions, records: [...work, 'delete'] },
+  },
   Branch_Manager: {
-    reach: 'branch',
+    scope: 'branch',
+    description: 'Works with all records of the branch, and sees its people and what they may do.',
     actions: {
       records: [...work, 'delete'],
       reports: view,
@@ -38,7 +58,8 @@ const roles: Readonly<Record<string, Role>> = {
     },
   },
   Sales_Manager: {
-    reach: 'team',
+    scope: 'team',
+    description: 'Works with all records of the team, and sees its people.',
     actions: {
       records: [...work, 'delete'],
       reports: view,
@@ -52,7 +73,8 @@ const roles: Readonly<Record<string, Role>> = {
     },
   },
   Sales_Rep: {
-    reach: 'own',
+    scope: 'own',
+    description: 'Works with their own records.',
     actions: {
       records: work,
       reports: view,
@@ -65,7 +87,8 @@ const roles: Readonly<Record<string, Role>> = {
     },
   },
   Viewer: {
-    reach: 'company',
+    scope: 'company',
+    description: 'Sees the records of the whole company, and changes nothing.',
     actions: {
       records: view,
       reports: view,
@@ -80,16 +103,97 @@ const roles: Readonly<Record<string, Role>> = {
   },
 };
 
-/** What all roles of a person allow together, within the reach of the strongest of them. */
-export function permissionsOf(names: readonly string[]): Permissions {
-  const held = Object.entries(roles).flatMap(([name, role]) => (names.includes(name) ? [role] : []));
+/** What a system role is for; undefined for roles of old, which have no profile. */
+export function describeRole(role: string): string | undefined {
+  return systemRole(role)?.description;
+}
+
+/** How far a system role sees; undefined for roles without a profile. */
+export function scopeOfRole(role: string): RoleReach | undefined {
+  return systemRole(role)?.scope;
+}
+
+/**
+ * What a system role permits, module by module; nothing for roles without a profile.
+ * @param customObjects modules of the workspace's own objects, e.g. object:visits
+ */
+export function permissionsOfRole(role: string, customObjects: readonly string[] = []): Permission[] {
+  const found = systemRole(role);
+  if (!found) return [];
+  return [...Object.keys(moduleActions), ...customObjects].map((module) => ({
+    module,
+    actions: actionsOf(found, module),
+    scope: found.scope,
+  }));
+}
+
+/** What a custom profile permits: every module, with the actions of its row, and of the workspace's own objects those it mentions. */
+export function permissionsOfProfile(rows: readonly ProfileRow[]): Permission[] {
+  const actions = new Map(rows.map((row) => [row.module, row.actions]));
+  const mentioned = rows.map((row) => row.module).filter((module) => module.startsWith('object:'));
+  return [...Object.keys(moduleActions), ...mentioned].map((module) => ({
+    module,
+    actions: actionsOfModule(module).filter((action) => actions.get(module)?.includes(action)),
+    scope: null,
+  }));
+}
+
+/** What a user may do, for credentials that act for one. */
+export interface Permissions {
+  /** @param scope module:action */
+  allows(scope: string): boolean;
+  /** Whose records of a module. */
+  reachIn(module: string): RoleReach;
+  /** The widest of all modules. */
+  reach: RoleReach;
+}
+
+/**
+ * What a user may do: as the custom profile says or, without one, all the roles together, with the widest scope of those that
+ * permit something in a module.
+ * @param profile rows of the custom profile that is assigned to the user
+ */
+export function permissionsOf(roles: readonly string[], profile: readonly ProfileRow[] | null = null): Permissions {
+  if (profile) {
+    const allows = (scope: string): boolean => {
+      const { module, action } = splitScope(scope);
+      const granted = profile.find((each) => each.module === module)?.actions ?? [];
+      return granted.includes(action) && actionsOfModule(module).includes(action);
+    };
+    return { allows, reachIn: () => 'own', reach: 'own' };
+  }
+  const held = roles.flatMap((role) => systemRole(role) ?? []);
   return {
-    reach: held[0]?.reach ?? 'own',
     allows(scope) {
-      const module = moduleOf(scope);
-      const entry = objects.has(module) || module.startsWith('object:') ? 'records' : module;
-      const action = scope.slice(module.length + 1);
-      return held.some(({ actions }) => Object.hasOwn(actions, entry) && actions[entry]?.includes(action));
+      const { module, action } = splitScope(scope);
+      return held.some((role) => actionsOf(role, module).includes(action));
     },
+    reachIn: (module) => widest(held.filter((role) => actionsOf(role, module).length > 0)),
+    reach: widest(held),
   };
+}
+
+function splitScope(scope: string): { module: string; action: string } {
+  const module = moduleOf(scope);
+  return { module, action: scope.slice(module.length + 1) };
+}
+
+function widest(roles: readonly SystemRole[]): RoleReach {
+  return widths.findLast((width) => roles.some((role) => role.scope === width)) ?? 'own';
+}
+
+/** True when one scope takes in the other. */
+export function reachesAtLeast(scope: RoleReach, other: RoleReach): boolean {
+  return widths.indexOf(scope) >= widths.indexOf(other);
+}
+
+function systemRole(role: string): SystemRole | undefined {
+  return Object.hasOwn(systemRoles, role) ? systemRoles[role] : undefined;
+}
+
+function actionsOf(role: SystemRole, module: string): readonly string[] {
+  const isOfRecords = recordModules.has(module) || module.startsWith('object:');
+  const entry = isOfRecords ? 'records' : module;
+  const granted = Object.hasOwn(role.actions, entry) ? role.actions[entry] : undefined;
+  return actionsOfModule(module).filter((action) => granted?.includes(action));
 }

@@ -23,6 +23,12 @@ export const moduleActions: Readonly<Record<string, readonly string[]>> = {
 
 export const customObjectActions = ['view', 'create', 'edit', 'delete'];
 
+/** The actions that a module offers, custom objects' modules included; none for what is no module. */
+export function actionsOfModule(module: string): readonly string[] {
+  if (/^object:[a-z][a-z0-9-]{1,39}$/.test(module)) return customObjectActions;
+  return Object.hasOwn(moduleActions, module) ? (moduleActions[module] as readonly string[]) : [];
+}
+
 /** Legacy scope to the one it grants; least privilege: leads:write does not edit. */
 export const legacyScopes: Readonly<Record<string, string>> = {
   'leads:read': 'leads:view',
@@ -61,9 +67,8 @@ export function isGrantable(scope: string): boolean {
   if (Object.hasOwn(legacyScopes, scope)) return true;
   const module = moduleOf(scope);
   const action = scope.slice(module.length + 1);
-  if (/^object:[a-z][a-z0-9-]{1,39}$/.test(module)) return action === '*' || customObjectActions.includes(action);
-  const actions = Object.hasOwn(moduleActions, module) ? moduleActions[module] : undefined;
-  return actions !== undefined && (action === '*' || actions.includes(action));
+  const actions = actionsOfModule(module);
+  return actions.length > 0 && (action === '*' || actions.includes(action));
 }
 
 /** The single actions that a scope stands for; none for `*`, which has no end, and for what cannot be granted. */

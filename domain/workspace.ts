@@ -1,4 +1,5 @@
 // A tenant's configuration as the handlers see it: objects with their published fields, and the configured lists.
+import type { KeptComparison } from './kept-conditions.ts';
 import {
   type BuiltinField,
   builtinObject,
@@ -9,6 +10,7 @@ import {
   type Lookup,
 } from './objects.ts';
 import type { PreConditionRule } from './pre-conditions.ts';
+import type { ConditionLogic } from './tags.ts';
 
 /** A field as this tenant has it. */
 export interface Field extends Omit<BuiltinField, 'options'> {
@@ -63,7 +65,8 @@ export interface WorkspaceRows {
   country: string | null;
   statuses: Status[];
   sources: NamedItem[];
-  tags: { id: string; object: string; name: string }[];
+  /** In the order that they are shown. Without conditions they are put on by hand only. */
+  tags: { id: string; object: string; name: string; conditions: KeptComparison[]; logic: ConditionLogic }[];
   activityTypes: (NamedItem & { icon: string | null; color: string; isSystem: boolean; position: number })[];
   taskTypes: (NamedItem & { position: number })[];
   duplicateChecks: { object: string; enabled: boolean; fields: string[] }[];

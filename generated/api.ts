@@ -561,7 +561,7 @@ export interface paths {
          * Sign in, or renew a session
          * @description `grant_type=password` signs a person in with `{email, password}`; `grant_type=refresh_token` renews the session with
          *     `{refresh_token}`. Both answer a session token for `Authorization: Bearer`, good for an hour, and a refresh token, good
-         *     for seven days from its issue. Session tokens open the API keys routes (for a Company_Admin), GET /v1/me and the
+         *     for seven days from its issue. Session tokens open the API keys routes (for a Company_Admin), GET /v1/me, the change of the own password and the
          *     sign-out; for the CRM itself use an API key.
          *
          *     **A refresh token works once.** Store the new one before you use the new session token. When the answer to a renewal
@@ -646,6 +646,32 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/me/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change your password
+         * @description Changes the password of the signed-in person; `must_change_password` is false from then on. Whoever was given a password (`temp_password`)
+         *     does this at the first sign-in. **All other sessions of the person end at once**; the one that calls goes on.
+         *
+         *     The current password must be sent too: a wrong one is refused with 400, code RULE_FAILED, and counts as a wrong sign-in, of which there
+         *     may be 5 in 15 minutes. The new password must be another one.
+         *
+         *     Needs the session token of the person; API keys and access tokens are nobody's.
+         */
+        patch: operations["updatePassword"];
         trace?: never;
     };
     "/v1/api-keys": {
@@ -1200,6 +1226,621 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List users
+         * @description The users that the credential can reach, newest first. A key of a branch or a team lists its members. Only active ones,
+         *     unless `status` says otherwise. Both modes share the users, so a test key sees the same ones.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["listUsers"];
+        put?: never;
+        /**
+         * Create a user
+         * @description Creates an active user who can sign in at once, with one role, named (`role`) or by id (`role_id`); exactly one of the two. The user
+         *     belongs to the default branch; one created by a key of a branch or a team belongs to that branch or team.
+         *
+         *     **Password.** Without `password` one of 16 characters is made and answered in `temp_password`, **once**: only a digest of it is
+         *     stored. The user has to change it at the first sign-in, with [PATCH /v1/me/password](#operation/updatePassword). A retry with the same Idempotency-Key shows it again for 24 hours; what is
+         *     kept for that is encrypted. It is never mailed.
+         *
+         *     **Seats.** Every active user holds one. When all are taken: 409 SEAT_LIMIT_REACHED, and `details.set_seats` is the number to
+         *     buy. **Email.** An address signs in once on the whole platform: 409 ALREADY_EXISTS, with `details.existing_id` when it is a user
+         *     that you can see. **Role.** An unknown one is refused with 400, and so is Super_Admin, which nobody can grant. A credential that
+         *     does not reach the whole company cannot grant a role that reaches further than itself: 403, `details.reason: reach_too_narrow`.
+         *
+         *     `send_welcome` queues a mail to the user; `welcome_email_sent` is true when this installation has a mail server. Delivery is
+         *     tried for several hours and never undoes the creation.
+         *
+         *     Needs `users:configure`, with a live key: both modes share the users.
+         */
+        post: operations["createUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a user
+         * @description One user, active or not. 404 for a user of another company, and for one that the credential does not reach.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["getUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change a user
+         * @description Changes what you send and leaves the rest.
+         *
+         *     - `status: inactive` frees the seat, ends all sessions of the user at once, and lets them sign in no more. `status: active` needs a
+         *       free seat, else 409 SEAT_LIMIT_REACHED.
+         *     - `role` or `role_id`, one of the two, replaces the roles that the user has. A custom profile that is assigned to the user stays, and goes on
+         *       taking the place of what the role permits. An unknown role and Super_Admin are refused with 400; one that reaches further than the
+         *       credential with 403, `details.reason: reach_too_narrow`.
+         *     - `branch_id` moves the user to another branch, and out of a team of the old one; null takes the user out of both. A branch that is not
+         *       there, or that the credential does not reach, is refused with 422.
+         *
+         *     The last active Company_Admin can be neither deactivated nor given another role: 409 CONFLICT, `details.reason: last_admin`. Of
+         *     two administrators who deactivate each other at the same time one stays.
+         *
+         *     The email address cannot be changed. Needs `users:configure`, with a live key: both modes share the users.
+         */
+        patch: operations["updateUser"];
+        trace?: never;
+    };
+    "/v1/roles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List roles and profiles
+         * @description The profiles of this workspace: the system profile of each role (`kind: role`), and those that were made in the app
+         *     (`kind: profile`), which take the place of what the roles of their users permit. A role of old that has members and no profile is
+         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. The whole list, not paged.
+         *
+         *     `active_member_count` counts the active users in the credential's reach to whom the profile applies.
+         *
+         *     Needs `access_control:view`. Roles and profiles are changed in the app, not through the API.
+         */
+        get: operations["listRoles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/roles/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the profile; for a role of old without one, the id of the role.
+                 * @example 01900000-0000-7000-8001-000000000004
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a role or profile with its permissions
+         * @description One profile, with a row for each module: what it permits (`actions`), what the module offers (`available_actions`), and whose records
+         *     it is for (`scope`). System profiles have a row for every object of your own; a custom profile has one for those that it mentions.
+         *     A custom profile has no scopes: null means own.
+         *
+         *     Needs `access_control:view`.
+         */
+        get: operations["getRole"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/visibility-scopes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List whose records each role sees
+         * @description For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
+         *     custom profile see their own. Super_Admin is never listed. The whole list, not paged.
+         *
+         *     Needs `access_control:view`.
+         */
+        get: operations["listVisibilityScopes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/org-structure": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the org structure
+         * @description The company with its branches and their teams as one tree, each kind by name. `user_count` counts the active users of a node and of all
+         *     below it. A key of a branch sees that branch and its teams, a key of a team that team and its branch; they count the users in their
+         *     reach only. Answers may be reused for a minute.
+         *
+         *     Needs `users:view`. Branches and teams are changed in the app, not through the API.
+         */
+        get: operations["getOrgStructure"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/branches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List branches
+         * @description The branches that the credential can reach, newest first, inactive ones included. `user_count` counts the active users in its reach.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["listBranches"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/branches/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the branch.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a branch
+         * @description One branch. 404 for one of another company, and for one that the credential does not reach.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["getBranch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/teams": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List teams
+         * @description The teams that the credential can reach, newest first. `member_count` counts the active users in its reach.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["listTeams"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/org-nodes/{id}/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a node of the tree, which is the company, a branch or a team.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * List the users of a node
+         * @description The users that belong to a node itself, newest first: to a team its members, to a branch those of its users that are in no team, to the
+         *     company those without a branch. With `include_descendants=true` those of all nodes below it too. Only active ones, unless
+         *     `status` says otherwise, and only those that the credential can reach.
+         *
+         *     Needs `users:view`.
+         */
+        get: operations["listOrgNodeUsers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/statuses/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the statuses of leads or the stages of deals
+         * @description All statuses of the object in their order, inactive ones included. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         *
+         *     Needs `settings:view`. Live and test keys see the same. **404**: the object has no statuses.
+         */
+        get: operations["listStatuses"];
+        put?: never;
+        /**
+         * Add a status or a stage
+         * @description Adds a status; the very next call can use it.
+         *
+         *     **Order.** `order_position` counts from 1 without gaps. Left out, the status comes last; at a position, those from there on
+         *     move back by one; a number beyond the end means the end.
+         *
+         *     **Outcome.** What entering the status means for reports and for `won_at`, `lost_at` and `converted_at`: of deals `open`,
+         *     `won` or `lost`, of leads `open`, `converted` or `disqualified`. It applies to records that enter from now on.
+         *
+         *     **Pre-conditions** are asked of a record that enters the status. `pre_condition_fields` names published fields of the object
+         *     that must have a value. `pre_condition_rules` must all hold; a rule is one of
+         *
+         *     | Rule | Holds when |
+         *     |---|---|
+         *     | `{"kind": "field", "field", "op", "value", "message"}` | the record's field compares so; operators and values as in filters of records. `kind` may be left out; `message` is told to who is refused |
+         *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | so many activities, of that type if one is named, were performed, in that many days if said |
+         *     | `{"kind": "attachment", "min_count"}` | the record has so many attachments |
+         *     | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
+         *     | `{"or": [rules]}` | one of the rules holds; not nested |
+         *
+         *     Sources, statuses and activity types in rules are followed when they are renamed.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the list. **409** `ALREADY_EXISTS`: the list has this name
+         *     already, whatever its case; `details.existing_id` is the other one. `CONFLICT` with the reason `status_limit_reached`: 100
+         *     statuses are the limit. **422**: an unknown or read-only field, a wrong JSON type, or the name of a field, source, status or
+         *     activity type that does not exist. **400**: any other wrong value. Every problem is listed.
+         */
+        post: operations["createStatus"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/statuses/{object}/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a status
+         * @description One status. Needs `settings:view`. **404**: there is no such status of this object.
+         */
+        get: operations["getStatus"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a status
+         * @description Deletes a status that no record is in; those behind it move up.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such status of this object. **409** `CONFLICT`: with the
+         *     reason `in_use`, records are in the status; `details.references` counts them, e.g. `{"deals": 12}`, live and test
+         *     records together and whoever may see them. Counting stops at 10,000; then `details.references_capped` is true. Move
+         *     them first, or deactivate the status with PATCH. With the reason `last_active`, it is the last active status.
+         */
+        delete: operations["deleteStatus"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a status
+         * @description Changes what you send and leaves the rest; a list that you send replaces the stored one. Moving a status shifts those
+         *     between. Records that are in the status stay as they are.
+         *
+         *     **Order.** `order_position` counts from 1 without gaps. Left out, the status comes last; at a position, those from there on
+         *     move back by one; a number beyond the end means the end.
+         *
+         *     **Outcome.** What entering the status means for reports and for `won_at`, `lost_at` and `converted_at`: of deals `open`,
+         *     `won` or `lost`, of leads `open`, `converted` or `disqualified`. It applies to records that enter from now on.
+         *
+         *     **Pre-conditions** are asked of a record that enters the status. `pre_condition_fields` names published fields of the object
+         *     that must have a value. `pre_condition_rules` must all hold; a rule is one of
+         *
+         *     | Rule | Holds when |
+         *     |---|---|
+         *     | `{"kind": "field", "field", "op", "value", "message"}` | the record's field compares so; operators and values as in filters of records. `kind` may be left out; `message` is told to who is refused |
+         *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | so many activities, of that type if one is named, were performed, in that many days if said |
+         *     | `{"kind": "attachment", "min_count"}` | the record has so many attachments |
+         *     | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
+         *     | `{"or": [rules]}` | one of the rules holds; not nested |
+         *
+         *     Sources, statuses and activity types in rules are followed when they are renamed.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such status of this object. **409** `ALREADY_EXISTS`: another
+         *     status has the name. `CONFLICT` with the reason `last_active`: one status must stay active. **400** and **422** as on
+         *     creation.
+         */
+        patch: operations["updateStatus"];
+        trace?: never;
+    };
+    "/v1/settings/tags/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the tags of leads or customers
+         * @description All tags of the object, by priority and name. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         *
+         *     Needs `settings:view`. Live and test keys see the same. **404**: the object has no tags.
+         */
+        get: operations["listTags"];
+        put?: never;
+        /**
+         * Add a tag
+         * @description Adds a tag. Records show their tags by `priority`, lower first, then by name.
+         *
+         *     **Conditions** are `{"field", "operator", "value"}`. `field` is a published field of the object, its own ones, `id`,
+         *     `created_at` and `updated_at` included; operators and values are those of filters of records: `eq`, `neq`, `gt`, `gte`,
+         *     `lt`, `lte`, `contains`, `in`, `is_null`. Sources and statuses are followed when they are renamed. A condition whose
+         *     field is switched off later does not hold.
+         *
+         *     | | `fields` | `conditions` | `condition_logic` |
+         *     |---|---|---|---|
+         *     | lead tag | 1 to 20 conditions, all must hold | not taken | not taken |
+         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is put on by hand only | `AND` (unless said) or `OR` |
+         *
+         *     **When.** A record is looked at in the transaction of each write of it: single, in a batch, by lead intake, or by an
+         *     activity logged on it. The tag is put on when the conditions hold, and taken off when they hold no more; what was put on by
+         *     hand stays. Records that are there already are looked at with their next write.
+         *
+         *     A customer tag looks like `{"name": "Key account", "fields": ["country"], "conditions": [{"field": "country",
+         *     "operator": "eq", "value": "GB"}]}`.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the tags, and keep their records apart. **409**
+         *     `ALREADY_EXISTS`: the list has this name already, whatever its case. `CONFLICT` with the reason `tag_limit_reached`: 500
+         *     tags of an object are the limit. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
+         *     its field. **400**: any other wrong value. Every problem is listed.
+         */
+        post: operations["createTag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/tags/{object}/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a tag
+         * @description One tag. Needs `settings:view`. **404**: there is no such tag of this object.
+         */
+        get: operations["getTag"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a tag
+         * @description Deletes a tag and takes it off all records, live and test ones.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such tag of this object.
+         */
+        delete: operations["deleteTag"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a tag
+         * @description Changes what you send and leaves the rest; a list that you send replaces the stored one.
+         *
+         *     **Conditions** are `{"field", "operator", "value"}`. `field` is a published field of the object, its own ones, `id`,
+         *     `created_at` and `updated_at` included; operators and values are those of filters of records: `eq`, `neq`, `gt`, `gte`,
+         *     `lt`, `lte`, `contains`, `in`, `is_null`. Sources and statuses are followed when they are renamed. A condition whose
+         *     field is switched off later does not hold.
+         *
+         *     | | `fields` | `conditions` | `condition_logic` |
+         *     |---|---|---|---|
+         *     | lead tag | 1 to 20 conditions, all must hold | not taken | not taken |
+         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is put on by hand only | `AND` (unless said) or `OR` |
+         *
+         *     **When.** A record is looked at in the transaction of each write of it: single, in a batch, by lead intake, or by an
+         *     activity logged on it. The tag is put on when the conditions hold, and taken off when they hold no more; what was put on by
+         *     hand stays. Records that are there already are looked at with their next write.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such tag of this object. **409** `ALREADY_EXISTS`: another
+         *     tag has the name. **400** and **422** as on creation; CONFLICTING_FIELDS when `fields` drops a name that the stored
+         *     `conditions` use.
+         */
+        patch: operations["updateTag"];
+        trace?: never;
+    };
+    "/v1/settings/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List sources
+         * @description All sources by name, disabled ones included: one list for leads, deals and customers. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         *
+         *     Needs `settings:view`. Live and test keys see the same.
+         */
+        get: operations["listSources"];
+        put?: never;
+        /**
+         * Add a source
+         * @description Adds a source; the very next call can use it, in whatever case its name is written.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the list. **409** `ALREADY_EXISTS`: the list has this name
+         *     already, whatever its case; `details.existing_id` is the other one. `CONFLICT` with the reason `source_limit_reached`: 500
+         *     sources are the limit. **422**: an unknown or read-only field, or a wrong JSON type. **400**: any other wrong value.
+         */
+        post: operations["createSource"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/sources/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a source
+         * @description One source. Needs `settings:view`. **404**: there is no such source.
+         */
+        get: operations["getSource"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a source
+         * @description Deletes a source that no record has.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such source. **409** `CONFLICT` with the reason `in_use`:
+         *     records have it; `details.references` counts them, e.g. `{"leads": 12, "deals": 0}`, with `customers` where some have it,
+         *     live and test records together and whoever may see them. Counting stops at 10,000 of each; then
+         *     `details.references_capped` is true. Disable the source with PATCH instead.
+         */
+        delete: operations["deleteSource"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a source
+         * @description Changes what you send and leaves the rest. Records that have the source show its new name. A disabled one stays on them and is
+         *     refused on writes.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such source. **409** `ALREADY_EXISTS`: another source has the
+         *     name. **422**: an unknown or read-only field, or a wrong JSON type. **400**: any other wrong value.
+         */
+        patch: operations["updateSource"];
+        trace?: never;
+    };
+    "/v1/settings/duplicate-check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the duplicate checks
+         * @description The checks of leads and of deals. Needs `settings:view`. Live and test keys see the same.
+         */
+        get: operations["listDuplicateChecks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/duplicate-check/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the duplicate check of leads or deals
+         * @description Replaces the check; it counts from the next call on.
+         *
+         *     While it is enabled, a new record is refused with 409 `ALREADY_EXISTS` when there is one that has the same value in every
+         *     selected field that the new one has a value in, by POST /v1/leads and by POST /v1/objects/{object}/records. For
+         *     POST /v1/leads the same `email` is enough, selected or not. `details.matched_fields` names the fields and
+         *     `details.existing_id` the record; null when the caller may not see it. Live and test records are held against their own
+         *     kind. Changes of records are not checked, and of a batch only the items against each other. Texts are compared exactly,
+         *     addresses without case, telephone numbers in international format.
+         *
+         *     `fields` are names of fields of the object that can be written, built-in or custom. A field that is switched off later
+         *     does not count meanwhile.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the check. **404**: the object has no check. **400**: it is to
+         *     be enabled without fields. **422**: a field does not exist or is read-only.
+         */
+        put: operations["updateDuplicateCheck"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1712,7 +2353,7 @@ export interface components {
                 [key: string]: string | number | boolean | null;
             };
             /**
-             * @description Names of lead tags, in any case.
+             * @description Names of lead tags, in any case. They stay on the lead whatever its data; tags whose conditions hold are put on by themselves.
              * @example [
              *       "Hot"
              *     ]
@@ -1767,7 +2408,7 @@ export interface components {
             assigned_to: string | null;
             assigned_to_email: string | null;
             assigned_to_name: string | null;
-            /** @description Names, by the priority of the tags. */
+            /** @description Names, by the priority of the tags; those that the data of the lead puts on it included. */
             tags: string[];
             /** @description Every published field of the workspace's own, null where it has no value. */
             custom_fields: {
@@ -2034,6 +2675,24 @@ export interface components {
             data: components["schemas"]["Me"];
             meta: components["schemas"]["Meta"];
         };
+        PasswordPatch: {
+            /** Format: password */
+            current_password: string;
+            /**
+             * Format: password
+             * @description The new one.
+             */
+            password: string;
+        };
+        PasswordState: {
+            /** @constant */
+            must_change_password: false;
+        };
+        PasswordAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["PasswordState"];
+            meta: components["schemas"]["Meta"];
+        };
         /**
          * @description A live key works on live data, a test key on test data; neither sees the other's.
          * @enum {string}
@@ -2044,14 +2703,16 @@ export interface components {
          * @enum {string}
          */
         ApiKeyStatus: "active" | "expired" | "revoked";
-        /** @enum {string} */
-        ApiKeyReachKind: "company" | "branch" | "team";
         /** @description The records that a credential can see. */
         Reach: {
-            kind: components["schemas"]["ApiKeyReachKind"];
+            /**
+             * @description Keys never have own, which is a single user's.
+             * @enum {string}
+             */
+            kind: "company" | "branch" | "team" | "own";
             /**
              * Format: uuid
-             * @description The branch or team; null for company.
+             * @description The branch, team or user; null for company.
              */
             id: string | null;
         };
@@ -2114,6 +2775,8 @@ export interface components {
         ApiKeyScopes: string[];
         /** @description Addresses and CIDR ranges, IPv4 and IPv6, that the key may be used from; an empty list means any. */
         ApiKeyIpAllowlist: string[];
+        /** @enum {string} */
+        ApiKeyReachKind: "company" | "branch" | "team";
         /**
          * @description The records that the key can see. `company`: all of them, the default. `branch` and `team`, with the `id` of one: those assigned to its
          *     members, and unassigned ones that its members made. Everything else answers 404.
@@ -2801,6 +3464,704 @@ export interface components {
             data: components["schemas"]["ActivityTypes"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description Active users hold a seat and can sign in; inactive ones do neither.
+         * @enum {string}
+         */
+        UserStatus: "active" | "inactive";
+        /** @description A role. What it permits is its profile's, under GET /v1/roles. */
+        UserRole: {
+            id: components["schemas"]["Uuid"];
+            /** @example Sales_Rep */
+            name: string;
+        };
+        /** @description A branch or a team. */
+        UserPlace: {
+            id: components["schemas"]["Uuid"];
+            /** @example Main Branch */
+            name: string;
+        };
+        User: {
+            id: components["schemas"]["Uuid"];
+            full_name: string;
+            email: string;
+            status: components["schemas"]["UserStatus"];
+            roles: components["schemas"]["UserRole"][];
+            branch: components["schemas"]["UserPlace"] | null;
+            team: components["schemas"]["UserPlace"] | null;
+            /** Format: date-time */
+            last_sign_in_at: string | null;
+            /** @description True while the password is one that was made for the user. */
+            must_change_password: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        UserPage: {
+            users: components["schemas"]["User"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        UserListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["UserPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @example Omar Nasser */
+        UserFullName: string;
+        UserCreate: {
+            /**
+             * Format: email
+             * @description Stored in lower case; signs in once on the whole platform.
+             */
+            email: string;
+            full_name: components["schemas"]["UserFullName"];
+            /** @description The name of a role, without regard to case. */
+            role?: string;
+            /**
+             * Format: uuid
+             * @description In place of role.
+             */
+            role_id?: string;
+            /**
+             * Format: password
+             * @description Made for you, and shown once as temp_password, when left out.
+             */
+            password?: string;
+            /**
+             * @description Sends a mail that says where to sign in, without the password.
+             * @default false
+             */
+            send_welcome: boolean;
+        } & (unknown | unknown);
+        UserCreated: {
+            user: components["schemas"]["User"];
+            /** @description Only when it was made for you. Shown once, and to be changed at the first sign-in. */
+            temp_password?: string;
+            /** @description True when a welcome mail is on its way; false when none was asked for, or when this installation has no mail server. */
+            welcome_email_sent: boolean;
+        };
+        UserCreatedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["UserCreated"];
+            meta: components["schemas"]["Meta"];
+        };
+        UserItem: {
+            user: components["schemas"]["User"];
+        };
+        UserAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["UserItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        UserPatch: {
+            full_name?: components["schemas"]["UserFullName"];
+            status?: components["schemas"]["UserStatus"];
+            /** @description The name of a role, without regard to case. */
+            role?: string;
+            /**
+             * Format: uuid
+             * @description In place of role.
+             */
+            role_id?: string;
+            /**
+             * Format: uuid
+             * @description Null for no branch.
+             */
+            branch_id?: string | null;
+            readonly id?: unknown;
+            /** @description Cannot be changed. */
+            email?: unknown;
+            /** @description Send role or role_id. */
+            readonly roles?: unknown;
+            /** @description Send branch_id. */
+            readonly branch?: unknown;
+            readonly team?: unknown;
+            readonly last_sign_in_at?: unknown;
+            readonly must_change_password?: unknown;
+            readonly created_at?: unknown;
+        };
+        /** @description A profile. */
+        Role: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The role whose system profile it is, which is what users are given; null for custom profiles.
+             */
+            role_id: string | null;
+            /** @example Sales_Rep */
+            name: string;
+            description: string | null;
+            /** @enum {string} */
+            kind: "role" | "profile";
+            /** @description True for the profile of a role. */
+            is_system: boolean;
+            /** @description False for a role of old that has members and no profile. */
+            has_permissions: boolean;
+            /** @description Active users in the credential's reach to whom it applies. */
+            active_member_count: number;
+        };
+        RoleList: {
+            roles: components["schemas"]["Role"][];
+        };
+        RoleListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RoleList"];
+            meta: components["schemas"]["Meta"];
+        };
+        RolePermission: {
+            /**
+             * @description The module of a scope: leads, or object:visits.
+             * @example leads
+             */
+            module: string;
+            /** @example Leads */
+            label: string;
+            /** @description What it permits. */
+            actions: string[];
+            /** @description What the module offers. */
+            available_actions: string[];
+            /**
+             * @description Whose records. Null means own.
+             * @enum {string|null}
+             */
+            scope: "own" | "team" | "branch" | "company" | null;
+        };
+        /** @description A profile with its permissions. */
+        RoleDetail: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The role whose system profile it is, which is what users are given; null for custom profiles.
+             */
+            role_id: string | null;
+            /** @example Sales_Rep */
+            name: string;
+            description: string | null;
+            /** @enum {string} */
+            kind: "role" | "profile";
+            /** @description True for the profile of a role. */
+            is_system: boolean;
+            /** @description False for a role of old that has members and no profile. */
+            has_permissions: boolean;
+            /** @description Active users in the credential's reach to whom it applies. */
+            active_member_count: number;
+            permissions: components["schemas"]["RolePermission"][];
+        };
+        RoleItem: {
+            role: components["schemas"]["RoleDetail"];
+        };
+        RoleAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RoleItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        ModuleVisibility: {
+            /** @example leads */
+            module: string;
+            /** @enum {string} */
+            scope: "own" | "team" | "branch" | "company";
+        };
+        VisibilityScope: {
+            role_id: components["schemas"]["Uuid"];
+            /** @example Sales_Rep */
+            role: string;
+            modules: components["schemas"]["ModuleVisibility"][];
+        };
+        VisibilityScopeList: {
+            visibility_scopes: components["schemas"]["VisibilityScope"][];
+        };
+        VisibilityScopeListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["VisibilityScopeList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @enum {string} */
+        OrgNodeKind: "company" | "branch" | "team";
+        OrgManager: {
+            id: components["schemas"]["Uuid"];
+            full_name: string;
+        };
+        /** @description A node and all below it. The tree has at most six levels. */
+        OrgTreeNode: {
+            id: components["schemas"]["Uuid"];
+            kind: components["schemas"]["OrgNodeKind"];
+            name: string;
+            manager: components["schemas"]["OrgManager"] | null;
+            /** @description Active users of the node and of all below it. */
+            user_count: number;
+            children: components["schemas"]["OrgTreeNode"][];
+        };
+        OrgStructure: {
+            tree: components["schemas"]["OrgTreeNode"];
+        };
+        OrgStructureAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["OrgStructure"];
+            meta: components["schemas"]["Meta"];
+        };
+        Branch: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            code: string | null;
+            /** @description True for the branch that new users belong to. */
+            is_default: boolean;
+            is_active: boolean;
+            city: string | null;
+            country: string | null;
+            timezone: string | null;
+            /** Format: uuid */
+            manager_user_id: string | null;
+            /** @description Active users in the credential's reach. */
+            user_count: number;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        BranchPage: {
+            branches: components["schemas"]["Branch"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        BranchListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["BranchPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        BranchItem: {
+            branch: components["schemas"]["Branch"];
+        };
+        BranchAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["BranchItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        Team: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            branch_id: components["schemas"]["Uuid"];
+            /** Format: uuid */
+            manager_user_id: string | null;
+            /** @description Active users in the credential's reach. */
+            member_count: number;
+        };
+        TeamPage: {
+            teams: components["schemas"]["Team"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        TeamListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TeamPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        OrgNode: {
+            id: components["schemas"]["Uuid"];
+            kind: components["schemas"]["OrgNodeKind"];
+            name: string;
+        };
+        OrgNodeUserPage: {
+            node: components["schemas"]["OrgNode"];
+            users: components["schemas"]["User"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        OrgNodeUserListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["OrgNodeUserPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description A rule inside `or`. */
+        StatusRuleAlternative: {
+            /**
+             * @description field unless said.
+             * @enum {string}
+             */
+            kind?: "field" | "activity" | "attachment" | "tasks_completed";
+            /** @example amount_minor */
+            field?: string;
+            /**
+             * @example gte
+             * @enum {string}
+             */
+            op?: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            /**
+             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @example 100000
+             */
+            value?: unknown;
+            /** @example Agree on a price first. */
+            message?: string;
+            /**
+             * @description The name of an activity type.
+             * @example Meeting
+             */
+            activity_type?: string;
+            /** @example 1 */
+            min_count?: number;
+            /** @example 30 */
+            within_days?: number;
+        };
+        /** @description Which fields a rule takes follows from its kind; a rule with `or` takes nothing else. */
+        StatusRule: {
+            /**
+             * @description field unless said.
+             * @enum {string}
+             */
+            kind?: "field" | "activity" | "attachment" | "tasks_completed";
+            /** @example amount_minor */
+            field?: string;
+            /**
+             * @example gte
+             * @enum {string}
+             */
+            op?: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            /**
+             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @example 100000
+             */
+            value?: unknown;
+            /** @example Agree on a price first. */
+            message?: string;
+            /**
+             * @description The name of an activity type.
+             * @example Meeting
+             */
+            activity_type?: string;
+            /** @example 1 */
+            min_count?: number;
+            /** @example 30 */
+            within_days?: number;
+            or?: components["schemas"]["StatusRuleAlternative"][];
+        };
+        Status: {
+            id: components["schemas"]["Uuid"];
+            /** @enum {string} */
+            object: "leads" | "deals";
+            name: string;
+            description: string | null;
+            order_position: number;
+            /** @description False for those that writes refuse. */
+            is_active: boolean;
+            /** @example #9CA3AF */
+            color: string;
+            /** @enum {string} */
+            outcome: "open" | "won" | "lost" | "converted" | "disqualified";
+            pre_condition_fields: string[];
+            pre_condition_rules: components["schemas"]["StatusRule"][];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        StatusList: {
+            statuses: components["schemas"]["Status"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        StatusListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["StatusList"];
+            meta: components["schemas"]["Meta"];
+        };
+        StatusCreate: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Negotiation
+             */
+            name: string;
+            description?: string | null;
+            /**
+             * @description Where it stands, from 1.
+             * @example 5
+             */
+            order_position?: number;
+            /**
+             * @description Inactive statuses are refused on writes and stay readable.
+             * @default true
+             */
+            is_active: boolean;
+            /**
+             * @default #9CA3AF
+             * @example #2563EB
+             */
+            color: string;
+            /**
+             * @description Of deals open, won, lost; of leads open, converted, disqualified.
+             * @default open
+             * @enum {string}
+             */
+            outcome: "open" | "won" | "lost" | "converted" | "disqualified";
+            /**
+             * @default []
+             * @example [
+             *       "amount_minor"
+             *     ]
+             */
+            pre_condition_fields: string[];
+            /** @default [] */
+            pre_condition_rules: components["schemas"]["StatusRule"][];
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        StatusData: {
+            status: components["schemas"]["Status"];
+        };
+        StatusAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["StatusData"];
+            meta: components["schemas"]["Meta"];
+        };
+        SettingDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        SettingDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SettingDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        StatusPatch: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Negotiation
+             */
+            name?: string;
+            description?: string | null;
+            /**
+             * @description Where it stands, from 1.
+             * @example 5
+             */
+            order_position?: number;
+            /** @description Inactive statuses are refused on writes and stay readable. */
+            is_active?: boolean;
+            /** @example #2563EB */
+            color?: string;
+            /**
+             * @description Of deals open, won, lost; of leads open, converted, disqualified.
+             * @enum {string}
+             */
+            outcome?: "open" | "won" | "lost" | "converted" | "disqualified";
+            /**
+             * @example [
+             *       "amount_minor"
+             *     ]
+             */
+            pre_condition_fields?: string[];
+            pre_condition_rules?: components["schemas"]["StatusRule"][];
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        /** @description A comparison of a field of the record. */
+        TagCondition: {
+            /** @example priority */
+            field: string;
+            /**
+             * @example eq
+             * @enum {string}
+             */
+            operator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            /**
+             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @example 1
+             */
+            value?: unknown;
+        };
+        Tag: {
+            id: components["schemas"]["Uuid"];
+            /** @enum {string} */
+            object: "leads" | "customers";
+            name: string;
+            description: string | null;
+            /** @example #DC2626 */
+            color: string;
+            /** @description Lower wins. */
+            priority: number;
+            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            fields: (string | components["schemas"]["TagCondition"])[];
+            /** @description On customer tags only. */
+            conditions?: components["schemas"]["TagCondition"][];
+            /**
+             * @description On customer tags only.
+             * @enum {string}
+             */
+            condition_logic?: "AND" | "OR";
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        TagList: {
+            tags: components["schemas"]["Tag"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        TagListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TagList"];
+            meta: components["schemas"]["Meta"];
+        };
+        TagCreate: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Urgent
+             */
+            name: string;
+            description?: string | null;
+            /**
+             * @default #9CA3AF
+             * @example #DC2626
+             */
+            color: string;
+            /**
+             * @description Lower wins.
+             * @default 100
+             */
+            priority: number;
+            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            fields: (string | components["schemas"]["TagCondition"])[];
+            /** @description Of customer tags. */
+            conditions?: components["schemas"]["TagCondition"][];
+            /**
+             * @description Of customer tags.
+             * @enum {string}
+             */
+            condition_logic?: "AND" | "OR";
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        TagData: {
+            tag: components["schemas"]["Tag"];
+        };
+        TagAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TagData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        TagPatch: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Urgent
+             */
+            name?: string;
+            description?: string | null;
+            /** @example #DC2626 */
+            color?: string;
+            /** @description Lower wins. */
+            priority?: number;
+            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            fields?: (string | components["schemas"]["TagCondition"])[];
+            /** @description Of customer tags. */
+            conditions?: components["schemas"]["TagCondition"][];
+            /**
+             * @description Of customer tags.
+             * @enum {string}
+             */
+            condition_logic?: "AND" | "OR";
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        Source: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            description: string | null;
+            /** @description False for those that writes refuse. */
+            is_enabled: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SourceList: {
+            sources: components["schemas"]["Source"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        SourceListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SourceList"];
+            meta: components["schemas"]["Meta"];
+        };
+        SourceCreate: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Trade fair
+             */
+            name: string;
+            description?: string | null;
+            /**
+             * @description Disabled sources are refused on writes and stay readable.
+             * @default true
+             */
+            is_enabled: boolean;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SourceData: {
+            source: components["schemas"]["Source"];
+        };
+        SourceAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SourceData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        SourcePatch: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Trade fair
+             */
+            name?: string;
+            description?: string | null;
+            /** @description Disabled sources are refused on writes and stay readable. */
+            is_enabled?: boolean;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        DuplicateCheck: {
+            /** @enum {string} */
+            object: "leads" | "deals";
+            enabled: boolean;
+            /**
+             * @example [
+             *       "email",
+             *       "mobile"
+             *     ]
+             */
+            fields: string[];
+        };
+        DuplicateChecks: {
+            duplicate_checks: components["schemas"]["DuplicateCheck"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        DuplicateChecksAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DuplicateChecks"];
+            meta: components["schemas"]["Meta"];
+        };
+        DuplicateCheckPut: {
+            enabled: boolean;
+            /**
+             * @example [
+             *       "email",
+             *       "mobile"
+             *     ]
+             */
+            fields: string[];
+            readonly object?: unknown;
+        };
+        DuplicateCheckData: {
+            duplicate_check: components["schemas"]["DuplicateCheck"];
+        };
+        DuplicateCheckAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DuplicateCheckData"];
+            meta: components["schemas"]["Meta"];
+        };
     };
     responses: {
         /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
@@ -3434,6 +4795,50 @@ export interface components {
                 "application/json": components["schemas"]["ApiKeyAnswer"];
             };
         };
+        /** @description The user. */
+        UserShown: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": true,
+                 *       "data": {
+                 *         "user": {
+                 *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                 *           "full_name": "Omar Nasser",
+                 *           "email": "omar@bluelake.example",
+                 *           "status": "active",
+                 *           "roles": [
+                 *             {
+                 *               "id": "01900000-0000-7000-8000-000000000004",
+                 *               "name": "Sales_Rep"
+                 *             }
+                 *           ],
+                 *           "branch": {
+                 *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                 *             "name": "Main Branch"
+                 *           },
+                 *           "team": null,
+                 *           "last_sign_in_at": null,
+                 *           "must_change_password": false,
+                 *           "created_at": "2026-11-20T23:55:00.000Z"
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserAnswer"];
+            };
+        };
     };
     parameters: {
         /**
@@ -3515,6 +4920,34 @@ export interface components {
         CustomerId: components["schemas"]["Uuid"];
         /** @description The id of the activity. */
         ActivityId: components["schemas"]["Uuid"];
+        /** @description Active users, inactive ones, or both. */
+        UserStatusFilter: "active" | "inactive" | "all";
+        /**
+         * @description The id of the user.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+         */
+        UserId: string;
+        /**
+         * @description Leads have statuses, deals have stages.
+         * @example leads
+         */
+        StatusObject: "leads" | "deals";
+        /** @description The id of the status. */
+        StatusId: components["schemas"]["Uuid"];
+        /**
+         * @description Leads and customers have tags.
+         * @example leads
+         */
+        TagObject: "leads" | "customers";
+        /** @description The id of the tag. */
+        TagId: components["schemas"]["Uuid"];
+        /** @description The id of the source. */
+        SourceId: components["schemas"]["Uuid"];
+        /**
+         * @description Leads and deals are checked.
+         * @example leads
+         */
+        CheckedObject: "leads" | "deals";
     };
     requestBodies: {
         Onboarding: {
@@ -5085,6 +6518,60 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updatePassword: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "current_password": "correct horse battery staple",
+                 *       "password": "another long passphrase"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PasswordPatch"];
+            };
+        };
+        responses: {
+            /** @description The password is changed. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "must_change_password": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PasswordAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -6669,6 +8156,1869 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listUsers: {
+        parameters: {
+            query?: {
+                /** @description Active users, inactive ones, or both. */
+                status?: components["parameters"]["UserStatusFilter"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of users. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "users": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "full_name": "Omar Nasser",
+                     *             "email": "omar@bluelake.example",
+                     *             "status": "active",
+                     *             "roles": [
+                     *               {
+                     *                 "id": "01900000-0000-7000-8000-000000000004",
+                     *                 "name": "Sales_Rep"
+                     *               }
+                     *             ],
+                     *             "branch": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *               "name": "Main Branch"
+                     *             },
+                     *             "team": null,
+                     *             "last_sign_in_at": null,
+                     *             "must_change_password": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "omar@bluelake.example",
+                 *       "full_name": "Omar Nasser",
+                 *       "role": "Sales_Rep",
+                 *       "send_welcome": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserCreate"];
+            };
+        };
+        responses: {
+            /** @description The user, with the password that was made. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "user": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "full_name": "Omar Nasser",
+                     *           "email": "omar@bluelake.example",
+                     *           "status": "active",
+                     *           "roles": [
+                     *             {
+                     *               "id": "01900000-0000-7000-8000-000000000004",
+                     *               "name": "Sales_Rep"
+                     *             }
+                     *           ],
+                     *           "branch": {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *             "name": "Main Branch"
+                     *           },
+                     *           "team": null,
+                     *           "last_sign_in_at": null,
+                     *           "must_change_password": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "temp_password": "Kp4!mWz7Rt#2xQbe",
+                     *         "welcome_email_sent": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UserCreatedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["UserShown"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "full_name": "Omar Al-Nasser",
+                 *       "role": "Sales_Manager"
+                 *     }
+                 */
+                "application/json": components["schemas"]["UserPatch"];
+            };
+        };
+        responses: {
+            200: components["responses"]["UserShown"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRoles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All profiles. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "roles": [
+                     *           {
+                     *             "id": "01900000-0000-7000-8001-000000000004",
+                     *             "role_id": "01900000-0000-7000-8000-000000000004",
+                     *             "name": "Sales_Rep",
+                     *             "description": "Works with their own records.",
+                     *             "kind": "role",
+                     *             "is_system": true,
+                     *             "has_permissions": true,
+                     *             "active_member_count": 7
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RoleListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getRole: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the profile; for a role of old without one, the id of the role.
+                 * @example 01900000-0000-7000-8001-000000000004
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The profile and its permissions. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "role": {
+                     *           "id": "01900000-0000-7000-8001-000000000004",
+                     *           "role_id": "01900000-0000-7000-8000-000000000004",
+                     *           "name": "Sales_Rep",
+                     *           "description": "Works with their own records.",
+                     *           "kind": "role",
+                     *           "is_system": true,
+                     *           "has_permissions": true,
+                     *           "active_member_count": 7,
+                     *           "permissions": [
+                     *             {
+                     *               "module": "leads",
+                     *               "label": "Leads",
+                     *               "actions": [
+                     *                 "view",
+                     *                 "create",
+                     *                 "edit"
+                     *               ],
+                     *               "available_actions": [
+                     *                 "view",
+                     *                 "create",
+                     *                 "edit",
+                     *                 "delete"
+                     *               ],
+                     *               "scope": "own"
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RoleAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listVisibilityScopes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All roles. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "visibility_scopes": [
+                     *           {
+                     *             "role_id": "01900000-0000-7000-8000-000000000004",
+                     *             "role": "Sales_Rep",
+                     *             "modules": [
+                     *               {
+                     *                 "module": "leads",
+                     *                 "scope": "own"
+                     *               }
+                     *             ]
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["VisibilityScopeListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getOrgStructure: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The whole tree. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tree": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "kind": "company",
+                     *           "name": "Blue Lake Trading",
+                     *           "manager": null,
+                     *           "user_count": 12,
+                     *           "children": [
+                     *             {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *               "kind": "branch",
+                     *               "name": "Main Branch",
+                     *               "manager": {
+                     *                 "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *                 "full_name": "Sara Haddad"
+                     *               },
+                     *               "user_count": 12,
+                     *               "children": []
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrgStructureAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listBranches: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of branches. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "branches": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *             "name": "Main Branch",
+                     *             "code": null,
+                     *             "is_default": true,
+                     *             "is_active": true,
+                     *             "city": null,
+                     *             "country": null,
+                     *             "timezone": null,
+                     *             "manager_user_id": null,
+                     *             "user_count": 12,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BranchListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getBranch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the branch.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The branch. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "branch": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "name": "Main Branch",
+                     *           "code": null,
+                     *           "is_default": true,
+                     *           "is_active": true,
+                     *           "city": null,
+                     *           "country": null,
+                     *           "timezone": null,
+                     *           "manager_user_id": null,
+                     *           "user_count": 12,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BranchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTeams: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of teams. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "teams": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
+                     *             "name": "Inbound",
+                     *             "branch_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *             "manager_user_id": null,
+                     *             "member_count": 4
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TeamListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listOrgNodeUsers: {
+        parameters: {
+            query?: {
+                /** @description True for the users of all nodes below it, too. */
+                include_descendants?: boolean;
+                /** @description Active users, inactive ones, or both. */
+                status?: components["parameters"]["UserStatusFilter"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of a node of the tree, which is the company, a branch or a team.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The node, and a page of its users. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "node": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "kind": "branch",
+                     *           "name": "Main Branch"
+                     *         },
+                     *         "users": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "full_name": "Omar Nasser",
+                     *             "email": "omar@bluelake.example",
+                     *             "status": "active",
+                     *             "roles": [
+                     *               {
+                     *                 "id": "01900000-0000-7000-8000-000000000004",
+                     *                 "name": "Sales_Rep"
+                     *               }
+                     *             ],
+                     *             "branch": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *               "name": "Main Branch"
+                     *             },
+                     *             "team": null,
+                     *             "last_sign_in_at": null,
+                     *             "must_change_password": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OrgNodeUserListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listStatuses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All statuses. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "statuses": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "object": "deals",
+                     *             "name": "Negotiation",
+                     *             "description": "Terms are being agreed",
+                     *             "order_position": 5,
+                     *             "is_active": true,
+                     *             "color": "#2563EB",
+                     *             "outcome": "open",
+                     *             "pre_condition_fields": [
+                     *               "amount_minor"
+                     *             ],
+                     *             "pre_condition_rules": [
+                     *               {
+                     *                 "kind": "activity",
+                     *                 "activity_type": "Meeting",
+                     *                 "min_count": 1
+                     *               }
+                     *             ],
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StatusCreate"];
+            };
+        };
+        responses: {
+            /** @description The status. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "deals",
+                     *           "name": "Negotiation",
+                     *           "description": "Terms are being agreed",
+                     *           "order_position": 5,
+                     *           "is_active": true,
+                     *           "color": "#2563EB",
+                     *           "outcome": "open",
+                     *           "pre_condition_fields": [
+                     *             "amount_minor"
+                     *           ],
+                     *           "pre_condition_rules": [
+                     *             {
+                     *               "kind": "activity",
+                     *               "activity_type": "Meeting",
+                     *               "min_count": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+                /** @description The id of the status. */
+                id: components["parameters"]["StatusId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The status. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "deals",
+                     *           "name": "Negotiation",
+                     *           "description": "Terms are being agreed",
+                     *           "order_position": 5,
+                     *           "is_active": true,
+                     *           "color": "#2563EB",
+                     *           "outcome": "open",
+                     *           "pre_condition_fields": [
+                     *             "amount_minor"
+                     *           ],
+                     *           "pre_condition_rules": [
+                     *             {
+                     *               "kind": "activity",
+                     *               "activity_type": "Meeting",
+                     *               "min_count": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+                /** @description The id of the status. */
+                id: components["parameters"]["StatusId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+                /** @description The id of the status. */
+                id: components["parameters"]["StatusId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StatusPatch"];
+            };
+        };
+        responses: {
+            /** @description The status as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "deals",
+                     *           "name": "Negotiation",
+                     *           "description": "Terms are being agreed",
+                     *           "order_position": 5,
+                     *           "is_active": true,
+                     *           "color": "#2563EB",
+                     *           "outcome": "open",
+                     *           "pre_condition_fields": [
+                     *             "amount_minor"
+                     *           ],
+                     *           "pre_condition_rules": [
+                     *             {
+                     *               "kind": "activity",
+                     *               "activity_type": "Meeting",
+                     *               "min_count": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTags: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All tags. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tags": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "object": "leads",
+                     *             "name": "Urgent",
+                     *             "description": "Highest priority",
+                     *             "color": "#DC2626",
+                     *             "priority": 10,
+                     *             "fields": [
+                     *               {
+                     *                 "field": "priority",
+                     *                 "operator": "eq",
+                     *                 "value": 1
+                     *               }
+                     *             ],
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TagCreate"];
+            };
+        };
+        responses: {
+            /** @description The tag. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tag": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "leads",
+                     *           "name": "Urgent",
+                     *           "description": "Highest priority",
+                     *           "color": "#DC2626",
+                     *           "priority": 10,
+                     *           "fields": [
+                     *             {
+                     *               "field": "priority",
+                     *               "operator": "eq",
+                     *               "value": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+                /** @description The id of the tag. */
+                id: components["parameters"]["TagId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tag. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tag": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "leads",
+                     *           "name": "Urgent",
+                     *           "description": "Highest priority",
+                     *           "color": "#DC2626",
+                     *           "priority": 10,
+                     *           "fields": [
+                     *             {
+                     *               "field": "priority",
+                     *               "operator": "eq",
+                     *               "value": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+                /** @description The id of the tag. */
+                id: components["parameters"]["TagId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+                /** @description The id of the tag. */
+                id: components["parameters"]["TagId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TagPatch"];
+            };
+        };
+        responses: {
+            /** @description The tag as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tag": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "leads",
+                     *           "name": "Urgent",
+                     *           "description": "Highest priority",
+                     *           "color": "#DC2626",
+                     *           "priority": 10,
+                     *           "fields": [
+                     *             {
+                     *               "field": "priority",
+                     *               "operator": "eq",
+                     *               "value": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSources: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All sources. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "sources": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Trade fair",
+                     *             "description": "Met at a booth",
+                     *             "is_enabled": true,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Trade fair",
+                 *       "description": "Met at a booth"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SourceCreate"];
+            };
+        };
+        responses: {
+            /** @description The source. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Trade fair",
+                     *           "description": "Met at a booth",
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the source. */
+                id: components["parameters"]["SourceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The source. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Trade fair",
+                     *           "description": "Met at a booth",
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the source. */
+                id: components["parameters"]["SourceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the source. */
+                id: components["parameters"]["SourceId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SourcePatch"];
+            };
+        };
+        responses: {
+            /** @description The source as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Trade fair",
+                     *           "description": "Met at a booth",
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listDuplicateChecks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Both checks. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "duplicate_checks": [
+                     *           {
+                     *             "object": "leads",
+                     *             "enabled": true,
+                     *             "fields": [
+                     *               "priority",
+                     *               "source"
+                     *             ]
+                     *           },
+                     *           {
+                     *             "object": "deals",
+                     *             "enabled": false,
+                     *             "fields": []
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DuplicateChecksAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateDuplicateCheck: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and deals are checked.
+                 * @example leads
+                 */
+                object: components["parameters"]["CheckedObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DuplicateCheckPut"];
+            };
+        };
+        responses: {
+            /** @description The check as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "duplicate_check": {
+                     *           "object": "leads",
+                     *           "enabled": true,
+                     *           "fields": [
+                     *             "priority",
+                     *             "source"
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DuplicateCheckAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

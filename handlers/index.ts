@@ -7,6 +7,7 @@ import * as availability from './availability.ts';
 import * as customers from './customers.ts';
 import * as discovery from './discovery.ts';
 import * as document from './document.ts';
+import * as duplicateChecks from './duplicate-checks.ts';
 import * as health from './health.ts';
 import * as leadConversion from './lead-conversion.ts';
 import * as leads from './leads.ts';
@@ -14,10 +15,17 @@ import * as me from './me.ts';
 import * as objectFields from './object-fields.ts';
 import * as objects from './objects.ts';
 import * as onboarding from './onboarding.ts';
+import * as orgStructure from './org-structure.ts';
+import * as passwords from './passwords.ts';
 import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
+import * as roles from './roles.ts';
 import * as sessions from './sessions.ts';
+import * as sources from './sources.ts';
 import * as statusMoves from './status-moves.ts';
+import * as statuses from './statuses.ts';
+import * as tags from './tags.ts';
+import * as users from './users.ts';
 
 export const handlers = {
   ...activities,
@@ -26,6 +34,7 @@ export const handlers = {
   ...discovery,
   ...customers,
   ...document,
+  ...duplicateChecks,
   ...health,
   ...leads,
   ...leadConversion,
@@ -33,9 +42,16 @@ export const handlers = {
   ...objectFields,
   ...objects,
   ...onboarding,
+  ...orgStructure,
+  ...passwords,
   ...recordBatch,
   ...records,
   ...me,
+  ...roles,
   ...sessions,
   ...statusMoves,
+  ...sources,
+  ...statuses,
+  ...tags,
+  ...users,
 } satisfies Handlers;

@@ -4,6 +4,7 @@ import { findDuplicate } from '../db/duplicates.ts';
 import { findDealOfLead, findMatches } from '../db/lead-conversion.ts';
 import { countFacts } from '../db/pre-condition-facts.ts';
 import { findReferences } from '../db/record-references.ts';
+import { setAutomaticTags } from '../db/record-tags.ts';
 import {
   findRecord,
   insertRecords,
@@ -24,6 +25,7 @@ import {
 import { neededFacts, unmetByNew, unmetPreConditions } from '../domain/pre-conditions.ts';
 import { creationOf, type ShownRecord, showRecord, updateOf } from '../domain/record-view.ts';
 import { mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
+import { tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
 import { builtinOf, type Status, type Workspace } from '../domain/workspace.ts';
 import {
   type ApiError,
@@ -133,7 +135,7 @@ async function partiesOf(
   const before = account && (await lockRecord(sql, caller, 'customers', known.id));
   if (account && before) {
     const joined = { ...before, values: { ...before.values, account_id: account.id } };
-    const after = await updateRecord(sql, caller, 'customers', joined, now);
+    const after = await updateTagged(call, 'customers', joined, workspace);
     const [shown, record] = [before, after].map((each) => showRecord(customers, each, workspace)) as [
       ShownRecord,
       ShownRecord,
@@ -150,9 +152,27 @@ async function insert(
   workspace: Workspace,
 ): Promise<StoredRecord> {
   const { sql, caller, now } = call;
-  const [stored] = await insertRecords(sql, caller, name, [record], now);
+  const object = builtinOf(name, workspace);
+  const [[stored]] = await Promise.all([
+    insertRecords(sql, caller, name, [record], now),
+    setAutomaticTags(sql, caller, name, tagsOfNew(object, workspace, [record], now)),
+  ]);
   if (!stored) throw new Error('an inserted record was not returned');
-  call.record(creationOf(builtinOf(name, workspace), record.id, now));
+  call.record(creationOf(object, record.id, now));
+  return stored;
+}
+
+/** Writes a locked record with the tags that its data now puts on it. */
+async function updateTagged(
+  { sql, caller, now }: Convert,
+  name: 'customers' | 'leads',
+  record: StoredRecord,
+  workspace: Workspace,
+): Promise<StoredRecord> {
+  const [stored] = await Promise.all([
+    updateRecord(sql, caller, name, record, now),
+    setAutomaticTags(sql, caller, name, tagsOfChanged(builtinOf(name, workspace), workspace, [record], now)),
+  ]);
   return stored;
 }
 
@@ -205,7 +225,7 @@ async function markConverted(
     if (unmet.length > 0) throw preConditionsNotMet(unmet);
   }
   const before = showRecord(leads, lead, workspace);
-  const after = showRecord(leads, await updateRecord(sql, caller, 'leads', merged, now), workspace);
+  const after = showRecord(leads, await updateTagged(call, 'leads', merged, workspace), workspace);
   call.record({ ...updateOf(leads, before, after, now), action: 'lead.convert', metadata: ids });
   return after;
 }

@@ -4,6 +4,7 @@ import { findDuplicate } from '../db/duplicates.ts';
 import { type Assignee, findAssignee, insertLead, type LeadRow } from '../db/leads.ts';
 import { type CheckedLead, checkLead } from '../domain/lead-intake.ts';
 import { unmetByNew } from '../domain/pre-conditions.ts';
+import { automaticTags } from '../domain/tags.ts';
 import { builtinOf, type Workspace } from '../domain/workspace.ts';
 import type { components } from '../generated/api.ts';
 import { alreadyExists, preConditionsNotMet, problem } from '../runtime/errors.ts';
@@ -31,11 +32,10 @@ export const createLead: Handler<'createLead'> = async (call) => {
   }
 
   const row = rowOf(call, id, lead, assignee, workspace);
-  await insertLead(
-    sql,
-    row,
-    lead.tags.map((tag) => tag.id),
-  );
+  const manual = lead.tags.map((tag) => tag.id);
+  const automatic = automaticTagsOf(row, lead, workspace).filter((id) => !manual.includes(id));
+  await insertLead(sql, row, manual, automatic);
+  const tags = workspace.tags.filter((tag) => manual.includes(tag.id) || automatic.includes(tag.id));
   call.record({
     action: 'lead.create',
     object: 'leads',
@@ -43,7 +43,7 @@ export const createLead: Handler<'createLead'> = async (call) => {
     ...(body.metadata ? { metadata: body.metadata } : {}),
     event: { name: 'record.created', data: { object: 'leads', record_id: row.id, occurred_at: now.toISOString() } },
   });
-  return { status: 201, data: { lead: toLead(row, lead, assignee, workspace) } };
+  return { status: 201, data: { lead: toLead(row, lead, tags, assignee, workspace) } };
 };
 
 /** The lead as pre-conditions look at it. */
@@ -87,9 +87,25 @@ function rowOf(
   };
 }
 
+/** The ids of the tags that the lead's own data puts on it. */
+function automaticTagsOf(row: LeadRow, { values, custom }: CheckedLead, workspace: Workspace): string[] {
+  const leads = workspace.objects.get('leads');
+  if (!leads) throw new Error('every workspace has leads');
+  const converted = row.converted_at?.toISOString() ?? null;
+  const record = {
+    id: row.id,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    values: { ...values, assigned_to: row.assigned_to, converted_at: converted },
+    custom,
+  };
+  return automaticTags(leads, workspace, record).map((tag) => tag.id);
+}
+
 function toLead(
   row: LeadRow,
   lead: CheckedLead,
+  tags: readonly { name: string }[],
   assignee: Assignee | undefined,
   workspace: Workspace,
 ): components['schemas']['Lead'] {
@@ -112,7 +128,7 @@ function toLead(
     assigned_to: row.assigned_to,
     assigned_to_email: assignee?.email ?? null,
     assigned_to_name: assignee?.full_name ?? null,
-    tags: lead.tags.map((tag) => tag.name),
+    tags: tags.map((tag) => tag.name),
     custom_fields: Object.fromEntries(custom.map((field) => [field.name, lead.custom[field.name] ?? null])),
     last_contacted_at: null,
     next_followup_at: null,

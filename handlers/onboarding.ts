@@ -57,6 +57,7 @@ async function onboard(
     passwordHash,
     mustChangePassword: given === undefined,
     metadata: body.metadata ?? {},
+    isWelcomed: body.send_welcome_email,
   };
   const trial = { packageCode: 'growth', endsAt: new Date(now.getTime() + trialDays * dayMilliseconds) };
   const created = await createCompany(
@@ -98,8 +99,7 @@ async function onboard(
         must_change_password: admin.mustChangePassword,
       },
       ...(given === undefined ? { temp_password: password } : {}),
-      // No mailer is part of the server yet; the field says so instead of pretending.
-      welcome_email_sent: false,
+      welcome_email_sent: body.send_welcome_email && call.mailIsSent,
       subscription: { status: 'trialing', package_code: 'growth', trial_ends_at: trial.endsAt.toISOString() },
       defaults: {
         deal_statuses: dealStatuses.length,

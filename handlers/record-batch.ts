@@ -2,12 +2,14 @@
 import { v7 as uuidv7 } from 'uuid';
 import { noteContacts } from '../db/activity-effects.ts';
 import { findReferences } from '../db/record-references.ts';
+import { retag, setAutomaticTags } from '../db/record-tags.ts';
 import { insertRecords } from '../db/records.ts';
 import { repeatsOf } from '../domain/duplicates-in-batch.ts';
 import { unmetByNew } from '../domain/pre-conditions.ts';
 import { type CheckedRecord, checkRecord } from '../domain/record-values.ts';
 import { creationOf, showRecord } from '../domain/record-view.ts';
 import { contactOf, newRecord, resolveReferences } from '../domain/record-writes.ts';
+import { leadsToRetag, tagsOfNew } from '../domain/tags.ts';
 import { notFound, problem } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
 
@@ -27,32 +29,28 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   );
   for (const item of checked) resolveReferences(item, found);
 
-  const planned = checked.map((item) => newRecord(object, uuidv7(), item, workspace, now));
+  const made = checked.map((item) => newRecord(object, uuidv7(), item, workspace, now));
   const unmet = new Set<CheckedRecord>();
-  for (const [index, record] of planned.entries()) {
+  for (const [index, record] of made.entries()) {
     const item = checked[index];
     if (!item || item.problems.length > 0) continue;
     item.problems.push(...unmetByNew(object, record, item, workspace, now));
     if (item.problems.length > 0) unmet.add(item);
   }
   const repeats = repeatsOf(object, workspace, checked);
-  const stored = [...planned.entries()]
+  const stored = [...made.entries()]
     .filter(([index]) => checked[index]?.problems.length === 0 && !repeats.has(index))
     .map(([index, record]) => ({ index, record }));
-  const records = await insertRecords(
-    sql,
-    caller,
-    object.object,
-    stored.map((item) => item.record),
-    now,
-  );
-  if (object.object === 'activities')
-    await noteContacts(
-      sql,
-      caller,
-      records.map((record) => contactOf(record.values, workspace)),
-      now,
-    );
+  const planned = stored.map((item) => item.record);
+  const [records] = await Promise.all([
+    insertRecords(sql, caller, object.object, planned, now),
+    setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
+  ]);
+  if (object.object === 'activities') {
+    const contacts = records.map((record) => contactOf(record.values, workspace));
+    await noteContacts(sql, caller, contacts, now);
+    await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+  }
   for (const record of records) call.record(creationOf(object, record.id, now));
 
   const failed = [...checked.entries()].flatMap(

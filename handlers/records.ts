@@ -4,6 +4,7 @@ import { lockEntity, noteChange, noteContacts, recomputeFollowup } from '../db/a
 import { findDuplicate } from '../db/duplicates.ts';
 import { countFacts } from '../db/pre-condition-facts.ts';
 import { findReferences } from '../db/record-references.ts';
+import { retag, setAutomaticTags } from '../db/record-tags.ts';
 import {
   deleteRecord as deleteStored,
   findRecord,
@@ -21,6 +22,7 @@ import { actionOf, builtinValues, creationOf, showRecord, updateOf } from '../do
 import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import { parseSort } from '../domain/sort.ts';
 import { enteredStatus, statusItem } from '../domain/status-effects.ts';
+import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
 import { alreadyExists, notFound, preConditionsNotMet, validationFailed } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
@@ -85,9 +87,16 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
   if (unmet.length > 0) throw preConditionsNotMet(unmet);
   await refuseDuplicate(call, object, duplicateSets(object, workspace, checked.values, checked.custom));
 
-  const [record] = await insertRecords(sql, caller, object.object, [planned], now);
+  const [[record]] = await Promise.all([
+    insertRecords(sql, caller, object.object, [planned], now),
+    setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, [planned], now)),
+  ]);
   if (!record) throw new Error('an inserted record was not returned');
-  if (object.object === 'activities') await noteContacts(sql, caller, [contactOf(record.values, workspace)], now);
+  if (object.object === 'activities') {
+    const contact = contactOf(record.values, workspace);
+    await noteContacts(sql, caller, [contact], now);
+    await retag(sql, caller, leadsToRetag(workspace, [contact], now));
+  }
   call.record(creationOf(object, record.id, now));
   return { status: 201, data: { object: object.object, record: showRecord(object, record, workspace) } };
 };
@@ -123,9 +132,15 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
   if (!merged) return { status: 200, data: { object: object.object, record: shown } };
 
   await refuseUnmet(call, workspace, object, before, merged);
-  const after = await updateStored(sql, caller, object.object, merged, now);
-  if (object.object === 'activities')
-    await noteChange(sql, caller, changedContact(before.values, after.values, workspace), now);
+  const [after] = await Promise.all([
+    updateStored(sql, caller, object.object, merged, now),
+    setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, [merged], now)),
+  ]);
+  if (object.object === 'activities') {
+    const contact = changedContact(before.values, after.values, workspace);
+    await noteChange(sql, caller, contact, now);
+    await retag(sql, caller, leadsToRetag(workspace, [contact], now));
+  }
   const record = showRecord(object, after, workspace);
   call.record(updateOf(object, shown, record, now));
   return { status: 200, data: { object: object.object, record } };
@@ -153,8 +168,11 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
   const gone = await deleteStored(sql, caller, object.object, call.path.id);
   if (!gone) throw notFound();
-  if (object.object === 'activities' && gone.values.followup_at !== null)
-    await recomputeFollowup(sql, caller, contactOf(gone.values, workspace), now);
+  if (object.object === 'activities' && gone.values.followup_at !== null) {
+    const contact = contactOf(gone.values, workspace);
+    await recomputeFollowup(sql, caller, contact, now);
+    await retag(sql, caller, leadsToRetag(workspace, [contact], now));
+  }
   const { id } = gone;
   call.record({
     action: actionOf(object, 'delete'),

@@ -1,12 +1,14 @@
 // Moving deals through their stages and leads through their statuses.
 import { countFacts } from '../db/pre-condition-facts.ts';
 import { findReferences } from '../db/record-references.ts';
+import { setAutomaticTags } from '../db/record-tags.ts';
 import { lockRecord, type StoredRecord, updateRecord } from '../db/records.ts';
 import { neededFacts, unmetPreConditions } from '../domain/pre-conditions.ts';
 import { actionOf, type ShownRecord, showRecord, updateOf } from '../domain/record-view.ts';
 import { mergedRecord, resolveReferences } from '../domain/record-writes.ts';
 import { statusItem } from '../domain/status-effects.ts';
 import { checkMove, statusField } from '../domain/status-moves.ts';
+import { tagsOfChanged } from '../domain/tags.ts';
 import { builtinOf, type Status, type Workspace } from '../domain/workspace.ts';
 import { conflict, notFound, preConditionsNotMet, validationFailed } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
@@ -82,7 +84,11 @@ async function store(
       call.record({ action: actionOf(object, 'update'), object: name, recordId: before.id, ...metadata });
     return shown;
   }
-  const record = showRecord(object, await updateRecord(sql, caller, name, merged, now), workspace);
+  const [after] = await Promise.all([
+    updateRecord(sql, caller, name, merged, now),
+    setAutomaticTags(sql, caller, name, tagsOfChanged(object, workspace, [merged], now)),
+  ]);
+  const record = showRecord(object, after, workspace);
   call.record({ ...updateOf(object, shown, record, now), ...metadata });
   return record;
 }

@@ -1,7 +1,9 @@
-// Regular cleaning that no request waits for: idempotent answers and sessions past their time, and the next month's audit partition.
+// Regular cleaning that no request waits for: idempotent answers, sessions and mails past their time, and the next month's audit partition.
 import type { Pool } from '../db/connect.ts';
 import { sweep } from '../db/idempotency.ts';
+import { sweepMails } from '../db/mails.ts';
 import { sweepSessions } from '../db/sessions.ts';
+
 import type { Log } from '../runtime/log.ts';
 
 const every = 10 * 60_000;
@@ -16,9 +18,13 @@ export function startSweeps(platform: Pool, log: Log): () => void {
       const removed = await platform.use(async (sql) => {
         await sql`select make_audit_partitions(current_date)`;
         const now = new Date();
-        return { answers: await sweep(sql, now), sessions: await sweepSessions(sql, now) };
+        return {
+          answers: await sweep(sql, now),
+          sessions: await sweepSessions(sql, now),
+          mails: await sweepMails(sql, now),
+        };
       });
-      if (removed.answers + removed.sessions > 0) log.info({ removed }, 'swept what is past its time');
+      if (removed.answers + removed.sessions + removed.mails > 0) log.info({ removed }, 'swept what is past its time');
     } catch (error) {
       log.warn({ err: { message: (error as Error).message } }, 'a sweep failed; the next one tries again');
     }

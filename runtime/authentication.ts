@@ -231,7 +231,7 @@ function appCaller(
       reason: grant ? 'grant_revoked' : 'no_grant',
     });
   }
-  const permissions = permissionsOf(record.roles);
+  const permissions = permissionsOf(record.roles, record.profile);
   const scopes = scopesOfToken(grant, asked, permissions);
   return {
     ...facts,

@@ -20,6 +20,8 @@ export interface CallParts {
   cursors: Cursors;
   sessionTokens: SessionTokens;
   limits: RateLimits;
+  /** True when there is a mail server. */
+  mailIsSent: boolean;
 }
 
 /** What is noted of a request for its answer's headers and its log line. */
@@ -55,6 +57,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   readonly cursors: Cursors;
   readonly sessionTokens: SessionTokens;
   readonly document: PreparedBody;
+  readonly mailIsSent: boolean;
   readonly changes: Change[] = [];
   transaction: Transaction | undefined;
   readonly #store: Store;
@@ -85,6 +88,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     this.cursors = parts.cursors;
     this.sessionTokens = parts.sessionTokens;
     this.document = parts.document.body;
+    this.mailIsSent = parts.mailIsSent;
     this.caller = caller;
     this.path = parameters.path;
     this.query = parameters.query;
@@ -98,8 +102,8 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     return this.transaction.sql;
   }
 
-  refusal(found: readonly FieldProblem[]): ApiError {
-    return joinedRefusal(this.#operation, this.problems, found);
+  refusal(found: readonly FieldProblem[], documented: readonly FieldProblem[] = []): ApiError {
+    return joinedRefusal(this.#operation, [...documented, ...this.problems], found);
   }
 
   workspace(): Promise<Workspace> {

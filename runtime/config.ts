@@ -31,6 +31,21 @@ export interface Config {
   secretKey: string | undefined;
   /** Per IP and hour; the daily limit is four times as much. */
   onboardingPerHour: number;
+  /** undefined: mails are kept and not sent. */
+  mailServer: MailServer | undefined;
+  /** The address that mails come from. */
+  mailFrom: string;
+}
+
+export interface MailServer {
+  host: string;
+  port: number;
+  /** TLS from the first byte; otherwise STARTTLS where the server offers it, and always with a user. */
+  secure: boolean;
+  user: string | undefined;
+  password: string | undefined;
+  /** False: the server's certificate may be anybody's. */
+  verify: boolean;
 }
 
 export interface OAuthSettings {
@@ -109,6 +124,8 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     anonKey: text(env, 'ANON_KEY'),
     secretKey: secretKey?.toLowerCase(),
     onboardingPerHour: integer(env, 'ONBOARDING_PER_HOUR', 5, 1, 1_000_000),
+    mailServer: mailServer(env),
+    mailFrom: mailFrom(env, baseUrl),
   };
 }
 
@@ -120,6 +137,35 @@ function oauthSettings(env: Record<string, string | undefined>, authUrl: string)
     jwksUri: exactUrl(env, 'OAUTH_JWKS_URI') ?? usual,
     audience: text(env, 'OAUTH_EXPECTED_AUDIENCE'),
   };
+}
+
+/** The value is not repeated in what is said of it: it holds a password. */
+function mailServer(env: Record<string, string | undefined>): MailServer | undefined {
+  const value = text(env, 'SMTP_URL');
+  if (value === undefined) return undefined;
+  const parsed = URL.canParse(value) ? new URL(value) : undefined;
+  const verify = parsed?.search === '' ? '1' : /^\?verify=([01])$/.exec(parsed?.search ?? '')?.[1];
+  if (!parsed || !/^smtps?:$/.test(parsed.protocol) || !parsed.hostname || !/^\/?$/.test(parsed.pathname) || !verify) {
+    throw new ConfigError(
+      'SMTP_URL must be smtp://user:password@host:port or smtps://…, user and port may be left out, ?verify=0 takes any certificate.',
+    );
+  }
+  const secure = parsed.protocol === 'smtps:';
+  return {
+    host: parsed.hostname.replace(/^\[|\]$/g, ''),
+    port: parsed.port === '' ? (secure ? 465 : 587) : Number(parsed.port),
+    secure,
+    user: parsed.username === '' ? undefined : decodeURIComponent(parsed.username),
+    password: parsed.password === '' ? undefined : decodeURIComponent(parsed.password),
+    verify: verify === '1',
+  };
+}
+
+function mailFrom(env: Record<string, string | undefined>, baseUrl: string): string {
+  const value = text(env, 'MAIL_FROM') ?? `no-reply@${new URL(baseUrl).hostname}`;
+  if (!/^[^\s@<>,;:"]+@[^\s@<>,;:"]+$/.test(value) && text(env, 'MAIL_FROM') !== undefined)
+    throw new ConfigError(`MAIL_FROM must be an email address, e.g. crm@example.com; it is "${value}".`);
+  return value;
 }
 
 function text(env: Record<string, string | undefined>, name: string): string | undefined {

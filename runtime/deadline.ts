@@ -12,26 +12,36 @@ export class DeadlinePassed extends ApiError {
   }
 }
 
-/** Those whose time runs. One timer looks after all: a timer of its own for each step of each request costs more than finding its route. */
-const running = new Set<Deadline>();
+/**
+ * Those whose time runs, in no order. One timer looks after all: a timer of its own for each step of each request costs more than
+ * finding its route. An array, since the tables that a busy Set leaves behind keep what was in them from being collected.
+ */
+const running: Deadline[] = [];
 /** Milliseconds between looks, by which a deadline may pass too late. */
 const between = 25;
 let timer: NodeJS.Timeout | undefined;
 
 function look(): void {
   const now = performance.now();
-  for (const deadline of running) deadline.expireBy(now);
-  timer = running.size > 0 ? setTimeout(look, between) : undefined;
+  for (const deadline of [...running]) deadline.expireBy(now);
+  timer = running.length > 0 ? setTimeout(look, between) : undefined;
 }
 
 /** The time of one request. It runs only inside race. */
 export class Deadline {
   #left = limit;
   #started = 0;
+  /** Its place among those that run; -1 while it stands still. */
+  #place = -1;
   #expire: () => void = () => undefined;
 
   get passed(): boolean {
     return this.#left <= 0;
+  }
+
+  /** Milliseconds left. */
+  get left(): number {
+    return this.#place !== -1 ? this.#left - (performance.now() - this.#started) : this.#left;
   }
 
   /**
@@ -74,11 +84,18 @@ export class Deadline {
 
   #run(): void {
     this.#started = performance.now();
-    running.add(this);
+    if (this.#place === -1) this.#place = running.push(this) - 1;
     if (timer === undefined) timer = setTimeout(look, between);
   }
 
   #stop(): void {
-    if (running.delete(this)) this.#left -= performance.now() - this.#started;
+    if (this.#place === -1) return;
+    this.#left -= performance.now() - this.#started;
+    const last = running.pop() as Deadline;
+    if (last !== this) {
+      running[this.#place] = last;
+      last.#place = this.#place;
+    }
+    this.#place = -1;
   }
 }

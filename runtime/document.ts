@@ -44,14 +44,16 @@ export interface Operation {
   singleKindCodes: boolean;
   /** envelope: the usual answer; bare: the body as the handler gives it; oauth: bare, and failures as RFC 6749 says. */
   answer: 'envelope' | 'bare' | 'oauth';
+  /** The answer shows a secret: what is kept of it for replays is encrypted. */
+  secretAnswer: boolean;
   /** False where there is nothing to validate or to fill in unless the caller sends a query. */
   takesParameters: boolean;
   takesBody: boolean;
   bodyRequired: boolean;
   /** True where the body may be an array. */
   arrayBody: boolean;
-  validateParameters: ValidateFunction;
-  validateBody: ValidateFunction | undefined;
+  readonly validateParameters: ValidateFunction;
+  readonly validateBody: ValidateFunction | undefined;
   queryParameters: readonly string[];
   deprecatedUses: readonly DeprecatedUse[];
 }
@@ -84,10 +86,11 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-validation-status': [422],
   'x-single-kind-codes': [true],
   'x-answer': ['bare', 'oauth'],
+  'x-secret-answer': [true],
 };
 
 /**
- * Loads and compiles the document.
+ * Loads the document.
  * @param publicLimits names of the per-IP policies that the server knows
  * @param site the web app, where links about deprecated forms lead
  * @throws Error naming the operation and the value, when the document declares something that the server does not know
@@ -168,7 +171,8 @@ function readOperation(
   if (keyLimit !== undefined && !(Number.isInteger(keyLimit) && keyLimit > 0))
     throw new Error(`${id}: x-key-limit must be a whole number of calls per minute; it is ${String(keyLimit)}`);
   const definition = backend.router.getOperation(id);
-  const validators = backend.validator.getRequestValidatorsForOperation(id);
+  // Compiled when the operation is first called: compiling all of them is half of the start, and a fifth of the memory.
+  const validators = () => backend.validator.getRequestValidatorsForOperation(id) as ValidateFunction[];
   // As the library resolved it: the document itself may hold a reference here.
   const requestBody = definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined;
   const parameters = (definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[];
@@ -188,12 +192,17 @@ function readOperation(
     validationStatus: declared['x-validation-status'] as 422 | undefined,
     singleKindCodes: declared['x-single-kind-codes'] === true,
     answer: (declared['x-answer'] as 'bare' | 'oauth' | undefined) ?? 'envelope',
+    secretAnswer: declared['x-secret-answer'] === true,
     takesParameters: parameters.length > 0,
     takesBody: requestBody !== undefined,
     bodyRequired: requestBody?.required === true,
     arrayBody: takesArray(requestBody),
-    validateParameters: validators[validators.length - 1] as ValidateFunction,
-    validateBody: requestBody ? (validators[0] as ValidateFunction) : undefined,
+    get validateParameters() {
+      return validators().at(-1) as ValidateFunction;
+    },
+    get validateBody() {
+      return requestBody && validators()[0];
+    },
     queryParameters: parameters.filter((parameter) => parameter.in === 'query').map((parameter) => parameter.name),
     deprecatedUses: named(id, () => readDeprecatedUses(declared['x-deprecated-use'], parameters, requestBody, site)),
   };

@@ -83,8 +83,11 @@ export interface Call<Id extends OperationId = OperationId> {
   body: Body<Id>;
   /** Problems of the body; only where the document declares x-uniform-refusal or x-tenant-fields, else always []. */
   problems: readonly FieldProblem[];
-  /** The refusal of a body for its problems and those that the tenant's configuration adds; one problem per field. */
-  refusal(found: readonly FieldProblem[]): ApiError;
+  /**
+   * The refusal of a body for its problems and those that the tenant's configuration adds; one problem per field.
+   * @param documented further problems of the kinds that the document finds
+   */
+  refusal(found: readonly FieldProblem[], documented?: readonly FieldProblem[]): ApiError;
   sql: Sql;
   caller: Caller;
   now: Date;
@@ -106,6 +109,8 @@ export interface Call<Id extends OperationId = OperationId> {
   ping(): Promise<void>;
   /** True while rate limits are open because their counters are out of reach. */
   limitsAreOpen: boolean;
+  /** True when a mail that is written will be sent; without a mail server it is only kept. */
+  mailIsSent: boolean;
   /** @throws ApiError 429 when wrong passwords were sent too often for this account */
   refuseGuessing(email: string): void;
   /**

@@ -2,8 +2,8 @@
 import {
   createCipheriv,
   createDecipheriv,
-  createHash,
   createHmac,
+  hash,
   hkdfSync,
   randomBytes,
   timingSafeEqual,
@@ -56,7 +56,8 @@ export function sameText(a: string, b: string): boolean {
 
 /** SHA-256, as keys and tokens are stored. */
 export function sha256(text: string | Buffer): Buffer {
-  return createHash('sha256').update(text).digest();
+  // In one call and through text: several times as fast as a Hash object, or a digest in a buffer of its own.
+  return Buffer.from(hash('sha256', text, 'hex'), 'hex');
 }
 
 const keyPattern = /^(svc|legacy)_(live|test)_[0-9a-f]{32}$/;

@@ -28,7 +28,7 @@ import { PreparedBody } from './prepared-body.ts';
 import { admitToQuota, QuotaAlarm } from './quota.ts';
 import type { RateFigures } from './rate-limits.ts';
 import { buildRouter } from './router.ts';
-import { sha256 } from './secrets.ts';
+import { type Secrets, sha256 } from './secrets.ts';
 import type { IdempotencyClaim, Scope } from './store.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
 
@@ -52,6 +52,7 @@ export interface ServerParts extends CallParts {
   bearerTokens: BearerTokens;
   /** Requests that are being answered. */
   inFlight: { requests: number };
+  secrets: Secrets;
   trustedProxies: readonly string[];
   /** The public `apikey` that the identity provider's routes ask for, if any. */
   anonKey: string | undefined;
@@ -357,7 +358,8 @@ export function buildServer(parts: ServerParts): Server {
       const verdict = await transaction.claim(claim);
       if (verdict.kind === 'replay') {
         transaction.abandon();
-        return { status: verdict.status, body: verdict.body, headers: { 'idempotent-replay': 'true' } };
+        const body = operation.secretAnswer ? parts.secrets.decrypt(verdict.body) : verdict.body;
+        return { status: verdict.status, body, headers: { 'idempotent-replay': 'true' } };
       }
       refuseOthers(verdict);
     }
@@ -368,9 +370,12 @@ export function buildServer(parts: ServerParts): Server {
     } catch (error) {
       const failed = failure(error, trace, transaction.broken);
       if (error instanceof ApiError && error.keepsWork && !transaction.broken) {
-        await transaction.commit(call.changes, { caller, now, idempotencyKeyHash: null });
+        await transaction.commit(call.changes, { caller, now, idempotencyKeyHash: null }, deadline.left);
       } else if (claim && isKept(failed.status) && !transaction.broken) {
-        await transaction.keepFailure({ claim, status: failed.status, body: String(failed.body) });
+        await transaction.keepFailure(
+          { claim, status: failed.status, body: keptBody(operation, failed) },
+          deadline.left,
+        );
       } else transaction.abandon();
       return failed;
     }
@@ -381,10 +386,17 @@ export function buildServer(parts: ServerParts): Server {
       await transaction.commit(
         call.changes,
         context,
-        claim && { claim, status: answer.status, body: String(answer.body) },
+        deadline.left,
+        claim && { claim, status: answer.status, body: keptBody(operation, answer) },
       );
     }
     return answer;
+  }
+
+  /** What is kept for a replay; in a form that only this server can read, where the answer shows a secret. */
+  function keptBody(operation: Operation, answer: Answer): string {
+    const body = String(answer.body);
+    return operation.secretAnswer ? parts.secrets.encrypt(body) : body;
   }
 
   function readBody(

@@ -27,10 +27,11 @@ export function checkParameters(operation: Operation, path: Record<string, strin
     }
   }
   const parameters = { path, query, header: {}, cookie: {} };
-  if (!operation.validateParameters(parameters)) {
-    const found = toProblems(operation.validateParameters.errors ?? [], '/query');
-    if ((operation.validateParameters.errors ?? []).some((error) => error.instancePath.startsWith('/path')))
-      throw notFound();
+  const { validateParameters: validate } = operation;
+  if (!validate(parameters)) {
+    const errors = validate.errors ?? [];
+    const found = toProblems(errors, '/query');
+    if (errors.some((error) => error.instancePath.startsWith('/path'))) throw notFound();
     for (const each of found) {
       if (each.code === 'UNKNOWN_FIELD') {
         each.message = `${each.field} is not a query parameter of this operation`;
@@ -207,7 +208,9 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
     case 'anyOf':
     case 'oneOf': {
       const branches = (error.schema ?? []) as { required?: string[] }[];
-      const names = branches.flatMap((branch) => branch.required ?? []);
+      // Only an object can lack a field; anything else has the wrong type.
+      const isObject = error.data !== null && typeof error.data === 'object' && !Array.isArray(error.data);
+      const names = isObject ? branches.flatMap((branch) => branch.required ?? []) : [];
       if (names.length > 0) {
         return params.passingSchemas
           ? problem(inside(names[0] ?? ''), 'CONFLICTING_FIELDS', `send only one of ${names.join(', ')}`)

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { accessToken, consentGroups, everyModule, newBearer, newGrant } from './support/access-tokens.ts';
+import { newProfile } from './support/arranged-ids.ts';
 import { expectStatus, type Json } from './support/client.ts';
 import { createRecord, recordsPath } from './support/records.ts';
 import { newWideTenant } from './support/requests.ts';
@@ -167,7 +168,7 @@ describe('the scopes of a token', () => {
     expect(shown.kind).toBe(reach);
   });
 
-  test('follow the roles of the user at the next call; several roles allow what any of them does', async () => {
+  test('follow the roles of the user at the next call; several roles allow what any of them does, as far as the widest reaches', async () => {
     const tenant = await newTenant();
     const user = await newUser(tenant, { role: 'Viewer' });
     const token = await newBearer(tenant, ['leads:*', 'settings:*'], { userId: user.id });
@@ -178,11 +179,22 @@ describe('the scopes of a token', () => {
       select ${tenant.companyId}, ${user.id}, id from roles where name = 'Sales_Rep'`;
     expect(await me(token)).toMatchObject({
       scopes: ['leads:view', 'leads:create', 'leads:edit', 'settings:view'],
-      reach: { kind: 'own', id: user.id },
+      reach: { kind: 'company', id: null },
     });
     await sql`delete from user_roles where user_id = ${user.id}`;
     expect((await me(token)).scopes).toEqual([]);
   });
+});
+
+test('a custom profile of the user replaces what the roles allow, for their own records only', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant, { role: 'Branch_Manager' });
+  const token = await newBearer(tenant, ['leads:*', 'deals:*'], { userId: user.id });
+  const profile = await newProfile(tenant, { leads: ['view', 'edit'] });
+  await database()`update users set profile_id = ${profile} where company_id = ${tenant.companyId} and id = ${user.id}`;
+  const { body } = await expectStatus(200, 'GET', '/v1/me', { token });
+  expect(body.data.scopes.sort()).toEqual(['leads:edit', 'leads:view']);
+  expect(body.data.reach).toEqual({ kind: 'own', id: user.id });
 });
 
 describe('the records that an app sees', () => {

@@ -388,6 +388,7 @@ describe('the document', () => {
     ['x-platform', 'true'],
     ['x-platform', false],
     ['x-live-only', 1],
+    ['x-secret-answer', 1],
     ['x-uniform-refusal', 'yes'],
     ['x-validation-status', 400],
     ['x-validation-status', '422'],

@@ -58,6 +58,8 @@ listen(
     store,
     ...openLog(process.env.LOG_LEVEL ?? 'info'),
     inFlight: { requests: 0 },
+    secrets,
+    mailIsSent: false,
     cursors: new Cursors(secrets),
     sessionTokens,
     bearerTokens: new BearerTokens({

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { signIn } from './sign-in.ts';
-import { adminPassword, database, newKey, type Tenant } from './tenants.ts';
+import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
 
 export type Mode = 'live' | 'test';
 
@@ -27,10 +27,13 @@ const aLead: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'leads') }),
   recordsOf: 'leads',
 };
+const aList: ArrangedPath = { ...inObject, exists: async () => ({ object: 'leads' }) };
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
 
 /** Well-formed values of path parameters that name nothing; all others are ids. */
-export const plausible: Record<string, string> = { object: 'accounts', field: 'a_field' };
+export function plausible(path: string): Record<string, string> {
+  return { object: path.startsWith('/v1/settings/') ? 'leads' : 'accounts', field: 'a_field' };
+}
 
 /** By path of the document. */
 export const arrangedPaths: Record<string, ArrangedPath> = {
@@ -65,9 +68,31 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant) => ({ id: await newActivityType(tenant) }),
     shared: true,
   },
+  '/v1/settings/statuses/{object}': aList,
+  '/v1/settings/statuses/{object}/{id}': {
+    exists: async (tenant) => ({
+      object: 'leads',
+      id: await newListItem(tenant, 'statuses', { object: 'leads', order_position: 9 }),
+    }),
+    shared: true,
+  },
+  '/v1/settings/tags/{object}': aList,
+  '/v1/settings/tags/{object}/{id}': {
+    exists: async (tenant) => ({ object: 'leads', id: await newListItem(tenant, 'tags', { object: 'leads' }) }),
+    shared: true,
+  },
+  '/v1/settings/sources/{id}': {
+    exists: async (tenant) => ({ id: await newListItem(tenant, 'sources') }),
+    shared: true,
+  },
+  '/v1/settings/duplicate-check/{object}': aList,
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
+  '/v1/users/{id}': { exists: async (tenant) => ({ id: (await newUser(tenant)).id }), shared: true },
+  '/v1/roles/{id}': { exists: async (tenant) => ({ id: await newProfile(tenant) }), shared: true },
+  '/v1/branches/{id}': { exists: async (tenant) => ({ id: await newBranch(tenant) }), shared: true },
+  '/v1/org-nodes/{id}/users': { exists: async (tenant) => ({ id: await newBranch(tenant) }), shared: true },
 };
 
 type Example = Record<string, unknown>;
@@ -84,6 +109,7 @@ export const arrangedBodies: Record<
     await configureLists(tenant, example);
     return example;
   },
+  createUser: (example) => ({ ...example, email: `${randomUUID()}@bluelake.example` }),
   createSession: async (example, tenant) =>
     'refresh_token' in example
       ? { refresh_token: (await signIn(tenant)).refresh_token }
@@ -129,6 +155,20 @@ export async function newField(tenant: Tenant, object: string): Promise<string> 
   return name;
 }
 
+/** An item of a configured list, with a name of its own; answers its id. */
+export async function newListItem(
+  tenant: Tenant,
+  list: 'statuses' | 'tags' | 'sources',
+  more: Example = {},
+): Promise<string> {
+  const sql = database();
+  const id = uuidv7();
+  const now = new Date();
+  const row = { company_id: tenant.companyId, id, name: `Item ${id}`, created_at: now, updated_at: now, ...more };
+  await sql`insert into ${sql(list)} ${sql(row)}`;
+  return id;
+}
+
 /** A record with nothing but an address; answers its id. */
 export async function newRecord(
   tenant: Tenant,
@@ -164,6 +204,30 @@ export async function newBranch(tenant: Tenant): Promise<string> {
   const id = uuidv7();
   await database()`
     insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${id}, 'Elsewhere', now())`;
+  return id;
+}
+
+/** A team of a branch; answers its id. */
+export async function newTeam(tenant: Tenant, branchId = tenant.branchId, name = 'Team'): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into teams (company_id, id, branch_id, name, created_at) values (${tenant.companyId}, ${id}, ${branchId}, ${name}, now())`;
+  return id;
+}
+
+/** A custom profile; answers its id. */
+export async function newProfile(
+  tenant: Tenant,
+  permissions: Record<string, string[]> = { leads: ['view'] },
+): Promise<string> {
+  const id = uuidv7();
+  const sql = database();
+  await sql`
+    insert into profiles (company_id, id, name, description, created_at, updated_at)
+    values (${tenant.companyId}, ${id}, ${`Profile ${id}`}, 'Made in the app', now(), now())`;
+  for (const [module, actions] of Object.entries(permissions))
+    await sql`
+      insert into profile_permissions (company_id, profile_id, module, actions) values (${tenant.companyId}, ${id}, ${module}, ${actions})`;
   return id;
 }
 

@@ -69,8 +69,8 @@ export async function newTenant(name = 'Tenant'): Promise<Tenant> {
       now,
     ),
   );
-  // Room for tests that call more than any plan allows; the limits' own tests set it.
-  await database()`update subscriptions set api_rate_limit_per_minute = 1000000 where company_id = ${companyId}`;
+  // Room for tests that call more than any plan allows, and make more users; the limits' own tests set it.
+  await database()`update subscriptions set api_rate_limit_per_minute = 1000000, seats = 1000 where company_id = ${companyId}`;
   const tenant = { companyId, branchId: created?.branchId ?? '', admin };
   return { ...tenant, key: await newKey(tenant), testKey: await newKey(tenant, { environment: 'test' }) };
 }

@@ -37,7 +37,7 @@ export const honouring = operations.filter((operation) => operation.declared['x-
 
 /** A path with well-formed values that name nothing: for what is decided before anything is looked up. */
 export function anyPath(operation: DeclaredOperation, values: Record<string, string> = {}): string {
-  const filled = pathParameters(operation.path).map((name) => [name, plausible[name] ?? uuidv7()]);
+  const filled = pathParameters(operation.path).map((name) => [name, plausible(operation.path)[name] ?? uuidv7()]);
   return fillPath(operation.path, { ...Object.fromEntries(filled), ...values });
 }
 

@@ -1,0 +1,136 @@
+// Delivers the mails that transactions left behind: each by one server, again with growing pauses, and given up in the end.
+import nodemailer, { type Transporter } from 'nodemailer';
+import type { Pool } from '../db/connect.ts';
+import { closeMail, type MailRow, postponeMail, takeMails } from '../db/mails.ts';
+import { composeMail } from '../domain/mails.ts';
+import type { MailServer } from '../runtime/config.ts';
+import type { Log } from '../runtime/log.ts';
+
+export interface MailSettings {
+  /** undefined: mails are kept in their table, and nobody receives them. */
+  server: MailServer | undefined;
+  /** The address that mails come from. */
+  from: string;
+  /** The address of the web app. */
+  dashboardUrl: string;
+}
+
+/** Milliseconds between two looks for mails that are due. */
+const every = 1000;
+/** Mails that are delivered at once. */
+const batch = 5;
+const minute = 60_000;
+/** Longer than an attempt can last by the times below. */
+const lease = 10 * minute;
+/** With pauses of 1, 3, 9, 27, 81 and 243 minutes: six hours. */
+const mostAttempts = 7;
+
+/**
+ * Starts the deliveries.
+ * @returns a function that stops them, once those on their way have ended or a few seconds have passed
+ */
+export function startMail(platform: Pool, settings: MailSettings, log: Log): () => Promise<void> {
+  const transport = settings.server && openTransport(settings.server);
+  let running: Promise<void> | undefined;
+  const round = async (): Promise<void> => {
+    try {
+      while (await deliverBatch(platform, transport, settings, log));
+    } catch (error) {
+      log.warn({ err: { message: (error as Error).message } }, 'a round of mails failed; the next one tries again');
+    }
+  };
+  const timer = setInterval(() => {
+    running ??= round().finally(() => {
+      running = undefined;
+    });
+  }, every);
+  timer.unref();
+  return async () => {
+    clearInterval(timer);
+    const late = new Promise<void>((resolve) => setTimeout(resolve, 5000).unref());
+    await Promise.race([running, late]);
+    transport?.close();
+  };
+}
+
+function openTransport({ host, port, secure, user, password, verify }: MailServer): Transporter {
+  return nodemailer.createTransport({
+    host,
+    port,
+    secure,
+    // Credentials do not travel in the clear: a server that offers no STARTTLS is not told them.
+    ...(user === undefined ? {} : { auth: { user, pass: password ?? '' }, requireTLS: !secure }),
+    tls: { rejectUnauthorized: verify },
+    connectionTimeout: 10_000,
+    greetingTimeout: 10_000,
+    socketTimeout: 30_000,
+    // What is sent comes from the templates alone.
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+}
+
+/** @returns true when there may be more */
+async function deliverBatch(
+  platform: Pool,
+  transport: Transporter | undefined,
+  settings: MailSettings,
+  log: Log,
+): Promise<boolean> {
+  const mails = await platform.use((sql) => takeMails(sql, batch, lease, new Date()));
+  await Promise.all(
+    mails.map(async (mail) => {
+      const noted = { mail: mail.id, company: mail.companyId, template: mail.template };
+      if (transport) return deliver(platform, transport, settings, mail, log.child(noted));
+      await platform.use((sql) => closeMail(sql, mail, 'kept'));
+      log.info(noted, 'a mail is kept: there is no SMTP_URL to send it to');
+    }),
+  );
+  return mails.length === batch;
+}
+
+async function deliver(
+  platform: Pool,
+  transport: Transporter,
+  { from, dashboardUrl }: MailSettings,
+  mail: MailRow,
+  log: Log,
+): Promise<void> {
+  const content = composeMail(mail.template, mail.data, dashboardUrl);
+  if (!content) {
+    await platform.use((sql) => closeMail(sql, mail, 'failed'));
+    log.error('a mail is given up: this version does not know its template');
+    return;
+  }
+  try {
+    await transport.sendMail({
+      from,
+      to: { name: '', address: mail.recipient },
+      ...content,
+      // The same for every attempt, so that a mail that arrives twice can be told to be one.
+      messageId: `<${mail.id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
+      headers: { 'Auto-Submitted': 'auto-generated' },
+    });
+  } catch (error) {
+    await retryLater(platform, mail, error as Error, log);
+    return;
+  }
+  await platform.use((sql) => closeMail(sql, mail, 'sent'));
+  log.info({ attempts: mail.attempts }, 'a mail was sent');
+}
+
+async function retryLater(platform: Pool, mail: MailRow, error: Error, log: Log): Promise<void> {
+  const { code, responseCode } = error as { code?: string; responseCode?: number };
+  // The server's own words may name the recipient; its codes do not.
+  const why = { attempts: mail.attempts, code, response_code: responseCode };
+  // A server that refuses our credentials, or what we are, may be set right; one that refuses the mail itself means it.
+  const isFinal = responseCode !== undefined && responseCode >= 500 && (code === 'EENVELOPE' || code === 'EMESSAGE');
+  if (isFinal || mail.attempts >= mostAttempts) {
+    await platform.use((sql) => closeMail(sql, mail, 'failed'));
+    log.error(why, 'a mail is given up');
+    return;
+  }
+  const pause = minute * 3 ** (mail.attempts - 1);
+  await platform.use((sql) => postponeMail(sql, mail, new Date(Date.now() + pause)));
+  log.warn({ ...why, next_in_minutes: pause / minute }, 'a mail could not be sent; it is tried again');
+}
