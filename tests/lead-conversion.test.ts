@@ -451,3 +451,24 @@ describe('at once', () => {
     ).toHaveLength(8);
   });
 });
+
+test('automatic tags follow a move and a conversion, on the lead and on the customer', async () => {
+  const own = await newTenant();
+  const condition = (field: string, value: string) => ({ field, operator: 'eq', value });
+  const hot = { name: 'Hot', color: '#FF0000', fields: [condition('lead_status', 'Qualified')] };
+  const done = { name: 'Done', color: '#00FF00', fields: [condition('lead_status', 'Converted')] };
+  const tagged = { name: 'Dubai', color: '#0000FF', fields: ['city'], conditions: [condition('city', 'Dubai')] };
+  for (const body of [hot, done]) await expectStatus(201, 'POST', '/v1/settings/tags/leads', { key: own.key, body });
+  await expectStatus(201, 'POST', '/v1/settings/tags/customers', { key: own.key, body: tagged });
+  const tagsOf = async (id: string) =>
+    (
+      await database()<{ name: string }[]>`
+        select t.name from record_tags r join tags t on t.company_id = r.company_id and t.id = r.tag_id
+        where r.company_id = ${own.companyId} and r.record_id = ${id}`
+    ).map((row) => row.name);
+  const lead = await newLead(own.key, { city: 'Dubai' });
+  await expectStatus(200, 'POST', `/v1/leads/${lead.id}/status`, { key: own.key, body: { lead_status: 'Qualified' } });
+  expect(await tagsOf(lead.id)).toEqual(['Hot']);
+  const { customer } = await convert(own.key, lead.id);
+  expect([await tagsOf(lead.id), await tagsOf(customer.id)]).toEqual([['Done'], ['Dubai']]);
+});

@@ -305,3 +305,35 @@ describe('every other way into a status', () => {
     expect(await refusedFields(422, 'POST', recordsPath('leads'), { ...intake, idempotencyKey: true })).toHaveLength(3);
   });
 });
+
+test('rules that settings took are asked for by their ids, also after what they name was renamed', async () => {
+  const own = await newTenant();
+  const admin = { key: own.key };
+  const source = await expectStatus(201, 'POST', '/v1/settings/sources', { ...admin, body: { name: 'Fair' } });
+  const rules = [
+    { kind: 'activity', activity_type: 'meeting', min_count: 1 },
+    {
+      or: [
+        { field: 'source', op: 'eq', value: 'fair' },
+        { kind: 'attachment', min_count: 1 },
+      ],
+    },
+  ];
+  const body = { name: 'Signed', outcome: 'won', pre_condition_fields: ['amount_minor'], pre_condition_rules: rules };
+  await expectStatus(201, 'POST', '/v1/settings/statuses/deals', { ...admin, body });
+  await expectStatus(200, 'PATCH', `/v1/settings/sources/${source.body.data.source.id}`, {
+    ...admin,
+    body: { name: 'Exhibition' },
+  });
+  const id = await newDeal(own.key);
+  expect(await unmet(own.key, id, { stage: 'signed' })).toEqual([
+    'amount_minor REQUIRED',
+    'activities RULE_FAILED',
+    'source RULE_FAILED',
+  ]);
+  const { fields } = (await move(422, own.key, id, { stage: 'signed' })).body.error.details;
+  expect(fields[2].message).toContain('source must be Exhibition, or attachments');
+  await log(own.key, id, { activity_type: 'Meeting' });
+  const moved = await move(200, own.key, id, { stage: 'Signed', fields: { source: 'Exhibition', amount_minor: 1 } });
+  expect(moved.body.data.deal.won_at).not.toBeNull();
+});
