@@ -2,7 +2,20 @@
 import { curlSamples, parameterExample } from './redocly-curl.js';
 import { describeDeprecatedUses } from './redocly-deprecation.js';
 
-const verbs = ['list', 'get', 'create', 'update', 'delete', 'search', 'revoke', 'rotate', 'check', 'end', 'upsert'];
+const verbs = [
+  'list',
+  'get',
+  'create',
+  'update',
+  'delete',
+  'search',
+  'revoke',
+  'rotate',
+  'check',
+  'end',
+  'upsert',
+  'convert',
+];
 const operationExtensions = new Set([
   'x-idempotency',
   'x-public-limit',

@@ -9,7 +9,8 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<un
       'timezone', c.timezone,
       'country', c.country,
       'statuses', coalesce((
-        select json_agg(json_build_object('id', id, 'object', object, 'name', name, 'outcome', outcome, 'isActive', is_active, 'position', order_position)
+        select json_agg(json_build_object('id', id, 'object', object, 'name', name, 'outcome', outcome, 'isActive', is_active, 'position', order_position,
+          'preConditionFields', pre_condition_fields, 'preConditionRules', pre_condition_rules)
           order by object, order_position, id)
         from statuses where company_id = c.id), '[]'),
       'sources', coalesce((

@@ -9,6 +9,7 @@ import {
   type FieldType,
   type Lookup,
 } from './objects.ts';
+import type { PreConditionRule } from './pre-conditions.ts';
 import type { ConditionLogic } from './tags.ts';
 
 /** A field as this tenant has it. */
@@ -43,6 +44,10 @@ export interface Status {
   outcome: string;
   isActive: boolean;
   position: number;
+  /** Fields that a record must have a value in when it enters. */
+  preConditionFields: readonly string[];
+  /** What else must hold then; names of configured things are kept as ids. */
+  preConditionRules: readonly PreConditionRule[];
 }
 
 export interface NamedItem {
@@ -118,6 +123,13 @@ export function buildWorkspace(rows: WorkspaceRows): Workspace {
     });
   }
   return { ...rows, objects, rows };
+}
+
+/** A built-in object as this tenant has it. */
+export function builtinOf(name: 'leads' | 'deals' | 'customers' | 'accounts', workspace: Workspace): WorkspaceObject {
+  const object = workspace.objects.get(name);
+  if (!object) throw new Error(`every workspace has ${name}`);
+  return object;
 }
 
 /** The built-in fields that an object starts with. */

@@ -9,6 +9,7 @@ import * as discovery from './discovery.ts';
 import * as document from './document.ts';
 import * as duplicateChecks from './duplicate-checks.ts';
 import * as health from './health.ts';
+import * as leadConversion from './lead-conversion.ts';
 import * as leads from './leads.ts';
 import * as me from './me.ts';
 import * as objectFields from './object-fields.ts';
@@ -21,6 +22,7 @@ import * as records from './records.ts';
 import * as roles from './roles.ts';
 import * as sessions from './sessions.ts';
 import * as sources from './sources.ts';
+import * as statusMoves from './status-moves.ts';
 import * as statuses from './statuses.ts';
 import * as tags from './tags.ts';
 import * as users from './users.ts';
@@ -35,6 +37,7 @@ export const handlers = {
   ...duplicateChecks,
   ...health,
   ...leads,
+  ...leadConversion,
   ...availability,
   ...objectFields,
   ...objects,
@@ -46,6 +49,7 @@ export const handlers = {
   ...me,
   ...roles,
   ...sessions,
+  ...statusMoves,
   ...sources,
   ...statuses,
   ...tags,

@@ -5,6 +5,7 @@ import { findReferences } from '../db/record-references.ts';
 import { retag, setAutomaticTags } from '../db/record-tags.ts';
 import { insertRecords } from '../db/records.ts';
 import { repeatsOf } from '../domain/duplicates-in-batch.ts';
+import { unmetByNew } from '../domain/pre-conditions.ts';
 import { type CheckedRecord, checkRecord } from '../domain/record-values.ts';
 import { creationOf, showRecord } from '../domain/record-view.ts';
 import { contactOf, newRecord, resolveReferences } from '../domain/record-writes.ts';
@@ -28,10 +29,18 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   );
   for (const item of checked) resolveReferences(item, found);
 
+  const made = checked.map((item) => newRecord(object, uuidv7(), item, workspace, now));
+  const unmet = new Set<CheckedRecord>();
+  for (const [index, record] of made.entries()) {
+    const item = checked[index];
+    if (!item || item.problems.length > 0) continue;
+    item.problems.push(...unmetByNew(object, record, item, workspace, now));
+    if (item.problems.length > 0) unmet.add(item);
+  }
   const repeats = repeatsOf(object, workspace, checked);
-  const stored = [...checked.entries()]
-    .filter(([index, item]) => item.problems.length === 0 && !repeats.has(index))
-    .map(([index, item]) => ({ index, record: newRecord(object, uuidv7(), item, workspace, now) }));
+  const stored = [...made.entries()]
+    .filter(([index]) => checked[index]?.problems.length === 0 && !repeats.has(index))
+    .map(([index, record]) => ({ index, record }));
   const planned = stored.map((item) => item.record);
   const [records] = await Promise.all([
     insertRecords(sql, caller, object.object, planned, now),
@@ -44,7 +53,9 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   }
   for (const record of records) call.record(creationOf(object, record.id, now));
 
-  const failed = [...checked.entries()].flatMap(([index, item]) => failureOf(index, item, repeats.get(index)) ?? []);
+  const failed = [...checked.entries()].flatMap(
+    ([index, item]) => failureOf(index, item, unmet.has(item), repeats.get(index)) ?? [],
+  );
   const succeeded = stored.flatMap(({ index }, position) => {
     const record = records[position];
     return record ? [{ index, record: showRecord(object, record, workspace) }] : [];
@@ -67,13 +78,22 @@ function isObject(item: unknown): item is Record<string, unknown> {
 
 function notAnObject(): CheckedRecord {
   const message = 'An item must be an object of field values';
-  return { values: {}, custom: {}, references: [], problems: [problem('', 'INVALID_TYPE', message)] };
+  return {
+    values: {},
+    custom: {},
+    references: [],
+    problems: [problem('', 'INVALID_TYPE', message)],
+    defaulted: new Set(),
+  };
 }
 
-function failureOf(index: number, item: CheckedRecord, repeated: number | undefined) {
+/** @param unmet true for an item whose status asks more of it */
+function failureOf(index: number, item: CheckedRecord, unmet: boolean, repeated: number | undefined) {
   const [first] = item.problems;
-  if (first)
-    return { index, code: 'VALIDATION_ERROR' as const, message: first.message, details: { fields: item.problems } };
+  if (first) {
+    const details = { ...(unmet ? { reason: 'pre_conditions_not_met' } : {}), fields: item.problems };
+    return { index, code: 'VALIDATION_ERROR' as const, message: first.message, details };
+  }
   if (repeated === undefined) return undefined;
   return {
     index,

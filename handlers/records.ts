@@ -2,6 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { lockEntity, noteChange, noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
 import { findDuplicate } from '../db/duplicates.ts';
+import { countFacts } from '../db/pre-condition-facts.ts';
 import { findReferences } from '../db/record-references.ts';
 import { retag, setAutomaticTags } from '../db/record-tags.ts';
 import {
@@ -10,17 +11,20 @@ import {
   insertRecords,
   listRecords as listStored,
   lockRecord,
+  type StoredRecord,
   updateRecord as updateStored,
 } from '../db/records.ts';
 import { duplicateSets } from '../domain/duplicates.ts';
 import { parseFilter } from '../domain/filter.ts';
+import { neededFacts, unmetByNew, unmetPreConditions } from '../domain/pre-conditions.ts';
 import { checkRecord } from '../domain/record-values.ts';
 import { actionOf, builtinValues, creationOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import { parseSort } from '../domain/sort.ts';
+import { enteredStatus, statusItem } from '../domain/status-effects.ts';
 import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
-import { alreadyExists, notFound, validationFailed } from '../runtime/errors.ts';
+import { alreadyExists, notFound, preConditionsNotMet, validationFailed } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
 import { page, pageLimit } from '../runtime/paging.ts';
 
@@ -78,12 +82,14 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
   const checked = checkRecord(object, call.body, 'create', workspace, now);
   resolveReferences(checked, await findReferences(sql, caller, checked.references));
   if (checked.problems.length > 0) throw validationFailed(checked.problems, 422);
+  const planned = newRecord(object, uuidv7(), checked, workspace, now);
+  const unmet = unmetByNew(object, planned, checked, workspace, now);
+  if (unmet.length > 0) throw preConditionsNotMet(unmet);
   await refuseDuplicate(call, object, duplicateSets(object, workspace, checked.values, checked.custom));
 
-  const planned = [newRecord(object, uuidv7(), checked, workspace, now)];
   const [[record]] = await Promise.all([
-    insertRecords(sql, caller, object.object, planned, now),
-    setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
+    insertRecords(sql, caller, object.object, [planned], now),
+    setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, [planned], now)),
   ]);
   if (!record) throw new Error('an inserted record was not returned');
   if (object.object === 'activities') {
@@ -125,6 +131,7 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
   const shown = showRecord(object, before, workspace);
   if (!merged) return { status: 200, data: { object: object.object, record: shown } };
 
+  await refuseUnmet(call, workspace, object, before, merged);
   const [after] = await Promise.all([
     updateStored(sql, caller, object.object, merged, now),
     setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, [merged], now)),
@@ -138,6 +145,22 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
   call.record(updateOf(object, shown, record, now));
   return { status: 200, data: { object: object.object, record } };
 };
+
+/** @throws ApiError 422 when the record would enter a status that asks more of it */
+async function refuseUnmet(
+  { sql, caller, now }: Call<'updateRecord'>,
+  workspace: Workspace,
+  object: WorkspaceObject,
+  before: StoredRecord,
+  merged: StoredRecord,
+): Promise<void> {
+  const entered = enteredStatus(object.object, before.values, merged.values);
+  const status = statusItem(object.object, entered, workspace);
+  if (!status) return;
+  const facts = await countFacts(sql, caller, object.object, before.id, neededFacts(status, workspace, now));
+  const unmet = unmetPreConditions(object, status, merged, facts, workspace, now);
+  if (unmet.length > 0) throw preConditionsNotMet(unmet);
+}
 
 export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   const { sql, caller, now } = call;

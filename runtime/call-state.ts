@@ -1,5 +1,6 @@
 // The state of one call, which handlers see as Call, and what is noted of it on the way.
 import type { Workspace } from '../domain/workspace.ts';
+import { requireScope } from './authorization.ts';
 import { Deadline } from './deadline.ts';
 import type { DeprecatedUse } from './deprecation.ts';
 import type { Document, Operation } from './document.ts';
@@ -107,6 +108,10 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
 
   workspace(): Promise<Workspace> {
     return this.#store.workspace(this.caller.companyId, this.#configVersion);
+  }
+
+  authorize(scope: string): void {
+    requireScope(scope, this.caller);
   }
 
   record(change: Change): void {

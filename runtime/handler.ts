@@ -93,6 +93,11 @@ export interface Call<Id extends OperationId = OperationId> {
   now: Date;
   /** The tenant's configuration: objects, fields, statuses and the like, as they stood when the call arrived. */
   workspace(): Promise<Workspace>;
+  /**
+   * For what the body or the data ask for beyond the scopes of the operation.
+   * @throws ApiError 403 when the caller lacks the scope, or its module is off
+   */
+  authorize(scope: string): void;
   /** Notes a change; its audit row and event are written with the transaction. */
   record(change: Change): void;
   /**

@@ -14,7 +14,7 @@ export interface ArrangedPath {
   /** True for configuration, which live and test keys share. */
   shared?: true;
   /** The table of a record, which can be deleted, and which a key of another branch does not see. */
-  recordsOf?: 'leads' | 'customers' | 'accounts' | 'activities';
+  recordsOf?: 'leads' | 'deals' | 'customers' | 'accounts' | 'activities';
 }
 
 const inObject: ArrangedPath = {
@@ -23,6 +23,10 @@ const inObject: ArrangedPath = {
   shared: true,
 };
 const anObject: ArrangedPath = { exists: async (tenant) => ({ object: await newObject(tenant) }), shared: true };
+const aLead: ArrangedPath = {
+  exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'leads') }),
+  recordsOf: 'leads',
+};
 const aList: ArrangedPath = { ...inObject, exists: async () => ({ object: 'leads' }) };
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
 
@@ -53,6 +57,12 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/activities/{id}': {
     exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }),
     recordsOf: 'activities',
+  },
+  '/v1/leads/{id}/status': aLead,
+  '/v1/leads/{id}/convert': aLead,
+  '/v1/deals/{id}/stage': {
+    exists: async (tenant, mode) => ({ id: await newDeal(tenant, mode) }),
+    recordsOf: 'deals',
   },
   '/v1/settings/activity-types/{id}': {
     exists: async (tenant) => ({ id: await newActivityType(tenant) }),
@@ -170,6 +180,16 @@ export async function newRecord(
   await sql`
     insert into ${sql(object)} (company_id, test_mode, id, email, created_by_kind, created_by_id, created_at, updated_at)
     values (${tenant.companyId}, ${mode === 'test'}, ${id}, ${`${id}@example.com`}, 'system', 'test', now(), now())`;
+  return id;
+}
+
+/** A deal in the first stage; answers its id. */
+export async function newDeal(tenant: Tenant, mode: Mode): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into deals (company_id, test_mode, id, name, stage_id, created_by_kind, created_by_id, created_at, updated_at)
+    select company_id, ${mode === 'test'}, ${id}, 'Deal', id, 'system', 'test', now(), now()
+    from statuses where company_id = ${tenant.companyId} and object = 'deals' and name = 'New'`;
   return id;
 }
 
