@@ -18,9 +18,8 @@ export async function withRetries<Answer>(attempt: () => Promise<Answer>, policy
       return await attempt();
     } catch (error) {
       if (!(error instanceof CrmError) || failures >= policy.retries || !mayPass(error, policy.repeatable)) throw error;
-      const wait = waitAfter(error, failures, Math.random());
-      if (wait > policy.longestWait) throw error;
-      await sleep(wait, policy.signal);
+      if ((error.retryAfter ?? 0) * 1000 > policy.longestWait) throw error;
+      await sleep(waitAfter(error, failures, Math.random()), policy.signal);
     }
   }
 }

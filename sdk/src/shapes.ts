@@ -74,12 +74,18 @@ type RequestBody<Found> = Part<
 
 type Parameters<Id extends OperationId> = operations[Id]['parameters'];
 
+type TakesKey<Id extends OperationId> = [NonNullable<Parameters<Id>['header']>] extends [never]
+  ? false
+  : 'Idempotency-Key' extends keyof NonNullable<Parameters<Id>['header']>
+    ? true
+    : false;
+
 /** What an operation takes. */
 export type CallOf<Id extends OperationId> = Flat<
   Part<'path', Parameters<Id>['path']> &
     Part<'query', Parameters<Id>['query']> &
     RequestBody<operations[Id]['requestBody']> &
-    ('Idempotency-Key' extends keyof NonNullable<Parameters<Id>['header']> ? KeyOption : unknown) &
+    (TakesKey<Id> extends true ? KeyOption : unknown) &
     CallOptions
 >;
 
