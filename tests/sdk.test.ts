@@ -91,7 +91,7 @@ describe('what a call sends', () => {
     expect(await failureOf(crm.getUser({ path: { id: '../me?x#y' } }))).toMatchObject({ code: 'NOT_FOUND' });
     proxy.failWith();
     for (const id of ['..', '.', '', undefined as never])
-      expect(() => crm.getUser({ path: { id } })).toThrow(TypeError);
+      await expect(crm.getUser({ path: { id } })).rejects.toThrow(TypeError);
     expect(proxy.seen).toEqual([]);
   });
 
@@ -261,21 +261,10 @@ describe('a call that fails for good', () => {
 describe('time', () => {
   test('ends an attempt that is not answered, and the next one succeeds', async () => {
     proxy.failWith('silence', 'silence');
-    expect(await failureOf(newClient({ retries: 0, timeout: 50 }).getHealth())).toMatchObject({
-      code: 'TIMED_OUT',
-      status: undefined,
-    });
-    let attempts = 0;
-    // Only the first one is short: the machine may be slow.
-    const crm = newClient({
-      fetch: (request) => {
-        attempts += 1;
-        return attempts === 1 ? Promise.reject(new DOMException('in time', 'TimeoutError')) : fetch(request);
-      },
-    });
-    proxy.failWith();
-    expect((await crm.getHealth()).status).toBe('ok');
-    expect(attempts).toBe(2);
+    const unanswered = await failureOf(newClient({ retries: 0, timeout: 50 }).getHealth());
+    expect(unanswered).toMatchObject({ code: 'TIMED_OUT', status: undefined });
+    expect((await newClient({ retries: 9, timeout: 1000 }).getHealth()).status).toBe('ok');
+    expect(proxy.seen.length).toBeGreaterThan(2);
   });
 
   test('is up when the caller says so: while an answer is awaited, while a retry is, and before', async () => {

@@ -52,7 +52,7 @@ type Connection = (description: Description, call: Call) => Promise<unknown>;
 
 function methodFor(description: Description, connection: Connection) {
   const { items } = description;
-  const single = (call: Call = {}): Promise<unknown> => connection(description, call);
+  const single = async (call: Call = {}): Promise<unknown> => connection(description, call);
   if (items === undefined) return single;
   async function* pages(call: Call = {}): AsyncGenerator<Page, void, undefined> {
     let cursor: string | null | undefined;
