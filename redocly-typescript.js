@@ -7,8 +7,14 @@ const literal = (value) => JSON.stringify(value, null, 2).replace(/^( *)"([A-Za-
 /** Forms are classes of the platform, everything else is an object. */
 const forms = { 'multipart/form-data': 'FormData', 'application/x-www-form-urlencoded': 'URLSearchParams' };
 
-function formLines(form, fields) {
-  const lines = Object.entries(fields ?? {}).map(([name, value]) => `body.set('${name}', ${literal(String(value))});`);
+/** The example of a file is its name. */
+function formLines(root, form, schema, fields) {
+  const { properties = {} } = resolve(root, schema) ?? {};
+  const isFile = (name) => resolve(root, properties[name])?.format === 'binary';
+  const lines = Object.entries(fields ?? {}).map(([name, value]) => {
+    const text = literal(String(value));
+    return `body.set('${name}', ${isFile(name) ? `new Blob(['Hello']), ${text}` : text});`;
+  });
   return [`const body = new ${form}();`, ...lines, ''].join('\n');
 }
 
@@ -35,5 +41,9 @@ export function typescriptSample(root, operation, shared = []) {
   const source = isPaged
     ? `for await (const item of crm.${operationId}.all(${argument})) console.log(item);`
     : `const answer = await crm.${operationId}(${argument});`;
-  return { lang: 'TypeScript', label: 'TypeScript', source: (form ? formLines(form, example) : '') + source };
+  return {
+    lang: 'TypeScript',
+    label: 'TypeScript',
+    source: (form ? formLines(root, form, media.schema, example) : '') + source,
+  };
 }

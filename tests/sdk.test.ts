@@ -62,10 +62,12 @@ describe('every operation', () => {
       ...(options.token === undefined ? {} : { token: options.token }),
       onResponse: ({ status }) => statuses.push(status),
     }) as unknown as Record<string, AnyMethod>;
-    const { query, body } = options;
+    const { query, rawBody, headers = {} } = options;
+    // What is prepared byte by byte is a form with a file.
+    const body = rawBody === undefined ? options.body : await new Response(rawBody, { headers }).formData();
     const answer = await client[operation.id]?.({ path: valuesOf(operation, path), query, body });
     expect(answer).toBeDefined();
-    expect(statuses.map(String)).toEqual([operation.statuses.find((status) => status.startsWith('2'))]);
+    expect(operation.statuses.filter((status) => status.startsWith('2'))).toContain(statuses.join());
   });
 
   test('there is no method beside them', () => {
@@ -98,13 +100,16 @@ describe('what a call sends', () => {
   test.each([
     ['FormData', () => new FormData(), /^multipart\/form-data; boundary=/],
     ['URLSearchParams', () => new URLSearchParams(), /^application\/x-www-form-urlencoded/],
-  ])('%s is sent as the form that it is', async (_, newForm, contentType) => {
-    proxy.failWith({ status: 200, body: { success: true, data: {}, meta: {} } });
+  ])('%s is sent as the form that it is, byte for byte the same at every attempt', async (_, newForm, contentType) => {
+    proxy.failWith('reset', { status: 200, body: { success: true, data: {}, meta: {} } });
     const form = newForm();
     form.set('note', 'Offer');
     await newClient().createLead({ body: form as never });
-    expect(proxy.seen[0]?.headers['content-type']).toMatch(contentType);
-    expect(proxy.seen[0]?.body).toContain('Offer');
+    const [first, second] = proxy.seen;
+    expect(first?.headers['content-type']).toMatch(contentType);
+    expect(first?.body).toContain('Offer');
+    expect(second?.body).toBe(first?.body);
+    expect(second?.headers['content-type']).toBe(first?.headers['content-type']);
   });
 
   test('a redirect is not followed, so that no key goes to another host', async () => {

@@ -52,7 +52,7 @@ type Connection = (description: Description, call: Call) => Promise<unknown>;
 
 function methodFor(description: Description, connection: Connection) {
   const { items } = description;
-  const single = async (call: Call = {}): Promise<unknown> => connection(description, call);
+  const single = (call: Call = {}): Promise<unknown> => connection(description, call);
   if (items === undefined) return single;
   async function* pages(call: Call = {}): AsyncGenerator<Page, void, undefined> {
     let cursor: string | null | undefined;
@@ -78,21 +78,14 @@ function connect(options: ClientOptions): Connection {
     bodySerializer: (body) => body,
   }).request as unknown as Send;
 
-  return (description, call) => {
+  return async (description, call) => {
     const path = fillPath(description.path, call.path);
     const key = description.takesKey ? (call.idempotencyKey ?? crypto.randomUUID()) : undefined;
-    const isForm = call.body instanceof FormData || call.body instanceof URLSearchParams;
-    const fixed = {
-      params: { query: call.query },
-      // Once for all attempts: the same key must come with the same body.
-      body: isForm || call.body === undefined ? call.body : JSON.stringify(call.body),
-      parseAs: description.isFile ? 'blob' : 'json',
-    };
+    const { body, type } = await encode(call.body);
     const headers = {
-      // A form says its own type, with its boundary.
-      ...(isForm ? { 'content-type': null } : {}),
       ...options.headers,
       ...call.headers,
+      ...(type === undefined ? {} : { 'content-type': type }),
       ...(key === undefined ? {} : { 'idempotency-key': key }),
     };
     const attempt = async (): Promise<unknown> => {
@@ -100,7 +93,9 @@ function connect(options: ClientOptions): Connection {
       const timeout = AbortSignal.timeout(call.timeout ?? options.timeout ?? 30_000);
       const signal = call.signal ? AbortSignal.any([call.signal, timeout]) : timeout;
       const answer = await send(description.method, path, {
-        ...fixed,
+        params: { query: call.query },
+        body,
+        parseAs: description.isFile ? 'blob' : 'json',
         headers: { ...headers, ...credentials },
         signal,
       }).catch((error: unknown) => {
@@ -118,6 +113,15 @@ function connect(options: ClientOptions): Connection {
       signal: call.signal,
     });
   };
+}
+
+/** The bytes of a body, once for all attempts: the same key must come with the same body, the boundary of a form included. */
+async function encode(body: unknown): Promise<{ body?: string | ArrayBuffer; type?: string | undefined }> {
+  if (body === undefined) return {};
+  if (!(body instanceof FormData || body instanceof URLSearchParams))
+    return { body: JSON.stringify(body), type: 'application/json' };
+  const form = new Response(body);
+  return { type: form.headers.get('content-type') ?? undefined, body: await form.arrayBuffer() };
 }
 
 /** The inside of the envelope; a few operations answer without one. */
