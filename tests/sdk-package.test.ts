@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { setPriority, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openBrowser, watchedPage } from './support/browser.ts';
 import { operations } from './support/document.ts';
@@ -101,9 +100,14 @@ describe('compiled against', () => {
   });
 });
 
-test('installed, it can be imported', async () => {
-  const { createClient } = await import(pathToFileURL(join(installed, 'dist/index.js')).href);
-  expect((await createClient({ baseUrl: inject('baseUrl') }).getHealth()).status).toBe('ok');
+test('installed, it is imported by its name', () => {
+  writeFileSync(
+    join(project, 'health.mjs'),
+    `import { createClient } from '@headless-crm/sdk';
+    console.log((await createClient({ baseUrl: process.argv[2] }).getHealth()).status);`,
+  );
+  const run = spawnSync(process.execPath, ['health.mjs', inject('baseUrl')], { cwd: project, encoding: 'utf8' });
+  expect(run).toMatchObject({ stdout: 'ok\n', stderr: '' });
 });
 
 test.skipIf(!findProgram('chromium'))('it runs in a browser as it is', async () => {
