@@ -8,6 +8,7 @@ export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 # Written by npm when an installation is complete, so that one that was interrupted is done again.
 packages := node_modules/.package-lock.json
 generated := generated
+sdk_generated := sdk/src/generated
 
 # A server in half the memory (docs/performance.md): a smaller young generation, an old one that is collected before it has doubled, and
 # two heaps of the C library for all threads. What was stripped of its types and compiled once is kept for the next start.
@@ -32,9 +33,15 @@ bench: $(packages) ## Measure the figures of docs/performance.md, in about four 
 check: $(packages) ## Refuse a stale generated/, lint and type errors, broken spec rules and forbidden imports
 	@node checks/run.ts
 
-generate: $(packages) ## Derive generated/ from spec/
+generate: $(packages) ## Derive generated/ and the client's part of sdk/ from spec/
 	@redocly bundle main --output $(generated)/openapi.json >/dev/null 2>&1 || redocly bundle main --output $(generated)/openapi.json
 	@cd $(generated) && openapi-typescript openapi.json --output api.ts >/dev/null
+	@# For callers, who may leave out what has a default.
+	@cd $(generated) && openapi-typescript openapi.json --default-non-nullable=false --output $(abspath $(sdk_generated))/api.ts >/dev/null
+	@node sdk/generate.ts $(generated)/openapi.json $(sdk_generated)/operations.ts
+
+sdk: $(packages) ## Build the client as a package in sdk/, to be published with npm publish ./sdk
+	@rm -rf sdk/dist && tsc -p sdk && cp LICENSE sdk/dist/
 
 format: $(packages) ## Format all code
 	@biome check --write . >/dev/null
@@ -53,4 +60,4 @@ $(packages): package.json package-lock.json
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test torture bench check generate format migrate docs platform-key
+.PHONY: help start test torture bench check generate sdk format migrate docs platform-key
