@@ -237,6 +237,9 @@ export interface paths {
          *     - Selects take the value; statuses, sources and types are found by name, in any case. Without a status a lead or deal gets
          *       the first active one.
          *     - `assigned_to` is the id of an active user; `assigned_to_email` may be sent in its place. Without either, nobody is assigned.
+         *     - A status or stage that you name may have pre-conditions, which the record must fulfil: what it does not is 422 with
+         *       `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. One that starts in the first
+         *       status because you named none is not asked.
          *     - Numbers may be sent as text. Money is in minor units.
          *     - Ids of other records must be visible to this key.
          *     - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its `followup_at`
@@ -297,6 +300,8 @@ export interface paths {
          *     of the object.
          *
          *     A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome and clears them when the record leaves it.
+         *     It may have pre-conditions, which the record must fulfil as it would be after the change: what it does not is 422 with
+         *     `details.reason` `pre_conditions_not_met`, as for POST /v1/deals/{id}/stage.
          *     What an activity is logged on cannot be changed (`IMMUTABLE`).
          *
          *     Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
@@ -328,7 +333,8 @@ export interface paths {
          *     Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`. `index` is the position in
          *     the list that you sent. Everything that is stored is stored together; each stored record fires `record.created`.
          *
-         *     An item fails with `VALIDATION_ERROR` for its body (`details.fields` lists every problem, as for a single create), and with
+         *     An item fails with `VALIDATION_ERROR` for its body (`details.fields` lists every problem, as for a single create) and for
+         *     pre-conditions of a status that it names (`details.reason`: `pre_conditions_not_met`), and with
          *     `DUPLICATE_IN_BATCH` when the workspace checks the object for duplicates and an earlier item that is stored has the same
          *     values in all selected fields. Records that were stored before are not checked.
          *
@@ -369,12 +375,173 @@ export interface paths {
          *       in all selected fields that you sent, exists. `details.matched_fields` names the fields; `details.existing_id` is the
          *       lead, or null when this key cannot see it. Update that lead instead.
          *     - **422**: a field is unknown or read-only, a value has the wrong JSON type, a source, status or tag has no such name
-         *       (`allowed` lists those there are), or `assigned_to_email` is not an active user.
+         *       (`allowed` lists those there are), or `assigned_to_email` is not an active user. A status that you name may have
+         *       pre-conditions, which the lead must fulfil (`details.reason`: `pre_conditions_not_met`, `details.fields` lists them). A lead
+         *       without `lead_status` is not asked for those of the first one.
          *
          *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
          *     off is unknown. With a mix of problems the status is 422 and `details.fields` lists all of them. Fires `record.created`.
          */
         post: operations["createLead"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/leads/{id}/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the lead. */
+                id: components["parameters"]["LeadId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move a lead to a status
+         * @description Moves a lead to any active status, from whichever it is in. Name it with `lead_status`, in any case, or with
+         *     `lead_status_id`; GET /v1/objects/leads/schema lists the names. Needs the scope `leads:edit`. Send an `Idempotency-Key`,
+         *     so that a retry after a lost answer gets the first answer.
+         *
+         *     **fields** sets fields of the lead in the same call, before the status looks at it; either everything is stored or nothing.
+         *     It follows the rules of PATCH /v1/objects/leads/records/{id}. `reason` is kept in the audit log.
+         *
+         *     **Pre-conditions.** A status may ask that fields have a value, and for rules: of fields, for activities logged on the lead,
+         *     for attachments, or that no task of it is open. The lead is held against them as it would be after the call. What is not
+         *     fulfilled is 422 with `details.reason` `pre_conditions_not_met`; `details.fields` lists all of it at once: `REQUIRED` for
+         *     a field without a value, `RULE_FAILED` for a rule, under the name of its field, or `activities`, `attachments`, `tasks`.
+         *     Nothing is stored then. The same holds where the status is written through the records API.
+         *
+         *     **Outcome.** Entering a status whose outcome is `converted` sets `converted_at`; leaving clears it. It makes no customer:
+         *     that is what POST /v1/leads/{id}/convert does.
+         *
+         *     A lead that is in the status already answers `changed: false`, is not held against pre-conditions, and fires no event unless
+         *     `fields` change something. Two moves of one lead at once happen one after the other.
+         *
+         *     What can go wrong beside that:
+         *
+         *     - **400**: neither or both of `lead_status` and `lead_status_id`, or a `reason` of the wrong length.
+         *     - **404**: there is no such lead, or this key cannot see it.
+         *     - **409** `CONFLICT`: the status is not active (`details.reason`: `status_inactive`).
+         *     - **422**: there is no such status (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
+         *       and everything that is wrong with `fields`, under `fields.<name>`.
+         *
+         *     Fires `record.updated` with `changed_fields`.
+         */
+        post: operations["updateLeadStatus"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/leads/{id}/convert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the lead. */
+                id: components["parameters"]["LeadId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Convert a lead
+         * @description Turns a lead into a customer, with an account where the lead names a company, and with a deal if you ask for one. Everything
+         *     is stored together or not at all. The lead stays, and keeps its activities, tasks and tags.
+         *
+         *     - **Customer.** A customer with the lead's email is taken as it is; of a lead without an email, one with its telephone
+         *       number. Of several, the one changed last. Otherwise a customer is made of the lead: names, email, mobile, company, job
+         *       title, website, city, state, country, postal code, source, notes, assignee, `last_contacted_at`, and your own fields
+         *       that customers have under the same name and type. Its `lead_id` is the lead.
+         *     - **Account.** That of the customer, if it has one. Otherwise the account of the lead's `company_name`, whatever the case, is
+         *       taken; without one it is made, and the customer is put into it. Of a customer that was found nothing else changes.
+         *       Without a company there is none.
+         *     - **Deal.** With `create_deal`, or simply with `deal`: fields as for POST /v1/objects/deals/records. Left out, the name is the
+         *       company or the person, and source and assignee are the lead's. `customer_id`, `account_id` and `lead_id` are set.
+         *     - **Lead.** It moves to the first active status with the outcome `converted`, unless it is in such a one, and
+         *       gets `converted_at` and `converted_customer_id`.
+         *
+         *     Only records that this key can see are found. Fields that your workspace made mandatory on customers or accounts and that a
+         *     lead does not have stay empty; those of deals are asked for. The status, and a stage that `deal` names, may have
+         *     pre-conditions: see POST /v1/leads/{id}/status.
+         *
+         *     Needs `leads:edit` and `customers:create`; also `accounts:create` when an account must be made, and `deals:create`
+         *     for a deal. Send an `Idempotency-Key`, so that a retry after a lost answer gets the first answer.
+         *
+         *     What can go wrong:
+         *
+         *     - **400**: `deal` beside `create_deal: false`.
+         *     - **403**: `details.required_scopes` names a scope for what is to be made, or the module is off.
+         *     - **404**: there is no such lead, or this key cannot see it.
+         *     - **409** `CONFLICT`, `details.reason` `already_converted`: also for all but one of calls that come at once. `customer_id`,
+         *       `account_id`, `deal_id` and `converted_at` beside it say what it became, null for what there is not or you cannot see. A lead
+         *       that was moved back to an open status is converted anew, to the same customer. `no_converted_status`: the workspace has no
+         *       active status with that outcome. `ALREADY_EXISTS`: the workspace checks deals for duplicates.
+         *     - **422**: an unknown field or a wrong JSON type, everything that is wrong with the deal, under `deal.<name>`, and pre-conditions
+         *       that are not met (`details.reason`: `pre_conditions_not_met`).
+         *
+         *     Fires `record.created` for each record that is made, and `record.updated` for the lead and for a customer that is put into
+         *     an account.
+         */
+        post: operations["convertLead"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/deals/{id}/stage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the deal. */
+                id: components["parameters"]["DealId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move a deal to a stage
+         * @description Moves a deal to any active stage, from whichever it is in. Name the stage with `stage`, in any case, or with `stage_id`;
+         *     GET /v1/objects/deals/schema lists the names. Needs the scope `deals:edit`. Send an `Idempotency-Key`, so that a retry
+         *     after a lost answer gets the first answer.
+         *
+         *     **fields** sets fields of the deal in the same call, before the stage looks at it; either everything is stored or nothing.
+         *     It follows the rules of PATCH /v1/objects/deals/records/{id}.
+         *
+         *     **Pre-conditions.** A stage may ask that fields have a value, and for rules: of fields, for activities logged on the deal,
+         *     for attachments, or that no task of it is open. The deal is held against them as it would be after the call. What is not
+         *     fulfilled is 422 with `details.reason` `pre_conditions_not_met`; `details.fields` lists all of it at once: `REQUIRED` for
+         *     a field without a value, `RULE_FAILED` for a rule, under the name of its field, or `activities`, `attachments`, `tasks`.
+         *     Nothing is stored then. The same holds where the stage is written through the records API.
+         *
+         *     **Outcome.** Entering a stage sets `stage_changed_at`, and `won_at` or `lost_at` by the stage's outcome; leaving clears
+         *     those. `reason` is kept in the audit log, and becomes `lost_reason` when the stage means lost.
+         *
+         *     A deal that is in the stage already answers `changed: false`, is not held against pre-conditions, and fires no event unless
+         *     `fields` or `reason` change something. Two moves of one deal at once happen one after the other: the later answer's
+         *     `previous_stage` is where the earlier one went.
+         *
+         *     What can go wrong beside that:
+         *
+         *     - **400**: neither or both of `stage` and `stage_id`, or a `reason` of the wrong length.
+         *     - **404**: there is no such deal, or this key cannot see it.
+         *     - **409** `CONFLICT`: the stage is not active (`details.reason`: `stage_inactive`).
+         *     - **422**: there is no such stage (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
+         *       and everything that is wrong with `fields`, under `fields.<name>`.
+         *
+         *     Fires `record.updated` with `changed_fields`.
+         */
+        post: operations["updateDealStage"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2265,6 +2432,139 @@ export interface components {
         LeadAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["LeadData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Exactly one of lead_status and lead_status_id. */
+        LeadStatusMove: {
+            /**
+             * @description The name of an active status, in any case.
+             * @example Disqualified
+             */
+            lead_status?: string;
+            /**
+             * Format: uuid
+             * @description The id of an active status.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15
+             */
+            lead_status_id?: string;
+            /**
+             * @description Fields of the lead to set with it, by name; null clears.
+             * @example {
+             *       "priority": 4
+             *     }
+             */
+            fields?: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description Why. Kept in the audit log.
+             * @example No budget before 2028
+             */
+            reason?: string;
+        };
+        /** @description Where the record was; null when it was nowhere. */
+        PreviousStatus: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+        } | null;
+        /** @description Where the record is now. */
+        EnteredStatus: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            /** @description Of stages of deals `open`, `won` or `lost`; of statuses of leads `open`, `converted` or `disqualified`. */
+            outcome: string;
+        };
+        LeadStatusMoved: {
+            lead: components["schemas"]["Record"];
+            previous_status: components["schemas"]["PreviousStatus"];
+            status: components["schemas"]["EnteredStatus"];
+            /** @description False when the lead was in the status already. */
+            changed: boolean;
+        };
+        LeadStatusAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LeadStatusMoved"];
+            meta: components["schemas"]["Meta"];
+        };
+        LeadConvert: {
+            /**
+             * @description Whether to make a deal too; left out, it is made when `deal` is there.
+             * @example true
+             */
+            create_deal?: boolean;
+            /**
+             * @description Fields of the deal, by name. All may be left out.
+             * @example {
+             *       "name": "20 seats",
+             *       "amount_minor": 1250000
+             *     }
+             */
+            deal?: {
+                [key: string]: unknown;
+            };
+        };
+        ConvertedCustomer: {
+            id: components["schemas"]["Uuid"];
+            /** @description False for one that was there. */
+            created: boolean;
+        };
+        /** @description Null when the lead names no company and the customer has no account. */
+        ConvertedAccount: {
+            id: components["schemas"]["Uuid"];
+            /** @description False for one that was there. */
+            created: boolean;
+        } | null;
+        /** @description The deal that was made, as a record; null without one. */
+        ConvertedDeal: components["schemas"]["Record"] | null;
+        LeadConversion: {
+            lead: components["schemas"]["Record"];
+            customer: components["schemas"]["ConvertedCustomer"];
+            account: components["schemas"]["ConvertedAccount"];
+            deal: components["schemas"]["ConvertedDeal"];
+        };
+        LeadConversionAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LeadConversion"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Exactly one of stage and stage_id. */
+        DealStageMove: {
+            /**
+             * @description The name of an active stage, in any case.
+             * @example Won
+             */
+            stage?: string;
+            /**
+             * Format: uuid
+             * @description The id of an active stage.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15
+             */
+            stage_id?: string;
+            /**
+             * @description Fields of the deal to set with it, by name; null clears.
+             * @example {
+             *       "amount_minor": 1250000
+             *     }
+             */
+            fields?: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description Why. Becomes lost_reason when the stage means lost.
+             * @example Chose a cheaper offer
+             */
+            reason?: string;
+        };
+        DealStageMoved: {
+            deal: components["schemas"]["Record"];
+            previous_stage: components["schemas"]["PreviousStatus"];
+            stage: components["schemas"]["EnteredStatus"];
+            /** @description False when the deal was in the stage already. */
+            changed: boolean;
+        };
+        DealStageAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DealStageMoved"];
             meta: components["schemas"]["Meta"];
         };
         /** @enum {string} */
@@ -4581,6 +4881,10 @@ export interface components {
          * @example 7d1c0f5e-import-row-17
          */
         IdempotencyKey: components["schemas"]["IdempotencyKey"];
+        /** @description The id of the lead. */
+        LeadId: components["schemas"]["Uuid"];
+        /** @description The id of the deal. */
+        DealId: components["schemas"]["Uuid"];
         /**
          * @description The id of the key, not the key.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
@@ -5735,6 +6039,269 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateLeadStatus: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The id of the lead. */
+                id: components["parameters"]["LeadId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "lead_status": "Disqualified",
+                 *       "reason": "No budget before 2028",
+                 *       "fields": {
+                 *         "priority": 4
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["LeadStatusMove"];
+            };
+        };
+        responses: {
+            /** @description The lead is in the status. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "lead": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "first_name": "Sara",
+                     *           "email": "sara@bluelake.example",
+                     *           "priority": 4,
+                     *           "lead_status": "Disqualified",
+                     *           "lead_status_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
+                     *           "converted_at": null,
+                     *           "created_at": "2026-10-01T09:00:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "previous_status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *           "name": "Contacted"
+                     *         },
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
+                     *           "name": "Disqualified",
+                     *           "outcome": "disqualified"
+                     *         },
+                     *         "changed": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LeadStatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    convertLead: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The id of the lead. */
+                id: components["parameters"]["LeadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LeadConvert"];
+            };
+        };
+        responses: {
+            /** @description The lead is converted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "lead": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "first_name": "Sara",
+                     *           "email": "sara@bluelake.example",
+                     *           "company_name": "Blue Lake Trading",
+                     *           "lead_status": "Converted",
+                     *           "converted_at": "2026-11-20T23:55:00.000Z",
+                     *           "converted_customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "created_at": "2026-10-01T09:00:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "customer": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "created": true
+                     *         },
+                     *         "account": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
+                     *           "created": false
+                     *         },
+                     *         "deal": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d32",
+                     *           "name": "20 seats",
+                     *           "amount_minor": 1250000,
+                     *           "stage": "Qualified",
+                     *           "customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
+                     *           "lead_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LeadConversionAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateDealStage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The id of the deal. */
+                id: components["parameters"]["DealId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DealStageMove"];
+            };
+        };
+        responses: {
+            /** @description The deal is in the stage. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "deal": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "20 seats",
+                     *           "amount_minor": 1250000,
+                     *           "currency_code": "EUR",
+                     *           "stage": "Won",
+                     *           "stage_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
+                     *           "stage_changed_at": "2026-11-20T23:55:00.000Z",
+                     *           "won_at": "2026-11-20T23:55:00.000Z",
+                     *           "lost_at": null,
+                     *           "created_at": "2026-10-01T09:00:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "previous_stage": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *           "name": "Proposal"
+                     *         },
+                     *         "stage": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
+                     *           "name": "Won",
+                     *           "outcome": "won"
+                     *         },
+                     *         "changed": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DealStageAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];

@@ -111,6 +111,9 @@ export interface Operations {
    * - Selects take the value; statuses, sources and types are found by name, in any case. Without a status a lead or deal gets
    *   the first active one.
    * - `assigned_to` is the id of an active user; `assigned_to_email` may be sent in its place. Without either, nobody is assigned.
+   * - A status or stage that you name may have pre-conditions, which the record must fulfil: what it does not is 422 with
+   *   `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. One that starts in the first
+   *   status because you named none is not asked.
    * - Numbers may be sent as text. Money is in minor units.
    * - Ids of other records must be visible to this key.
    * - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its `followup_at`
@@ -136,6 +139,8 @@ export interface Operations {
    * of the object.
    *
    * A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome and clears them when the record leaves it.
+   * It may have pre-conditions, which the record must fulfil as it would be after the change: what it does not is 422 with
+   * `details.reason` `pre_conditions_not_met`, as for POST /v1/deals/{id}/stage.
    * What an activity is logged on cannot be changed (`IMMUTABLE`).
    *
    * Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
@@ -161,7 +166,8 @@ export interface Operations {
    * Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`. `index` is the position in
    * the list that you sent. Everything that is stored is stored together; each stored record fires `record.created`.
    *
-   * An item fails with `VALIDATION_ERROR` for its body (`details.fields` lists every problem, as for a single create), and with
+   * An item fails with `VALIDATION_ERROR` for its body (`details.fields` lists every problem, as for a single create) and for
+   * pre-conditions of a status that it names (`details.reason`: `pre_conditions_not_met`), and with
    * `DUPLICATE_IN_BATCH` when the workspace checks the object for duplicates and an earlier item that is stored has the same
    * values in all selected fields. Records that were stored before are not checked.
    *
@@ -188,12 +194,122 @@ export interface Operations {
    *   in all selected fields that you sent, exists. `details.matched_fields` names the fields; `details.existing_id` is the
    *   lead, or null when this key cannot see it. Update that lead instead.
    * - **422**: a field is unknown or read-only, a value has the wrong JSON type, a source, status or tag has no such name
-   *   (`allowed` lists those there are), or `assigned_to_email` is not an active user.
+   *   (`allowed` lists those there are), or `assigned_to_email` is not an active user. A status that you name may have
+   *   pre-conditions, which the lead must fulfil (`details.reason`: `pre_conditions_not_met`, `details.fields` lists them). A lead
+   *   without `lead_status` is not asked for those of the first one.
    *
    * The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
    * off is unknown. With a mix of problems the status is 422 and `details.fields` lists all of them. Fires `record.created`.
    */
   createLead: Method<'createLead'>;
+  /**
+   * Move a lead to a status
+   *
+   * Moves a lead to any active status, from whichever it is in. Name it with `lead_status`, in any case, or with
+   * `lead_status_id`; GET /v1/objects/leads/schema lists the names. Needs the scope `leads:edit`. Send an `Idempotency-Key`,
+   * so that a retry after a lost answer gets the first answer.
+   *
+   * **fields** sets fields of the lead in the same call, before the status looks at it; either everything is stored or nothing.
+   * It follows the rules of PATCH /v1/objects/leads/records/{id}. `reason` is kept in the audit log.
+   *
+   * **Pre-conditions.** A status may ask that fields have a value, and for rules: of fields, for activities logged on the lead,
+   * for attachments, or that no task of it is open. The lead is held against them as it would be after the call. What is not
+   * fulfilled is 422 with `details.reason` `pre_conditions_not_met`; `details.fields` lists all of it at once: `REQUIRED` for
+   * a field without a value, `RULE_FAILED` for a rule, under the name of its field, or `activities`, `attachments`, `tasks`.
+   * Nothing is stored then. The same holds where the status is written through the records API.
+   *
+   * **Outcome.** Entering a status whose outcome is `converted` sets `converted_at`; leaving clears it. It makes no customer:
+   * that is what POST /v1/leads/{id}/convert does.
+   *
+   * A lead that is in the status already answers `changed: false`, is not held against pre-conditions, and fires no event unless
+   * `fields` change something. Two moves of one lead at once happen one after the other.
+   *
+   * What can go wrong beside that:
+   *
+   * - **400**: neither or both of `lead_status` and `lead_status_id`, or a `reason` of the wrong length.
+   * - **404**: there is no such lead, or this key cannot see it.
+   * - **409** `CONFLICT`: the status is not active (`details.reason`: `status_inactive`).
+   * - **422**: there is no such status (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
+   *   and everything that is wrong with `fields`, under `fields.<name>`.
+   *
+   * Fires `record.updated` with `changed_fields`.
+   */
+  updateLeadStatus: Method<'updateLeadStatus'>;
+  /**
+   * Convert a lead
+   *
+   * Turns a lead into a customer, with an account where the lead names a company, and with a deal if you ask for one. Everything
+   * is stored together or not at all. The lead stays, and keeps its activities, tasks and tags.
+   *
+   * - **Customer.** A customer with the lead's email is taken as it is; of a lead without an email, one with its telephone
+   *   number. Of several, the one changed last. Otherwise a customer is made of the lead: names, email, mobile, company, job
+   *   title, website, city, state, country, postal code, source, notes, assignee, `last_contacted_at`, and your own fields
+   *   that customers have under the same name and type. Its `lead_id` is the lead.
+   * - **Account.** That of the customer, if it has one. Otherwise the account of the lead's `company_name`, whatever the case, is
+   *   taken; without one it is made, and the customer is put into it. Of a customer that was found nothing else changes.
+   *   Without a company there is none.
+   * - **Deal.** With `create_deal`, or simply with `deal`: fields as for POST /v1/objects/deals/records. Left out, the name is the
+   *   company or the person, and source and assignee are the lead's. `customer_id`, `account_id` and `lead_id` are set.
+   * - **Lead.** It moves to the first active status with the outcome `converted`, unless it is in such a one, and
+   *   gets `converted_at` and `converted_customer_id`.
+   *
+   * Only records that this key can see are found. Fields that your workspace made mandatory on customers or accounts and that a
+   * lead does not have stay empty; those of deals are asked for. The status, and a stage that `deal` names, may have
+   * pre-conditions: see POST /v1/leads/{id}/status.
+   *
+   * Needs `leads:edit` and `customers:create`; also `accounts:create` when an account must be made, and `deals:create`
+   * for a deal. Send an `Idempotency-Key`, so that a retry after a lost answer gets the first answer.
+   *
+   * What can go wrong:
+   *
+   * - **400**: `deal` beside `create_deal: false`.
+   * - **403**: `details.required_scopes` names a scope for what is to be made, or the module is off.
+   * - **404**: there is no such lead, or this key cannot see it.
+   * - **409** `CONFLICT`, `details.reason` `already_converted`: also for all but one of calls that come at once. `customer_id`,
+   *   `account_id`, `deal_id` and `converted_at` beside it say what it became, null for what there is not or you cannot see. A lead
+   *   that was moved back to an open status is converted anew, to the same customer. `no_converted_status`: the workspace has no
+   *   active status with that outcome. `ALREADY_EXISTS`: the workspace checks deals for duplicates.
+   * - **422**: an unknown field or a wrong JSON type, everything that is wrong with the deal, under `deal.<name>`, and pre-conditions
+   *   that are not met (`details.reason`: `pre_conditions_not_met`).
+   *
+   * Fires `record.created` for each record that is made, and `record.updated` for the lead and for a customer that is put into
+   * an account.
+   */
+  convertLead: Method<'convertLead'>;
+  /**
+   * Move a deal to a stage
+   *
+   * Moves a deal to any active stage, from whichever it is in. Name the stage with `stage`, in any case, or with `stage_id`;
+   * GET /v1/objects/deals/schema lists the names. Needs the scope `deals:edit`. Send an `Idempotency-Key`, so that a retry
+   * after a lost answer gets the first answer.
+   *
+   * **fields** sets fields of the deal in the same call, before the stage looks at it; either everything is stored or nothing.
+   * It follows the rules of PATCH /v1/objects/deals/records/{id}.
+   *
+   * **Pre-conditions.** A stage may ask that fields have a value, and for rules: of fields, for activities logged on the deal,
+   * for attachments, or that no task of it is open. The deal is held against them as it would be after the call. What is not
+   * fulfilled is 422 with `details.reason` `pre_conditions_not_met`; `details.fields` lists all of it at once: `REQUIRED` for
+   * a field without a value, `RULE_FAILED` for a rule, under the name of its field, or `activities`, `attachments`, `tasks`.
+   * Nothing is stored then. The same holds where the stage is written through the records API.
+   *
+   * **Outcome.** Entering a stage sets `stage_changed_at`, and `won_at` or `lost_at` by the stage's outcome; leaving clears
+   * those. `reason` is kept in the audit log, and becomes `lost_reason` when the stage means lost.
+   *
+   * A deal that is in the stage already answers `changed: false`, is not held against pre-conditions, and fires no event unless
+   * `fields` or `reason` change something. Two moves of one deal at once happen one after the other: the later answer's
+   * `previous_stage` is where the earlier one went.
+   *
+   * What can go wrong beside that:
+   *
+   * - **400**: neither or both of `stage` and `stage_id`, or a `reason` of the wrong length.
+   * - **404**: there is no such deal, or this key cannot see it.
+   * - **409** `CONFLICT`: the stage is not active (`details.reason`: `stage_inactive`).
+   * - **422**: there is no such stage (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
+   *   and everything that is wrong with `fields`, under `fields.<name>`.
+   *
+   * Fires `record.updated` with `changed_fields`.
+   */
+  updateDealStage: Method<'updateDealStage'>;
   /**
    * Sign in, or renew a session
    *
@@ -932,6 +1048,9 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   deleteRecord: { method: 'DELETE', path: '/v1/objects/{object}/records/{id}', takesKey: true },
   createRecordBatch: { method: 'POST', path: '/v1/objects/{object}/records:batch', takesKey: true },
   createLead: { method: 'POST', path: '/v1/leads', takesKey: true },
+  updateLeadStatus: { method: 'POST', path: '/v1/leads/{id}/status', takesKey: true },
+  convertLead: { method: 'POST', path: '/v1/leads/{id}/convert', takesKey: true },
+  updateDealStage: { method: 'POST', path: '/v1/deals/{id}/stage', takesKey: true },
   createSession: { method: 'POST', path: '/auth/v1/token' },
   endSession: { method: 'POST', path: '/auth/v1/logout' },
   getSigningKeys: { method: 'GET', path: '/auth/v1/.well-known/jwks.json' },
