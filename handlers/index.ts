@@ -17,7 +17,9 @@ import * as orgStructure from './org-structure.ts';
 import * as passwords from './passwords.ts';
 import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
+import * as reports from './reports.ts';
 import * as roles from './roles.ts';
+import * as search from './search.ts';
 import * as sessions from './sessions.ts';
 import * as users from './users.ts';
 
@@ -39,7 +41,9 @@ export const handlers = {
   ...recordBatch,
   ...records,
   ...me,
+  ...reports,
   ...roles,
+  ...search,
   ...sessions,
   ...users,
 } satisfies Handlers;
