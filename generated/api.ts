@@ -1377,7 +1377,7 @@ export interface paths {
          *
          *     **How many.** `limit` hits of each object. `total` counts all matches of an object as long as `total_capped` is
          *     false. What very many records contain is not counted to the end: then `total_capped` is true, `total` is how many were
-         *     seen, and there are at least as many. That happens only to objects with more than 2,000 records.
+         *     seen, and there are at least as many. That happens only to objects with more than 1,000 records.
          *
          *     What can go wrong: **400** for a `q` of other than 2 to 100 characters; **404** for a name in `objects` that the
          *     workspace does not have. An object that exists and that the key cannot view is left out, not refused.
@@ -1477,7 +1477,7 @@ export interface paths {
         /**
          * List saved reports
          * @description Definitions of reports that were saved in this workspace, the newest first: those that are shared and, for an OAuth
-         *     token, also the user's own. Definitions of objects that the credential cannot view are absent. `config` is what to send
+         *     token, also the user's own. Definitions for objects that the workspace no longer has, or whose module is off, are absent. `config` is what to send
          *     to POST /v1/reports/query, beside the object.
          *
          *     Needs `reports:view`. Nothing in this API saves or changes them.
@@ -3318,8 +3318,6 @@ export interface components {
             data: components["schemas"]["SearchResult"];
             meta: components["schemas"]["Meta"];
         };
-        /** @example 2026-11-01 */
-        ReportMoment: string | unknown | unknown;
         ReportQuery: {
             /** @description API name of the object. */
             object: string;
@@ -3337,10 +3335,10 @@ export interface components {
              * @enum {string|null}
              */
             bucket?: "day" | "week" | "month" | null;
-            /** @description Only records created at this moment or later. A bare date means 00:00 UTC. */
-            from?: components["schemas"]["ReportMoment"] | null;
+            /** @description Only records created at this moment or later, in ISO 8601. A bare date means 00:00 UTC. */
+            from?: string | null;
             /** @description Only records created at this moment or earlier; not before `from`. A bare date means the end of that day in UTC. */
-            to?: components["schemas"]["ReportMoment"] | null;
+            to?: string | null;
             /** @description A filter as for listing records, as JSON. */
             filter?: {
                 [key: string]: unknown;
