@@ -27,14 +27,14 @@ export function searchRecords(
   const table = recordTable(object);
   const { companyId, testMode, reach, actor } = scope;
   const names = fields.map(({ name }) => name);
-  const kept = fields.map(({ name, custom }) => custom || !table.columns.has(name));
+  const own = names.filter((name, index) => fields[index]?.custom || !table.columns.has(name));
   const within = reach.kind === 'company' ? sql`null::uuid[]` : sql`array(${members(sql, scope)})`;
   const key = actor.kind === 'api_key' ? actor.id : null;
   return sql`
     select ${selection(sql, table)}, hit.score, found.total, found.capped
-    from find_records(${companyId}, ${testMode}, ${object}, ${part}, ${names}::text[], ${kept}::boolean[], ${limit}, ${within}, ${key}) found,
-      unnest(found.ids, found.scores) with ordinality hit (id, score, place)
-      join ${sql(table.name)} r on r.id = hit.id
+    from find_records(${companyId}, ${testMode}, ${object}, ${part}, ${names}::text[], ${own}::text[], ${limit}, ${within}, ${key}) found,
+      unnest(found.ids, found.scores) with ordinality hit (hit_id, score, place)
+      join ${sql(table.name)} r on r.id = hit.hit_id
     where r.company_id = ${companyId} and r.test_mode = ${testMode}
       ${table.object === undefined ? sql`` : sql`and r.object = ${table.object}`} and ${inReach(sql, scope, table.assigned)}
     order by hit.place`

@@ -124,13 +124,13 @@ end $$;
 
 -- The searched texts of a row `r` in one, and its score: in hundreds 0 where a field is the part, 1 where one begins with it, 2 where one has it;
 -- then the place of the first such field.
-create function search_text(fields text[], customs boolean[], out all_texts text, out score text) language sql stable as $$
+create function search_text(fields text[], customs text[], out all_texts text, out score text) language sql stable as $$
   select format('lower(concat_ws(chr(31), %s))', string_agg(value, ', ')),
     format('case when strpos(lower(concat_ws(chr(31), %s)), $3) > 0 then least(%s) end', string_agg(value, ', '),
       string_agg(format('case when strpos(lower(%1$s), $3) = 1 then case when char_length(lower(%1$s)) = char_length($3) then %2$s else 100 + %2$s end
         when strpos(lower(%1$s), $3) > 1 then 200 + %2$s end', value, place - 1), ', '))
-  from unnest(fields, customs) with ordinality named(field, custom, place),
-    lateral (select format('left(%s, 1000)', case when custom then format('r.custom ->> %L', field) else format('r.%I', field) end) as value) expression
+  from unnest(fields) with ordinality named(field, place),
+    lateral (select format('left(%s, 1000)', case when field = any(customs) then format('r.custom ->> %L', field) else format('r.%I', field) end) as value) expression
 $$;
 
 /*
@@ -138,11 +138,11 @@ $$;
 
  The newest 1,000 records and 100 more for each asked for are looked at one by one. Where they hold enough, the rest is only asked for
  what ranks higher, by the index, and what is asked for is rare: a part that many records have is found without reading them all.
- The index gives at most 20,000 rows. Where either bound cut something off, `capped` is true and `total` is how many were seen.
+ The index gives at most 2,000 rows, and 400 more for each asked for. Where either bound cut something off, `capped` is true and `total` is how many were seen.
 
- Fields with `customs` are a tenant's own. Only what a user of `members` or the key `actor` may see is found; null: everything of the company.
+ Those of the fields that are in `customs` are kept in the column custom. Only what a user of `members` or the key `actor` may see is found; null: everything of the company.
 */
-create function find_records(company uuid, mode boolean, object text, part text, fields text[], customs boolean[], take int, members uuid[], actor text)
+create function find_records(company uuid, mode boolean, object text, part text, fields text[], customs text[], take int, members uuid[], actor text)
 returns table (ids uuid[], scores int[], total int, capped boolean)
 language plpgsql stable security definer set search_path = pg_catalog, public, pg_temp set work_mem = '32MB' set jit = off
   set max_parallel_workers_per_gather = 0 as $$
@@ -150,7 +150,7 @@ declare
   source text := case when object like 'object:%' then 'custom_records' else object end;
   wanted text := lower(part);
   newest int := 1000 + 100 * take;
-  most int := 20000;
+  most int := 2000 + 400 * take;
   belongs text := 'r.company_id = $1 and r.test_mode = $2' || case source when 'custom_records' then ' and r.object = $4' else '' end;
   created text := '(r.created_by_kind = ''api_key'' and r.created_by_id = $6 or r.created_by_user = any($5)
     or r.created_by_kind = ''user'' and r.created_by_id = any($5::text[]))';
@@ -222,10 +222,10 @@ end $$;
 
 -- A new owner of a function must be able to create one.
 grant create on schema public to crm_search;
-alter function find_records(uuid, boolean, text, text, text[], boolean[], int, uuid[], text) owner to crm_search;
+alter function find_records(uuid, boolean, text, text, text[], text[], int, uuid[], text) owner to crm_search;
 revoke create on schema public from crm_search;
-revoke execute on function find_records(uuid, boolean, text, text, text[], boolean[], int, uuid[], text) from public;
-grant execute on function find_records(uuid, boolean, text, text, text[], boolean[], int, uuid[], text) to crm_app;
+revoke execute on function find_records(uuid, boolean, text, text, text[], text[], int, uuid[], text) from public;
+grant execute on function find_records(uuid, boolean, text, text, text[], text[], int, uuid[], text) to crm_app;
 
 -- The mean of numbers whose sum is exact, to two decimals; a half goes to the even neighbour.
 create function half_even_mean(total numeric, numbers bigint) returns numeric language sql immutable parallel safe
