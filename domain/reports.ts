@@ -12,7 +12,7 @@ export type Metric = 'count' | 'sum' | 'avg' | 'min' | 'max';
 export type Bucket = 'day' | 'week' | 'month';
 
 export interface ReportBody {
-  metric: Metric;
+  metric?: Metric;
   field?: string | null | undefined;
   group_by?: string | null | undefined;
   bucket?: Bucket | null | undefined;
@@ -42,7 +42,7 @@ export function readReport(
   workspace: Workspace,
 ): { report: Report; problems: FieldProblem[] } {
   const problems: FieldProblem[] = [];
-  const { metric } = body;
+  const { metric = 'count' } = body;
   const field = named(body.field, 'field', object, problems);
   if (metric !== 'count') checkMeasure(metric, body.field, field, problems);
   const groupBy = named(body.group_by, 'group_by', object, problems);
@@ -91,7 +91,7 @@ function checkMeasure(
   const takesDates = metric === 'min' || metric === 'max';
   if (!field || numeric.has(field.type) || (takesDates && temporal.has(field.type))) return;
   const rule = `must be a number${takesDates ? ', a date' : ''} for the metric ${metric}; ${field.name} is of the type ${field.type}`;
-  problems.push(fieldProblem('field', 'INVALID_OPTION', rule));
+  problems.push(fieldProblem('field', 'CONFLICTING_FIELDS', rule));
 }
 
 /** A moment of the window in ISO 8601. @param rest what a bare date stands for, where that is not its begin */

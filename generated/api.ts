@@ -1427,10 +1427,10 @@ export interface paths {
          *
          *     What can go wrong:
          *
-         *     - **400**: a value out of range, a `metric` or `bucket` that there is not, a condition that does not fit its field.
+         *     - **400**: a value out of range, a `metric` or `bucket` that there is not, a `field` that the metric cannot measure.
          *     - **403** `MODULE_DISABLED`: the module of the object is off.
          *     - **404**: the workspace has no such object.
-         *     - **422**: an unknown field, in the body or of the object.
+         *     - **422**: an unknown field, in the body or of the object; a condition whose operator or value does not fit its field.
          *     - **503** with `details.reason` `report_timeout`: it took longer than 1.5 seconds. Narrow it with `from`, `to` or `filter`.
          */
         post: operations["searchReport"];

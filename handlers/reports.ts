@@ -8,8 +8,10 @@ import type { Caller, Handler, Result } from '../runtime/handler.ts';
 import { page, pageLimit } from '../runtime/paging.ts';
 
 export const searchReport: Handler<'searchReport'> = async (call) => {
-  const { body, caller } = call;
+  const { caller } = call;
   const workspace = await call.workspace();
+  const body = soundPart(call.body, call.problems);
+  if (body.object === undefined) throw call.refusal([]);
   const object = workspace.objects.get(body.object);
   if (!object) throw notFound();
   refuseModule(object, caller);
@@ -41,6 +43,14 @@ export const searchReport: Handler<'searchReport'> = async (call) => {
     },
   };
 };
+
+type Body = Parameters<typeof searchReport>[0]['body'];
+
+/** The properties that the document finds nothing wrong with, so that their own problems can be told beside those of the others. */
+function soundPart(body: Body, problems: readonly { field: string }[]): Partial<Body> {
+  const faulty = new Set(problems.map(({ field }) => field.split(/[.[]/)[0]));
+  return Object.fromEntries(Object.entries(body).filter(([name]) => !faulty.has(name)));
+}
 
 export const getPipeline: Handler<'getPipeline'> = async (call) => {
   const { caller, query } = call;
