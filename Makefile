@@ -26,6 +26,9 @@ test: $(packages) ## Run all tests against a real server, PostgreSQL, Redis and 
 bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
 
+seed-large: $(packages) ## Fill the database of the figures search and list-page: SEED_ROWS leads (1000000) and a hundred other workspaces
+	@node bench/seed-large.ts
+
 check: $(packages) ## Refuse a stale generated/, lint and type errors, broken spec rules and forbidden imports
 	@node checks/run.ts
 
@@ -50,4 +53,4 @@ $(packages): package.json package-lock.json
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test bench check generate format migrate docs platform-key
+.PHONY: help start test bench seed-large check generate format migrate docs platform-key
