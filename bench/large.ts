@@ -36,9 +36,16 @@ export async function openLarge(note: (text: string) => void): Promise<LargeData
   try {
     await migrate(database.url);
     const rows = { large: wantedRows(), small: smallRows };
-    const large = await fill(sql, 'Large', rows.large, note);
-    const small = await fill(sql, 'Small', rows.small, note);
-    for (let number = 1; number <= otherCompanies; number += 1) await fill(sql, `Other ${number}`, otherRows, note);
+    let added = 0;
+    const noteAdded = (text: string): void => {
+      added += 1;
+      note(text);
+    };
+    const large = await fill(sql, 'Large', rows.large, noteAdded);
+    const small = await fill(sql, 'Small', rows.small, noteAdded);
+    for (let number = 1; number <= otherCompanies; number += 1)
+      await fill(sql, `Other ${number}`, otherRows, noteAdded);
+    if (added > 0) await sql`vacuum analyze`;
     const keys = { large: (await addKey(sql, large)).key, small: (await addKey(sql, small)).key };
     return {
       keys,
@@ -66,7 +73,6 @@ async function fill(sql: postgres.Sql, name: string, wanted: number, note: (text
   const start = performance.now();
   for (let from = begin + 1; from <= wanted; from += batch)
     await addLeads(sql, companyId, from, Math.min(wanted, from + batch - 1));
-  await sql`vacuum analyze leads`;
   note(`${name}: ${wanted - begin} leads in ${((performance.now() - start) / 1000).toFixed(1)} s`);
   return companyId;
 }
