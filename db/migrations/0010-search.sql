@@ -144,7 +144,7 @@ $$;
 */
 create function find_records(company uuid, mode boolean, object text, part text, fields text[], customs text[], take int, members uuid[], actor text)
 returns table (ids uuid[], scores int[], total int, capped boolean)
-language plpgsql stable security definer set search_path = pg_catalog, public, pg_temp set work_mem = '32MB' set jit = off
+language plpgsql stable rows 1 security definer set search_path = pg_catalog, public, pg_temp set work_mem = '32MB' set jit = off
   set max_parallel_workers_per_gather = 0 as $$
 declare
   source text := case when object like 'object:%' then 'custom_records' else object end;
