@@ -390,6 +390,22 @@ describe('who sees what', () => {
     expect(data.total_hits).toBe(3);
   });
 
+  test('of a large object too, whoever made what the key does not see', async () => {
+    const tenant = await newTenant();
+    const branchId = randomUUID();
+    await database()`insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${branchId}, 'West', now())`;
+    const user = await newUser(tenant, { branchId });
+    await database()`
+      insert into leads (company_id, test_mode, id, first_name, assigned_to, created_by_kind, created_by_id, created_at, updated_at)
+      select ${tenant.companyId}, false, gen_random_uuid(), 'Needle', case when n = 3 then ${user.id}::uuid end, 'system', 'x',
+        timestamptz '2020-01-01' + n * interval '1 minute', now()
+      from generate_series(1, 3000) n`;
+    const key = await newKey(tenant, { reach: { kind: 'branch', id: branchId } });
+    const data = await search(key, 'needle');
+    expect(hitsOf(data, 'leads')).toMatchObject([{ record: { assigned_to: user.id } }]);
+    expect(data.groups[0]).toMatchObject({ total: 1, total_capped: false });
+  });
+
   test('an OAuth token searches what its user sees', async () => {
     const tenant = await newTenant();
     await createRecord(tenant.key, 'accounts', { name: 'Needle' });
