@@ -30,6 +30,9 @@ torture: $(packages) ## Kill, pause and cut off everything under writers for TOR
 bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
 
+seed-large: $(packages) ## Fill the database of the figures search and list-page: SEED_ROWS leads (1000000) and a hundred other workspaces
+	@node bench/seed-large.ts
+
 check: $(packages) ## Refuse a stale generated/, lint and type errors, broken spec rules and forbidden imports
 	@node checks/run.ts
 
@@ -60,4 +63,4 @@ $(packages): package.json package-lock.json
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test torture bench check generate sdk format migrate docs platform-key
+.PHONY: help start test torture bench seed-large check generate sdk format migrate docs platform-key

@@ -211,7 +211,7 @@ export async function deleteRecord(
 }
 
 /** The condition that a row `r` is the tenant's, in the caller's mode, and of this object. */
-function belongs(sql: Sql, scope: Scope, table: RecordTable) {
+export function belongs(sql: Sql, scope: Scope, table: RecordTable) {
   const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
   return table.object === undefined ? own : sql`${own} and r.object = ${table.object}`;
 }

@@ -1841,6 +1841,146 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search all objects
+         * @description Finds records of all objects at once by a part of a text, in any case and any script. Nothing in `q` is query syntax:
+         *     `%`, `_` and quotes stand for themselves.
+         *
+         *     It needs no scope of its own. It sees what the key's view scopes allow (`leads:view`, `object:visits:view`), within its
+         *     reach; objects that it cannot view, or whose module is off, are absent. `objects` of the answer lists those that were searched.
+         *
+         *     **Which fields.** Up to six texts of each object that the workspace has switched on, the first six of: `name`,
+         *     `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in the order of the
+         *     schema, your own fields included. Ids are no texts. The long texts of leads, customers and accounts (`notes`,
+         *     `inquiry_details`, `address`, `description`) are not searched; of other long texts the first 1,000 characters count.
+         *     Objects without such fields are skipped.
+         *
+         *     **Which first.** A field that is `q` as a whole, then one that begins with it, then one that contains it; of the same
+         *     kind the newest record first. `matched_field` is the field that gave the place.
+         *
+         *     **How many.** `limit` hits of each object. `total` counts all matches of an object as long as `total_capped` is
+         *     false. What very many records contain is not counted to the end: then `total_capped` is true, `total` is how many were
+         *     seen, and there are at least as many. That happens only to objects with more than 1,000 records.
+         *
+         *     What can go wrong: **400** for a `q` of other than 2 to 100 characters; **404** for a name in `objects` that the
+         *     workspace does not have. An object that exists and that the key cannot view is left out, not refused.
+         */
+        get: operations["searchRecords"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reports/query": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a report
+         * @description Counts, adds up or compares the records of an object that this key can see, in groups. It changes nothing.
+         *
+         *     It runs over the newest 5,000 records that pass `from`, `to` and `filter`. When there are more, `truncated` is true and
+         *     the figures are those of the newest 5,000: narrow the window. `rows_scanned` is how many it ran over.
+         *
+         *     | metric | field | value |
+         *     |---|---|---|
+         *     | count | none, or any | records of the group; with a field, those that have a value in it |
+         *     | sum, avg | number, currency | of the records that have a value. Money in minor units. `avg` has two decimals at most, a half goes to the even neighbour |
+         *     | min, max | number, currency, date, datetime | the least or greatest; of dates as text |
+         *
+         *     `sum` of nothing is 0; `avg`, `min` and `max` of nothing are null. `count` of a group is always all its records. `total` is
+         *     over all groups, so its `avg` is no average of averages.
+         *
+         *     **group_by** is a published field or `created_at`. The key of a group is the value as text: the name of a status, source
+         *     or other select value, `true` or `false`, the id of a user; of texts the first 255 characters. Dates and datetimes are
+         *     put into buckets: `day` (unless you send another), `week` (its Monday) or `month` (`2026-11`), in UTC. Groups are sorted
+         *     by key, numbers as numbers, and records without a value come last under the key null. Without `group_by` there is one
+         *     group with the key null, also when no record matches.
+         *
+         *     Needs `reports:view`. With it alone a key gets figures, not texts: to measure, group or filter by texts, addresses and
+         *     ids of an object it also needs the view scope of the object, else **403** names it.
+         *
+         *     What can go wrong:
+         *
+         *     - **400**: a value out of range, a `metric` or `bucket` that there is not, a `field` that the metric cannot measure.
+         *     - **403** `MODULE_DISABLED`: the module of the object is off.
+         *     - **404**: the workspace has no such object.
+         *     - **422**: an unknown field, in the body or of the object; a condition whose operator or value does not fit its field.
+         *     - **503** with `details.reason` `report_timeout`: it took longer than 1.5 seconds. Narrow it with `from`, `to` or `filter`.
+         */
+        post: operations["searchReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reports/pipeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the pipeline
+         * @description How many leads or deals that this key can see are in each status, in the order of the pipeline; all of them, not a
+         *     sample. Statuses without a record are there with 0; records that have none follow under `status_id` null.
+         *
+         *     Of deals, `amount_minor` is the sum of their amounts, whatever their currency. Of leads, `converted` counts those whose
+         *     status has the outcome `converted`, and `conversion_rate` is their part of all, 0 to 1 with four decimals.
+         *
+         *     Needs `reports:view`. **403** `MODULE_DISABLED` when the module of the object is off; **503** with `details.reason`
+         *     `report_timeout` when it took longer than 1.5 seconds.
+         */
+        get: operations["getPipeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reports/saved": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List saved reports
+         * @description Definitions of reports that were saved in this workspace, the newest first: those that are shared and, for an OAuth
+         *     token, also the user's own. Definitions for objects that the workspace no longer has, or whose module is off, are absent. `config` is what to send
+         *     to POST /v1/reports/query, beside the object.
+         *
+         *     Needs `reports:view`. Nothing in this API saves or changes them.
+         */
+        get: operations["listSavedReports"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -4160,6 +4300,157 @@ export interface components {
         DuplicateCheckAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["DuplicateCheckData"];
+            meta: components["schemas"]["Meta"];
+        };
+        SearchHit: {
+            id: components["schemas"]["Uuid"];
+            /** @description What the record is called: its name, the name of the person, its title, its email, else the first text that is searched. */
+            label: string | null;
+            /** @description The name of the field that gave the hit its place. */
+            matched_field: string;
+            record: components["schemas"]["Record"];
+        };
+        SearchGroup: {
+            object: components["schemas"]["RecordObjectName"];
+            /** @description The label of the object. */
+            label: string;
+            /** @description Matching records; at least so many when capped. */
+            total: number;
+            /** @description True when not all matches were counted. */
+            total_capped: boolean;
+            hits: components["schemas"]["SearchHit"][];
+        };
+        SearchResult: {
+            /** @description `q` as it was sent. */
+            query: string;
+            /** @description The objects that were searched. */
+            objects: components["schemas"]["RecordObjectName"][];
+            /** @description The totals of all groups together. */
+            total_hits: number;
+            /** @description True when the total of a group is capped. */
+            total_capped: boolean;
+            groups: components["schemas"]["SearchGroup"][];
+        };
+        SearchAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SearchResult"];
+            meta: components["schemas"]["Meta"];
+        };
+        ReportQuery: {
+            /** @description API name of the object. */
+            object: string;
+            /**
+             * @default count
+             * @enum {string}
+             */
+            metric: "count" | "sum" | "avg" | "min" | "max";
+            /** @description The field to measure; needed unless the metric is count. */
+            field?: string | null;
+            /** @description A published field or created_at. */
+            group_by?: string | null;
+            /**
+             * @description For a group_by that is a date; day unless given.
+             * @enum {string|null}
+             */
+            bucket?: "day" | "week" | "month" | null;
+            /** @description Only records created at this moment or later, in ISO 8601. A bare date means 00:00 UTC. */
+            from?: string | null;
+            /** @description Only records created at this moment or earlier; not before `from`. A bare date means the end of that day in UTC. */
+            to?: string | null;
+            /** @description A filter as for listing records, as JSON. */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /** @enum {string} */
+        ReportMetric: "count" | "sum" | "avg" | "min" | "max";
+        /** @enum {string} */
+        ReportBucket: "day" | "week" | "month";
+        /** @description A number; the least or greatest date is text. */
+        ReportValue: number | string | null;
+        ReportGroup: {
+            key: string | null;
+            value: components["schemas"]["ReportValue"];
+            /** @description Records of the group. */
+            count: number;
+        };
+        ReportTotal: {
+            value: components["schemas"]["ReportValue"];
+            /** @description Records of all groups. */
+            count: number;
+        };
+        Report: {
+            object: string;
+            metric: components["schemas"]["ReportMetric"];
+            field: string | null;
+            group_by: string | null;
+            bucket: components["schemas"]["ReportBucket"] | null;
+            groups: components["schemas"]["ReportGroup"][];
+            total: components["schemas"]["ReportTotal"];
+            /** @description How many records the report ran over, 5,000 at most. */
+            rows_scanned: number;
+            /** @description True when there are more, which it did not run over. */
+            truncated: boolean;
+        };
+        ReportAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["Report"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @enum {string} */
+        PipelineObject: "leads" | "deals";
+        PipelineStatus: {
+            status_id: components["schemas"]["Uuid"] | null;
+            status: string | null;
+            outcome: string | null;
+            order_position: number | null;
+            count: number;
+            /** @description Of deals only. */
+            amount_minor?: number;
+        };
+        Pipeline: {
+            object: components["schemas"]["PipelineObject"];
+            total: number;
+            by_status: components["schemas"]["PipelineStatus"][];
+            /** @description Of leads only. */
+            converted?: number;
+            /** @description Of leads only, 0 to 1; 0 when there are none. */
+            conversion_rate?: number;
+        };
+        PipelineAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["Pipeline"];
+            meta: components["schemas"]["Meta"];
+        };
+        SavedReportConfig: {
+            metric: components["schemas"]["ReportMetric"];
+            field: string | null;
+            group_by: string | null;
+            bucket: components["schemas"]["ReportBucket"] | null;
+            filter: {
+                [key: string]: unknown;
+            } | null;
+            chart_type: string | null;
+        };
+        SavedReport: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            /** @description API name of the object. */
+            object_id: string;
+            config: components["schemas"]["SavedReportConfig"];
+            is_shared: boolean;
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SavedReportList: {
+            reports: components["schemas"]["SavedReport"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        SavedReportListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SavedReportList"];
             meta: components["schemas"]["Meta"];
         };
     };
@@ -10019,6 +10310,323 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    searchRecords: {
+        parameters: {
+            query: {
+                /**
+                 * @description What to look for, 2 to 100 characters, without the character NUL.
+                 * @example blue lake
+                 */
+                q: string;
+                /**
+                 * @description API names of objects, separated by commas; all of them unless given.
+                 * @example leads,accounts
+                 */
+                objects?: string;
+                /**
+                 * @description Hits of each object, 1 to 25. A value outside is moved to the nearest bound, not refused.
+                 * @example 5
+                 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The hits, grouped by object. Objects without a hit have no group. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "query": "blue lake",
+                     *         "objects": [
+                     *           "leads",
+                     *           "accounts"
+                     *         ],
+                     *         "total_hits": 1,
+                     *         "total_capped": false,
+                     *         "groups": [
+                     *           {
+                     *             "object": "accounts",
+                     *             "label": "Account",
+                     *             "total": 1,
+                     *             "total_capped": false,
+                     *             "hits": [
+                     *               {
+                     *                 "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *                 "label": "Blue Lake Trading",
+                     *                 "matched_field": "name",
+                     *                 "record": {
+                     *                   "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *                   "name": "Blue Lake Trading",
+                     *                   "email": "office@bluelake.example",
+                     *                   "phone": null,
+                     *                   "website": null,
+                     *                   "industry": "Retail",
+                     *                   "employee_count": 40,
+                     *                   "annual_revenue_minor": null,
+                     *                   "address": null,
+                     *                   "city": "Berlin",
+                     *                   "state": null,
+                     *                   "country": "DE",
+                     *                   "postal_code": null,
+                     *                   "description": null,
+                     *                   "assigned_to": null,
+                     *                   "created_at": "2026-11-20T23:55:00.000Z",
+                     *                   "updated_at": "2026-11-20T23:55:00.000Z"
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SearchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    searchReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportQuery"];
+            };
+        };
+        responses: {
+            /** @description The figures. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "deals",
+                     *         "metric": "sum",
+                     *         "field": "amount_minor",
+                     *         "group_by": "expected_close_date",
+                     *         "bucket": "month",
+                     *         "groups": [
+                     *           {
+                     *             "key": "2026-11",
+                     *             "value": 1250000,
+                     *             "count": 3
+                     *           },
+                     *           {
+                     *             "key": null,
+                     *             "value": 40000,
+                     *             "count": 1
+                     *           }
+                     *         ],
+                     *         "total": {
+                     *           "value": 1290000,
+                     *           "count": 4
+                     *         },
+                     *         "rows_scanned": 4,
+                     *         "truncated": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getPipeline: {
+        parameters: {
+            query: {
+                /**
+                 * @description leads or deals.
+                 * @example deals
+                 */
+                object: components["schemas"]["PipelineObject"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pipeline. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "deals",
+                     *         "total": 4,
+                     *         "by_status": [
+                     *           {
+                     *             "status_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "status": "New",
+                     *             "outcome": "open",
+                     *             "order_position": 1,
+                     *             "count": 3,
+                     *             "amount_minor": 1250000
+                     *           },
+                     *           {
+                     *             "status_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *             "status": "Won",
+                     *             "outcome": "won",
+                     *             "order_position": 2,
+                     *             "count": 1,
+                     *             "amount_minor": 40000
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PipelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSavedReports: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of definitions. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "reports": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Deals by stage",
+                     *             "object_id": "deals",
+                     *             "config": {
+                     *               "metric": "count",
+                     *               "field": null,
+                     *               "group_by": "stage",
+                     *               "bucket": null,
+                     *               "filter": null,
+                     *               "chart_type": "bar"
+                     *             },
+                     *             "is_shared": true,
+                     *             "created_by": {
+                     *               "kind": "user",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Sara Haddad"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedReportListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

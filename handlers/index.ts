@@ -19,7 +19,9 @@ import * as orgStructure from './org-structure.ts';
 import * as passwords from './passwords.ts';
 import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
+import * as reports from './reports.ts';
 import * as roles from './roles.ts';
+import * as search from './search.ts';
 import * as sessions from './sessions.ts';
 import * as sources from './sources.ts';
 import * as statusMoves from './status-moves.ts';
@@ -47,7 +49,9 @@ export const handlers = {
   ...recordBatch,
   ...records,
   ...me,
+  ...reports,
   ...roles,
+  ...search,
   ...sessions,
   ...statusMoves,
   ...sources,

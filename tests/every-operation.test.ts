@@ -43,7 +43,8 @@ test.each(examples)(
     expect({ status: answer.status, answer: answer.text }).toMatchObject({
       status: expect.toSatisfy((status: number) => status >= 200 && status < 300),
     });
-    const changes = operation.method !== 'GET' && !exempt.auditing.includes(operation.id);
+    // What is named so asks with a body.
+    const changes = operation.method !== 'GET' && !/^(check|search)[A-Z]/.test(operation.id);
     expect(await changesBy(answer)).toEqual(changes ? expect.toSatisfy(isPositive) : 0);
   },
 );

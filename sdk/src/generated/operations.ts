@@ -1030,6 +1030,90 @@ export interface Operations {
    * be enabled without fields. **422**: a field does not exist or is read-only.
    */
   updateDuplicateCheck: Method<'updateDuplicateCheck'>;
+  /**
+   * Search all objects
+   *
+   * Finds records of all objects at once by a part of a text, in any case and any script. Nothing in `q` is query syntax:
+   * `%`, `_` and quotes stand for themselves.
+   *
+   * It needs no scope of its own. It sees what the key's view scopes allow (`leads:view`, `object:visits:view`), within its
+   * reach; objects that it cannot view, or whose module is off, are absent. `objects` of the answer lists those that were searched.
+   *
+   * **Which fields.** Up to six texts of each object that the workspace has switched on, the first six of: `name`,
+   * `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in the order of the
+   * schema, your own fields included. Ids are no texts. The long texts of leads, customers and accounts (`notes`,
+   * `inquiry_details`, `address`, `description`) are not searched; of other long texts the first 1,000 characters count.
+   * Objects without such fields are skipped.
+   *
+   * **Which first.** A field that is `q` as a whole, then one that begins with it, then one that contains it; of the same
+   * kind the newest record first. `matched_field` is the field that gave the place.
+   *
+   * **How many.** `limit` hits of each object. `total` counts all matches of an object as long as `total_capped` is
+   * false. What very many records contain is not counted to the end: then `total_capped` is true, `total` is how many were
+   * seen, and there are at least as many. That happens only to objects with more than 1,000 records.
+   *
+   * What can go wrong: **400** for a `q` of other than 2 to 100 characters; **404** for a name in `objects` that the
+   * workspace does not have. An object that exists and that the key cannot view is left out, not refused.
+   */
+  searchRecords: Method<'searchRecords'>;
+  /**
+   * Run a report
+   *
+   * Counts, adds up or compares the records of an object that this key can see, in groups. It changes nothing.
+   *
+   * It runs over the newest 5,000 records that pass `from`, `to` and `filter`. When there are more, `truncated` is true and
+   * the figures are those of the newest 5,000: narrow the window. `rows_scanned` is how many it ran over.
+   *
+   * | metric | field | value |
+   * |---|---|---|
+   * | count | none, or any | records of the group; with a field, those that have a value in it |
+   * | sum, avg | number, currency | of the records that have a value. Money in minor units. `avg` has two decimals at most, a half goes to the even neighbour |
+   * | min, max | number, currency, date, datetime | the least or greatest; of dates as text |
+   *
+   * `sum` of nothing is 0; `avg`, `min` and `max` of nothing are null. `count` of a group is always all its records. `total` is
+   * over all groups, so its `avg` is no average of averages.
+   *
+   * **group_by** is a published field or `created_at`. The key of a group is the value as text: the name of a status, source
+   * or other select value, `true` or `false`, the id of a user; of texts the first 255 characters. Dates and datetimes are
+   * put into buckets: `day` (unless you send another), `week` (its Monday) or `month` (`2026-11`), in UTC. Groups are sorted
+   * by key, numbers as numbers, and records without a value come last under the key null. Without `group_by` there is one
+   * group with the key null, also when no record matches.
+   *
+   * Needs `reports:view`. With it alone a key gets figures, not texts: to measure, group or filter by texts, addresses and
+   * ids of an object it also needs the view scope of the object, else **403** names it.
+   *
+   * What can go wrong:
+   *
+   * - **400**: a value out of range, a `metric` or `bucket` that there is not, a `field` that the metric cannot measure.
+   * - **403** `MODULE_DISABLED`: the module of the object is off.
+   * - **404**: the workspace has no such object.
+   * - **422**: an unknown field, in the body or of the object; a condition whose operator or value does not fit its field.
+   * - **503** with `details.reason` `report_timeout`: it took longer than 1.5 seconds. Narrow it with `from`, `to` or `filter`.
+   */
+  searchReport: Method<'searchReport'>;
+  /**
+   * Read the pipeline
+   *
+   * How many leads or deals that this key can see are in each status, in the order of the pipeline; all of them, not a
+   * sample. Statuses without a record are there with 0; records that have none follow under `status_id` null.
+   *
+   * Of deals, `amount_minor` is the sum of their amounts, whatever their currency. Of leads, `converted` counts those whose
+   * status has the outcome `converted`, and `conversion_rate` is their part of all, 0 to 1 with four decimals.
+   *
+   * Needs `reports:view`. **403** `MODULE_DISABLED` when the module of the object is off; **503** with `details.reason`
+   * `report_timeout` when it took longer than 1.5 seconds.
+   */
+  getPipeline: Method<'getPipeline'>;
+  /**
+   * List saved reports
+   *
+   * Definitions of reports that were saved in this workspace, the newest first: those that are shared and, for an OAuth
+   * token, also the user's own. Definitions for objects that the workspace no longer has, or whose module is off, are absent. `config` is what to send
+   * to POST /v1/reports/query, beside the object.
+   *
+   * Needs `reports:view`. Nothing in this API saves or changes them.
+   */
+  listSavedReports: ListMethod<'listSavedReports', 'reports'>;
 }
 
 export const descriptions: Readonly<Record<keyof Operations, Description>> = {
@@ -1107,4 +1191,8 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   deleteSource: { method: 'DELETE', path: '/v1/settings/sources/{id}' },
   listDuplicateChecks: { method: 'GET', path: '/v1/settings/duplicate-check' },
   updateDuplicateCheck: { method: 'PUT', path: '/v1/settings/duplicate-check/{object}' },
+  searchRecords: { method: 'GET', path: '/v1/search' },
+  searchReport: { method: 'POST', path: '/v1/reports/query' },
+  getPipeline: { method: 'GET', path: '/v1/reports/pipeline' },
+  listSavedReports: { method: 'GET', path: '/v1/reports/saved', items: 'reports' },
 };
