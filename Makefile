@@ -8,6 +8,7 @@ export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 # Written by npm when an installation is complete, so that one that was interrupted is done again.
 packages := node_modules/.package-lock.json
 generated := generated
+sdk_generated := sdk/src/generated
 
 # A server in half the memory (docs/performance.md): a smaller young generation, an old one that is collected before it has doubled, and
 # two heaps of the C library for all threads. What was stripped of its types and compiled once is kept for the next start.
@@ -23,15 +24,27 @@ test: $(packages) ## Run all tests against a real server, PostgreSQL, Redis and 
 	@node tests/support/prepare.ts
 	@vitest run
 
+torture: $(packages) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
+	@node tests/faults/torture.ts
+
 bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
+
+seed-large: $(packages) ## Fill the database of the figures search and list-page: SEED_ROWS leads (1000000) and a hundred other workspaces
+	@node bench/seed-large.ts
 
 check: $(packages) ## Refuse a stale generated/, lint and type errors, broken spec rules and forbidden imports
 	@node checks/run.ts
 
-generate: $(packages) ## Derive generated/ from spec/
+generate: $(packages) ## Derive generated/ and the client's part of sdk/ from spec/
 	@redocly bundle main --output $(generated)/openapi.json >/dev/null 2>&1 || redocly bundle main --output $(generated)/openapi.json
 	@cd $(generated) && openapi-typescript openapi.json --output api.ts >/dev/null
+	@# For callers, who may leave out what has a default.
+	@cd $(generated) && openapi-typescript openapi.json --default-non-nullable=false --output $(abspath $(sdk_generated))/api.ts >/dev/null
+	@node sdk/generate.ts $(generated)/openapi.json $(sdk_generated)/operations.ts
+
+sdk: $(packages) ## Build the client as a package in sdk/, to be published with npm publish ./sdk
+	@rm -rf sdk/dist && tsc -p sdk && cp LICENSE sdk/dist/
 
 format: $(packages) ## Format all code
 	@biome check --write . >/dev/null
@@ -50,4 +63,4 @@ $(packages): package.json package-lock.json
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test bench check generate format migrate docs platform-key
+.PHONY: help start test torture bench seed-large check generate sdk format migrate docs platform-key

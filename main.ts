@@ -1,5 +1,6 @@
 // The composition root: reads the settings, starts the database, prepares it, and serves: in this process, or through workers.
 import { AggregatorRegistry } from 'prom-client';
+import { isOutage } from './db/connect.ts';
 import { type EmbeddedDatabase, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
@@ -35,7 +36,7 @@ async function start(): Promise<void> {
   const config = readConfig(process.env);
   const openedLog = openLog(config.logLevel);
   const { log, flush } = openedLog;
-  watchUncaught(openedLog);
+  watchUncaught(openedLog, isOutage);
   const prepared = await prepare(config, log);
   const demo = config.demo ? await ensureDemo(prepared.databaseUrl, config.dataDir, new Date()) : undefined;
 

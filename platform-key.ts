@@ -53,7 +53,7 @@ async function mint(transaction: Transaction): Promise<void> {
   };
   await insertApiKey(transaction.sql, platformCompany, key, made.hash);
   const metadata = { name, scopes: key.scopes, last4: key.last4 };
-  await transaction.commit([auditRow('api_key.create', id, metadata, now)], [], undefined, now);
+  await transaction.commit([auditRow('api_key.create', id, metadata, now)], [], undefined, now, 10_000);
   process.stderr.write(
     `A key for POST /v1/onboard and POST /v1/check-email, shown this once. Only its digest is stored.\nTo revoke it: make platform-key REVOKE=${id}\n`,
   );
@@ -67,7 +67,7 @@ async function revoke(transaction: Transaction, id: string): Promise<void> {
     isUuid(id) && (await revokeApiKey(transaction.sql, platformCompany, id, 'operator', 'revoked by command', now));
   if (!found)
     throw new Error(`There is no key with the id ${id} that is not revoked. Its id was printed with the key.`);
-  await transaction.commit([auditRow('api_key.revoke', id, null, now)], [], undefined, now);
+  await transaction.commit([auditRow('api_key.revoke', id, null, now)], [], undefined, now, 10_000);
   process.stderr.write('Revoked: the next call with this key is refused.\n');
 }
 

@@ -13,7 +13,7 @@ const credentials = {
 const quoted = (text) => (/^[A-Za-z0-9_./:@%=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 /** Follows a reference within the bundled document. */
-function resolve(root, node) {
+export function resolve(root, node) {
   if (!node?.$ref) return node;
   const parts = node.$ref.slice(2).split('/');
   const target = parts.reduce((at, part) => at?.[part.replaceAll('~1', '/').replaceAll('~0', '~')], root);

@@ -1,8 +1,22 @@
 // The project's own rules for the OpenAPI document, and the decorators that add what no area should have to repeat.
 import { curlSamples, parameterExample } from './redocly-curl.js';
 import { describeDeprecatedUses } from './redocly-deprecation.js';
+import { typescriptSample } from './redocly-typescript.js';
 
-const verbs = ['list', 'get', 'create', 'update', 'delete', 'search', 'revoke', 'rotate', 'check', 'end', 'upsert'];
+const verbs = [
+  'list',
+  'get',
+  'create',
+  'update',
+  'delete',
+  'search',
+  'revoke',
+  'rotate',
+  'check',
+  'end',
+  'upsert',
+  'convert',
+];
 const operationExtensions = new Set([
   'x-idempotency',
   'x-public-limit',
@@ -177,15 +191,18 @@ const addCommonHeaders = () => ({
   },
 });
 
-/** Gives every operation a curl sample. */
-const addCurlSamples = () => ({
+/** Gives every operation samples: curl, and the TypeScript client. */
+const addCodeSamples = () => ({
   Root: {
     leave(root) {
       for (const [path, item] of Object.entries(root.paths ?? {})) {
         for (const method of methods) {
           const operation = item[method];
           if (!operation) continue;
-          operation['x-codeSamples'] = curlSamples(root, method, path, operation, item.parameters);
+          operation['x-codeSamples'] = [
+            ...curlSamples(root, method, path, operation, item.parameters),
+            typescriptSample(root, operation, item.parameters),
+          ];
         }
       }
     },
@@ -222,7 +239,7 @@ export default function crm() {
     decorators: {
       oas3: {
         'common-headers': addCommonHeaders,
-        'curl-samples': addCurlSamples,
+        'code-samples': addCodeSamples,
         'deprecated-uses': addDeprecatedUses,
       },
     },

@@ -164,14 +164,14 @@ class RequestTransaction implements Transaction {
     return this.#inner.aside(work);
   }
 
-  commit(changes: readonly Change[], context: ChangeContext, answer?: KeptAnswer): Promise<void> {
+  commit(changes: readonly Change[], context: ChangeContext, left: number, answer?: KeptAnswer): Promise<void> {
     const audit = changes.map((change) => auditRow(change, context));
     const events = changes.flatMap((change) => eventRow(change, context) ?? []);
-    return this.#inner.commit(audit, events, answer, context.now);
+    return this.#inner.commit(audit, events, answer, context.now, left);
   }
 
-  keepFailure(answer: KeptAnswer): Promise<void> {
-    return this.#inner.keepFailure(answer, new Date());
+  keepFailure(answer: KeptAnswer, left: number): Promise<void> {
+    return this.#inner.keepFailure(answer, new Date(), left);
   }
 
   endRead(): void {

@@ -1,5 +1,6 @@
 // A worker: one of several processes that answer requests on one port. Started by workers.ts, which prepares what it needs.
 import cluster from 'node:cluster';
+import { isOutage } from './db/connect.ts';
 import { readConfig } from './runtime/config.ts';
 import { openLog, watchUncaught } from './runtime/log.ts';
 import { serve } from './serve.ts';
@@ -13,7 +14,7 @@ async function start({ prepared, number }: Extract<ToWorker, { kind: 'serve' }>)
   const config = readConfig(process.env);
   const openedLog = openLog(config.logLevel);
   const { log, flush } = openedLog;
-  watchUncaught(openedLog);
+  watchUncaught(openedLog, isOutage);
   const serving = await serve(config, prepared, openedLog, number);
   log.info({ worker: number }, 'worker ready');
 

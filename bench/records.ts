@@ -35,13 +35,13 @@ export function readRequest(key: string, id: string): Buffer {
   return request('GET', `${path}/${id}`, { 'x-api-key': key });
 }
 
-export function listRequest(key: string): Buffer {
-  return request('GET', `${path}?limit=25`, { 'x-api-key': key });
+export function listRequest(key: string, limit = 25): Buffer {
+  return request('GET', `${path}?limit=${limit}`, { 'x-api-key': key });
 }
 
-/** Creates a lead. @returns its id */
-export async function createLead(port: number, workspace: Workspace): Promise<string> {
-  const { status, body } = await sendOne(port, createRequest(workspace.key, 'first', 1));
+/** Creates a lead. @param number another one for each lead @returns its id */
+export async function createLead(port: number, workspace: Workspace, number = 1): Promise<string> {
+  const { status, body } = await sendOne(port, createRequest(workspace.key, 'first', number));
   if (status !== 201) throw new Error(`a lead could not be created: ${body}`);
   return JSON.parse(body).data.record.id;
 }

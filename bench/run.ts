@@ -1,18 +1,21 @@
 // make bench: every figure of docs/performance.md, or those that FIGURES names.
 import { createOne } from './create-one/measure.ts';
+import { listPage } from './list-page.ts';
 import { memory } from './memory.ts';
 import { readOne } from './read-one/measure.ts';
 import { print, type Result, save } from './report.ts';
 import type { Settings } from './rounds.ts';
+import { search } from './search.ts';
 import { start } from './start.ts';
-import { twoWorkers } from './two-workers.ts';
+import { twoWorkersListing, twoWorkersReading } from './two-workers.ts';
 import { validatedPost } from './validated-post/measure.ts';
 
 const figures: Record<string, (settings: Settings) => Promise<Result | string>> = {
   'validated-post': validatedPost,
   'read-one': readOne,
   'create-one': createOne,
-  'two-workers': twoWorkers,
+  'two-workers': twoWorkersListing,
+  'two-workers-one': twoWorkersReading,
   start,
   memory,
 };
@@ -22,11 +25,16 @@ const settings: Settings = {
   seconds: number('SECONDS', 2),
   connections: number('CONNECTIONS', 32),
 };
+/** They need the database of make seed-large, so they run only when they are named. */
+const onLargeData: typeof figures = { search, 'list-page': listPage };
 const wanted = process.env.FIGURES?.split(',') ?? Object.keys(figures);
 
 for (const name of wanted) {
-  const figure = figures[name];
-  if (!figure) throw new Error(`FIGURES may name ${Object.keys(figures).join(', ')}; not ${name}`);
+  const figure = figures[name] ?? onLargeData[name];
+  if (!figure) {
+    const names = [...Object.keys(figures), ...Object.keys(onLargeData)];
+    throw new Error(`FIGURES may name ${names.join(', ')}; not ${name}`);
+  }
   const result = await figure(settings);
   if (typeof result === 'string') process.stdout.write(`\n${name}: ${result}\n`);
   else {

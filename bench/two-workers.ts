@@ -1,13 +1,33 @@
 // P8: two workers against one, on the cores that the database, Redis and the load are on as well.
 import { findProgram } from '../tests/support/programs.ts';
 import { TestRedis } from '../tests/support/redis.ts';
-import { createLead, readRequest } from './records.ts';
+import { createLead, listRequest, readRequest } from './records.ts';
 import type { Result } from './report.ts';
 import { type Measured, measure, ratio, type Settings } from './rounds.ts';
 import { startServer } from './sides.ts';
-import { folder, openWorkspace } from './workspace.ts';
+import { folder, openWorkspace, type Workspace } from './workspace.ts';
 
-export async function twoWorkers(settings: Settings): Promise<Result | string> {
+/** Most of the work of a page is the server's. */
+export function twoWorkersListing(settings: Settings): Promise<Result | string> {
+  return compare(settings, 'two-workers', 'a page of 100 records', async (port, workspace) => {
+    for (let number = 1; number <= 100; number += 1) await createLead(port, workspace, number);
+    return listRequest(workspace.key, 100);
+  });
+}
+
+/** Nearly half of the work of one record is the database's. */
+export function twoWorkersReading(settings: Settings): Promise<Result | string> {
+  return compare(settings, 'two-workers-one', 'one record by its id', async (port, workspace) =>
+    readRequest(workspace.key, await createLead(port, workspace)),
+  );
+}
+
+async function compare(
+  settings: Settings,
+  name: string,
+  what: string,
+  arrange: (port: number, workspace: Workspace) => Promise<Buffer>,
+): Promise<Result | string> {
   if (!findProgram('redis')) return 'skipped: there is no redis-server on this machine';
   const redis = await TestRedis.start();
   const workspace = await openWorkspace(folder);
@@ -17,12 +37,12 @@ export async function twoWorkers(settings: Settings): Promise<Result | string> {
     sides.push(await startServer('two workers', { ...env, WORKERS: '2' }));
     const one = await startServer('one', env);
     sides.push(one);
-    const bytes = readRequest(workspace.key, await createLead(one.port, workspace));
+    const bytes = await arrange(one.port, workspace);
     const measured = await measure(sides, () => () => bytes, settings);
     return {
-      name: 'two-workers',
+      name,
       figure: 'P8',
-      what: 'one record by its id: two workers, one process',
+      what: `${what}: two workers, one process`,
       settings: { ...settings },
       sides: measured,
       ratios: [ratio(...(measured as [Measured, Measured]), 1.3)],

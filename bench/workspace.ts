@@ -31,40 +31,8 @@ export async function openWorkspace(folder: string): Promise<Workspace> {
   const database: EmbeddedDatabase = await startEmbedded(dataDir, () => undefined);
   await migrate(database.url);
   const sql = postgres(database.url, { max: 1, onnotice: () => undefined });
-  const companyId = uuidv7();
-  const now = new Date();
-  const company = {
-    ...nowhere,
-    id: companyId,
-    name: 'Bench',
-    email: 'bench@example.com',
-    region: 'europe',
-    industry: 'Measuring',
-    timezone: 'Europe/Berlin',
-    currency: 'EUR',
-  };
-  const admin = {
-    id: uuidv7(),
-    email: 'bench@example.com',
-    fullName: 'Ben Chmark',
-    passwordHash: 'nobody signs in',
-    mustChangePassword: false,
-    metadata: {},
-  };
-  const trial = { packageCode: 'growth', endsAt: new Date(now.getTime() + 14 * 86_400_000) };
-  const { key, hash, prefix, last4 } = newApiKey('live');
-  const keyId = uuidv7();
-  await sql.begin(async (transaction) => {
-    const defaults = { dealStatuses, leadStatuses, activityTypes, taskTypes, trial };
-    await createCompany(transaction, company, admin, defaults, now);
-    await transaction`
-      insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour,
-        created_by_id, created_at, updated_at)
-      values (${companyId}, ${keyId}, ${hash}, 'Bench', 'live', ${prefix}, ${last4}, ${['*']}, 2147483647, 2147483647, 'bench', ${now}, ${now})`;
-    await transaction`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${keyId})`;
-    // Every call is counted, as for any workspace, and none is refused.
-    await transaction`update subscriptions set api_rate_limit_per_minute = 2147483647 where company_id = ${companyId}`;
-  });
+  const companyId = await addCompany(sql, 'Bench');
+  const { key, keyId } = await addKey(sql, companyId);
   await sql.end();
   return {
     key,
@@ -75,4 +43,48 @@ export async function openWorkspace(folder: string): Promise<Workspace> {
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+/** Makes a company with its defaults. Every call of it is counted, as for any workspace, and none is refused. @returns its id */
+export async function addCompany(sql: postgres.Sql, name: string): Promise<string> {
+  const companyId = uuidv7();
+  const now = new Date();
+  const email = `${companyId}@example.com`;
+  const company = {
+    ...nowhere,
+    id: companyId,
+    name,
+    email,
+    region: 'europe',
+    industry: 'Measuring',
+    timezone: 'Europe/Berlin',
+    currency: 'EUR',
+  };
+  const admin = {
+    id: uuidv7(),
+    email,
+    fullName: 'Ben Chmark',
+    passwordHash: 'nobody signs in',
+    mustChangePassword: false,
+    metadata: {},
+  };
+  const trial = { packageCode: 'growth', endsAt: new Date(now.getTime() + 14 * 86_400_000) };
+  await sql.begin(async (transaction) => {
+    const defaults = { dealStatuses, leadStatuses, activityTypes, taskTypes, trial };
+    await createCompany(transaction, company, admin, defaults, now);
+    await transaction`update subscriptions set api_rate_limit_per_minute = 2147483647 where company_id = ${companyId}`;
+  });
+  return companyId;
+}
+
+/** Mints a live key with every scope and the highest limits. */
+export async function addKey(sql: postgres.Sql, companyId: string): Promise<{ key: string; keyId: string }> {
+  const { key, hash, prefix, last4 } = newApiKey('live');
+  const keyId = uuidv7();
+  await sql`
+    insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour,
+      created_by_id, created_at, updated_at)
+    values (${companyId}, ${keyId}, ${hash}, 'Bench', 'live', ${prefix}, ${last4}, ${['*']}, 2147483647, 2147483647, 'bench', now(), now())`;
+  await sql`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${keyId})`;
+  return { key, keyId };
 }

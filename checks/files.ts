@@ -12,7 +12,7 @@ const comment: Readonly<Record<string, RegExp>> = {
 /** Files whose first line is not a comment that says what belongs in them. */
 export function headerProblems(sources: readonly Source[]): string[] {
   return sources
-    .filter(({ path }) => !path.startsWith('generated/'))
+    .filter(({ path }) => !/(^|\/)generated\//.test(path))
     .filter(({ path, text }) => comment[path.split('.').at(-1) ?? '']?.test(text) === false)
     .map(({ path }) => `${path}:1 must begin with a comment that says what belongs in it`);
 }

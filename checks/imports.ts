@@ -51,8 +51,11 @@ const rules: Readonly<Record<string, Rule>> = {
     node: 'any',
     mustNotUse: environment,
   },
+  // A package of its own, which also runs in browsers.
+  sdk: { may: ['sdk/src/'], packages: ['openapi-fetch'], node: [], mustNotUse: environment },
+  'sdk/generate.ts': { may: [], packages: ['openapi-types'], node: ['fs'] },
   tests: {
-    may: ['tests/', 'db/', 'domain/', 'runtime/', 'jobs/', 'checks/', 'generated/'],
+    may: ['tests/', 'db/', 'domain/', 'runtime/', 'jobs/', 'checks/', 'sdk/', 'generated/'],
     packages: 'any',
     node: 'any',
   },
@@ -98,7 +101,7 @@ function isAllowed(path: string, rule: Rule, { name, typesOnly }: Import): boole
 }
 
 /** What exists on a developer's machine only. */
-const development = /^(tests|checks|bench)\/|^[^/]+\.config\.ts$/;
+const development = /^(tests|checks|bench)\/|^sdk\/generate\.ts$|^[^/]+\.config\.ts$/;
 
 interface Manifest {
   dependencies?: Record<string, string>;

@@ -1,12 +1,12 @@
 // make check: runs every check, reports each, and fails when one of them does.
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { folderProblems, headerProblems, mentionProblems, packageProblems } from './files.ts';
 import { dependencyProblems, importProblems } from './imports.ts';
-import { listFolders, readSources } from './sources.ts';
+import { listFolders, readSources, type Source } from './sources.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -22,24 +22,26 @@ function command(program: string, ...parameters: string[]): Promise<string[]> {
   });
 }
 
+/** What make generate writes, by the variable of the Makefile that says where. */
+const derived = {
+  generated: { at: 'generated', names: ['openapi.json', 'api.ts'] },
+  sdk_generated: { at: 'sdk/src/generated', names: ['api.ts', 'operations.ts'] },
+};
+
 async function staleFiles(): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'generated-'));
   try {
     // The packages are there already, or nothing of this would run.
-    const failed = await command(
-      'make',
-      '-s',
-      '-o',
-      'node_modules/.package-lock.json',
-      'generate',
-      `generated=${folder}`,
-    );
+    const targets = Object.entries(derived).map(([variable, { at }]) => {
+      mkdirSync(join(folder, at), { recursive: true });
+      return `${variable}=${join(folder, at)}`;
+    });
+    const failed = await command('make', '-s', '-o', 'node_modules/.package-lock.json', 'generate', ...targets);
     if (failed.length > 0) return failed;
-    return ['openapi.json', 'api.ts']
-      .filter(
-        (name) => readFileSync(join(folder, name), 'utf8') !== readFileSync(join(root, 'generated', name), 'utf8'),
-      )
-      .map((name) => `generated/${name} is not what spec/ derives: run make generate`);
+    return Object.values(derived)
+      .flatMap(({ at, names }) => names.map((name) => join(at, name)))
+      .filter((name) => readFileSync(join(folder, name), 'utf8') !== readFileSync(join(root, name), 'utf8'))
+      .map((name) => `${name} is not what spec/ derives: run make generate`);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -47,18 +49,34 @@ async function staleFiles(): Promise<string[]> {
 
 const readJson = (name: string) => JSON.parse(readFileSync(join(root, name), 'utf8'));
 const sources = readSources(root);
+const [manifest, sdkManifest] = [readJson('package.json'), readJson('sdk/package.json')];
+const isInSdk = ({ path }: Source): boolean => path.startsWith('sdk/src/');
 
 const checks: Record<string, Check> = {
   'generated/ is what spec/ derives': staleFiles,
   'the document follows its rules': () => command('redocly', 'lint', 'main'),
   'the code is formatted and linted': () => command('biome', 'check', '--colors=off', '.'),
-  'the types fit': () => command('tsc', '--noEmit', '--pretty', 'false'),
+  // sdk/ on its own as well, without the types of Node.
+  'the types fit': async () => [
+    ...(await command('tsc', '--noEmit', '--pretty', 'false')),
+    ...(await command('tsc', '-p', 'sdk', '--noEmit', '--pretty', 'false')),
+  ],
   'imports keep to the rules of their folder': () => importProblems(sources),
-  'packages are declared where they are needed': () => dependencyProblems(sources, readJson('package.json')),
+  'packages are declared where they are needed': () => [
+    ...dependencyProblems(
+      sources.filter((source) => !isInSdk(source)),
+      manifest,
+    ),
+    ...dependencyProblems(sources.filter(isInSdk), sdkManifest),
+  ],
   'every file says what belongs in it': () => headerProblems(sources),
   'nothing names one machine': () => mentionProblems(sources),
   'folders are named after what they hold': () => folderProblems(listFolders(root)),
-  'versions are exact': () => packageProblems(readJson('package.json'), readJson('package-lock.json')),
+  'versions are exact': () => [
+    ...packageProblems(manifest, readJson('package-lock.json')),
+    // Tested with what is installed here.
+    ...packageProblems(sdkManifest, { packages: { '': { dependencies: manifest.devDependencies } } }),
+  ],
 };
 
 let failures = 0;

@@ -9,7 +9,7 @@ export interface Source {
 }
 
 /** What is installed, made by running, or not ours. */
-const left = new Set(['node_modules', '.git', '.data', '.test-data', 'coverage']);
+const left = new Set(['node_modules', '.git', '.data', '.test-data', 'coverage', 'dist']);
 const textFile = /(\.(ts|js|json|md|sql|ya?ml|sh|toml)|^(Makefile|Dockerfile|LICENSE|run|\.[a-z]+))$/;
 
 /** Every folder below root, from the root and with slashes. */

@@ -24,6 +24,8 @@ export const grace = 200;
 
 /** Bytes that are read from the database at once. */
 const readSize = 65_536;
+/** Milliseconds after which PostgreSQL ends a transaction that nothing is asked of: the server at the other end has gone, unheard. */
+const abandonedAfter = 10_000;
 
 /** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
 export interface Lane {
@@ -129,6 +131,9 @@ export class Pool {
       connection: {
         TimeZone: 'UTC',
         application_name: `crm ${role ?? 'owner'}`,
+        idle_in_transaction_session_timeout: abandonedAfter,
+        // And where PostgreSQL waits in the middle of a statement, which that time does not count: a dead network is noticed after 11 s.
+        ...{ tcp_keepalives_idle: 5, tcp_keepalives_interval: 2, tcp_keepalives_count: 3 },
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
         ...(role ? { options: `-c role=${role}${commitsMayBeLost ? ' -c synchronous_commit=off' : ''}` } : {}),
       },

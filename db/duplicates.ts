@@ -1,5 +1,6 @@
 // Finding the record that a new one would duplicate, so that two that arrive together cannot both pass.
 import { createHash } from 'node:crypto';
+import type { Fragment } from 'postgres';
 import type { Sql } from './connect.ts';
 import { inReach, type Scope } from './reach.ts';
 
@@ -32,10 +33,7 @@ export async function findDuplicate(
 ): Promise<Duplicate | undefined> {
   if (sets.length === 0) return undefined;
   const { companyId, testMode } = scope;
-  const equal = (field: ComparedField) =>
-    field.custom
-      ? sql`custom -> ${field.field}::text = ${sql.json(field.value)}`
-      : sql`${sql(field.lookup ? `${field.field}_id` : field.field)} = ${field.value}`;
+  const equal = (field: ComparedField) => sameValue(sql, scope, object, field);
   const conditions = sets.map((set) => set.map(equal).reduce((all, one) => sql`${all} and ${one}`));
   const anyOf = conditions.reduce((all, one) => sql`${all} or ${one}`);
   const matches = conditions.map((one) => sql`coalesce(${one}, false)`).reduce((all, one) => sql`${all}, ${one}`);
@@ -53,6 +51,31 @@ export async function findDuplicate(
   if (!row) return undefined;
   const matched = sets.filter((_, index) => row.matches[index]).flat();
   return { id: row.id, visible: row.visible, matchedFields: [...new Set(matched.map((each) => each.field))] };
+}
+
+/** Texts too long for an index, which have a hash beside them. */
+const hashed: Readonly<Record<string, readonly string[]>> = {
+  leads: ['website', 'inquiry_details', 'notes'],
+  deals: ['lost_reason', 'description'],
+};
+
+/** The condition that a record has the value, in a form that an index serves for every field; see the migration of the settings. */
+function sameValue(sql: Sql, { companyId, testMode }: Scope, object: string, field: ComparedField): Fragment {
+  const { field: name, value } = field;
+  if (field.custom) {
+    const json = sql.json(value);
+    return sql`(
+      id in (
+        select record_id from custom_value_hashes
+        where company_id = ${companyId} and test_mode = ${testMode}
+          and hash = custom_value_hash(${object}::text, ${name}::text, ${json} #>> '{}')
+      ) and custom -> ${name}::text = ${json}
+    )`;
+  }
+  if (hashed[object]?.includes(name)) {
+    return sql`(${sql(`${name}_hash`)} = hashtextextended(${String(value)}::text, 0) and ${sql(name)} = ${value})`;
+  }
+  return sql`${sql(field.lookup ? `${name}_id` : name)} = ${value}`;
 }
 
 /** Two records can only be duplicates when they share a value, so each value is a lock; sorted, so that no two wait for each other. */

@@ -42,14 +42,31 @@ export interface LeadRow {
   updated_at: Date;
 }
 
-/** Stores a lead and the tags that its sender put on it. */
-export async function insertLead(sql: Sql, lead: LeadRow, tagIds: readonly string[]): Promise<void> {
+/** Stores a lead, the tags that its sender put on it, and others that its data puts on it. */
+export async function insertLead(
+  sql: Sql,
+  lead: LeadRow,
+  manualTagIds: readonly string[],
+  automaticTagIds: readonly string[],
+): Promise<void> {
   const row = { ...lead, custom: sql.json(lead.custom as never) };
+  // Locked, since a tag that is being deleted must not be put on.
+  const automatic = sql`
+    union all
+    select id, false from (
+      select id from tags
+      where company_id = ${lead.company_id} and object = 'leads' and id = any(${[...automaticTagIds]}::uuid[])
+      order by id
+      for key share
+    ) locked`;
   await sql`
     with lead as (
       insert into leads ${sql(row)} returning company_id, test_mode, id
     )
     insert into record_tags (company_id, test_mode, object, record_id, tag_id, is_manual)
-    select lead.company_id, lead.test_mode, 'leads', lead.id, tag.id, true
-    from lead, unnest(${[...tagIds]}::uuid[]) tag (id)`;
+    select lead.company_id, lead.test_mode, 'leads', lead.id, tag.id, tag.is_manual
+    from lead, (
+      select id, true from unnest(${[...manualTagIds]}::uuid[]) manual (id)
+      ${automaticTagIds.length === 0 ? sql`` : automatic}
+    ) tag (id, is_manual)`;
 }

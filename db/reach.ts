@@ -17,21 +17,27 @@ export interface Scope {
 
 const columnOf = { branch: 'branch_id', team: 'team_id', own: 'id' } as const;
 
+/** The ids of the users whose records are in reach, where that is not the whole company. */
+export function members(sql: Sql, { companyId, reach }: Scope): Fragment {
+  if (reach.kind === 'company') return sql`select id from users where company_id = ${companyId}`;
+  return sql`
+    select id from users
+    where company_id = ${companyId} and ${sql(columnOf[reach.kind])} = ${reach.id}`;
+}
+
 /**
  * True for rows that are assigned to a user of the branch or team (or to the user, where only their own are in reach) or,
  * unassigned, were created by such a user, in the name of one, or by the calling key.
  * @param table without the column assigned_to, rows count as unassigned
  */
 export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned' = 'assigned'): Fragment {
-  const { companyId, reach, actor } = scope;
+  const { reach, actor } = scope;
   if (reach.kind === 'company') return sql`true`;
-  const members = sql`
-    select id from users
-    where company_id = ${companyId} and ${sql(columnOf[reach.kind])} = ${reach.id}`;
+  const users = members(sql, scope);
   const created = sql`(
     ${actor.kind === 'api_key' ? sql`created_by_kind = 'api_key' and created_by_id = ${actor.id} or` : sql``}
-    created_by_user in (${members})
-    or created_by_kind = 'user' and created_by_id in (select id::text from (${members}) member)
+    created_by_user in (${users})
+    or created_by_kind = 'user' and created_by_id in (select id::text from (${users}) member)
   )`;
-  return table === 'assigned' ? sql`(assigned_to in (${members}) or assigned_to is null and ${created})` : created;
+  return table === 'assigned' ? sql`(assigned_to in (${users}) or assigned_to is null and ${created})` : created;
 }

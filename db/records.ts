@@ -70,6 +70,21 @@ async function selectOne(sql: Sql, scope: Scope, object: string, id: string, loc
   return row && fromRow(table, row);
 }
 
+/** Records by their ids, whoever may see them; for what follows from a write. */
+export async function findRecordsBeyondReach(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+): Promise<StoredRecord[]> {
+  const table = recordTable(object);
+  const rows = await sql`
+    select ${selection(sql, table)}
+    from ${sql(table.name)} r
+    where ${belongs(sql, scope, table)} and r.id = any(${[...ids]}::uuid[])`.values();
+  return rows.map((row) => fromRow(table, row));
+}
+
 export interface Page {
   sort: readonly SortKey[];
   filter: Filter | undefined;
@@ -279,7 +294,7 @@ export async function deleteRecords(
 }
 
 /** The condition that a row `r` is the tenant's, in the caller's mode, and of this object. */
-function belongs(sql: Sql, scope: Scope, table: RecordTable) {
+export function belongs(sql: Sql, scope: Scope, table: RecordTable) {
   const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
   return table.object === undefined ? own : sql`${own} and r.object = ${table.object}`;
 }

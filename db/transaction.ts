@@ -35,6 +35,9 @@ export interface EventRow {
   data: object;
 }
 
+/** Milliseconds before a request's deadline when its commit is refused: the time that the commit's answer may take. */
+const answerTime = 100;
+
 /** A statement was sent after its transaction: a fault of the code that sent it. */
 export class TransactionEnded extends Error {
   constructor() {
@@ -48,6 +51,8 @@ export class Transaction {
   readonly #scope: Scope;
   /** Given out once begun, and good until the transaction ends or stands aside. */
   #handle: Sql | undefined;
+  /** Resolves with when begin was answered, by performance.now(). */
+  #begun: Promise<number> = Promise.resolve(0);
   #claimed = false;
   #ended = false;
 
@@ -64,7 +69,10 @@ export class Transaction {
     const { sql, unended } = this.#lane;
     this.#lane.unended = false;
     const begun = sql.unsafe((unended ? 'commit; ' : '') + beginning(this.#scope)).execute();
-    begun.catch(() => undefined);
+    this.#begun = begun.then(
+      () => performance.now(),
+      () => 0,
+    );
     this.#handle = this.#newHandle(sql);
     return this.#handle;
   }
@@ -125,12 +133,13 @@ export class Transaction {
     return idempotency.claim(this.sql, claim);
   }
 
-  /** Writes what belongs to the change and commits, in one round trip. */
+  /** Writes what belongs to the change and commits, in one round trip. @param left milliseconds that its request has left */
   async commit(
     audit: readonly AuditRow[],
     events: readonly EventRow[],
     answer: idempotency.Answer | undefined,
     now: Date,
+    left: number,
   ): Promise<void> {
     if (!this.#handle && audit.length === 0 && events.length === 0 && !answer) {
       this.#end();
@@ -141,25 +150,31 @@ export class Transaction {
     if (audit.length > 0) statements.push(insertAudit(sql, audit));
     if (events.length > 0) statements.push(insertEvents(sql, events));
     if (answer) statements.push(idempotency.save(sql, answer, now));
-    statements.push(sql.unsafe('commit').execute());
-    const results = await Promise.allSettled(statements);
-    this.#end();
-    for (const result of results) if (result.status === 'rejected') throw result.reason;
-    // After a failed statement PostgreSQL answers commit with ROLLBACK, and no error.
-    const committed = (results[results.length - 1] as PromiseFulfilledResult<{ command: string }>).value;
-    if (committed.command !== 'COMMIT') throw new Error('the transaction was rolled back');
+    await this.#commitAfter(statements, left);
     if (this.broken) throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
   }
 
   /** Undoes the work since the claim, keeps the failure as its answer, and commits. */
-  async keepFailure(answer: idempotency.Answer, now: Date): Promise<void> {
+  async keepFailure(answer: idempotency.Answer, now: Date, left: number): Promise<void> {
     const { sql } = this;
     const undone = sql.unsafe(`rollback to savepoint ${idempotency.savepoint}`).execute();
     const saved = idempotency.save(sql, answer, now);
-    const committed = sql.unsafe('commit').execute();
-    const results = await Promise.allSettled([undone, saved, committed]);
-    this.#end();
-    for (const result of results) if (result.status === 'rejected') throw result.reason;
+    await this.#commitAfter([undone, saved], left);
+  }
+
+  /** Commits when all statements before were good and time is left, and rolls back otherwise. */
+  async #commitAfter(statements: readonly Promise<unknown>[], left: number): Promise<void> {
+    const deadline = performance.now() + left - answerTime;
+    const before = Promise.allSettled(statements);
+    const allowed = Math.floor(deadline - (await this.#begun));
+    const [committed] = await Promise.allSettled([
+      this.sql.unsafe(`call require_time_left(${allowed}); commit`).execute(),
+    ]);
+    const failed = [...(await before), committed].find((result) => result.status === 'rejected');
+    // What failed took the commit behind it along.
+    if (failed) this.abandon();
+    else this.#end();
+    if (failed) throw failed.reason;
   }
 
   endRead(): void {

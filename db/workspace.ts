@@ -9,14 +9,16 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<un
       'timezone', c.timezone,
       'country', c.country,
       'statuses', coalesce((
-        select json_agg(json_build_object('id', id, 'object', object, 'name', name, 'outcome', outcome, 'isActive', is_active, 'position', order_position)
+        select json_agg(json_build_object('id', id, 'object', object, 'name', name, 'outcome', outcome, 'isActive', is_active, 'position', order_position,
+          'preConditionFields', pre_condition_fields, 'preConditionRules', pre_condition_rules)
           order by object, order_position, id)
         from statuses where company_id = c.id), '[]'),
       'sources', coalesce((
         select json_agg(json_build_object('id', id, 'name', name, 'isActive', is_enabled) order by name, id)
         from sources where company_id = c.id), '[]'),
       'tags', coalesce((
-        select json_agg(json_build_object('id', id, 'object', object, 'name', name) order by priority, name, id)
+        select json_agg(json_build_object('id', id, 'object', object, 'name', name,
+          'conditions', case when object = 'leads' then fields else conditions end, 'logic', condition_logic) order by priority, name, id)
         from tags where company_id = c.id), '[]'),
       'activityTypes', coalesce((
         select json_agg(json_build_object('id', id, 'name', name, 'icon', icon, 'color', color, 'isActive', is_active, 'isSystem', is_system, 'position', order_position)

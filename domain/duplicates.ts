@@ -1,4 +1,5 @@
 // Which stored records a new one would duplicate, as sets of fields to compare.
+import { type FieldProblem, fieldProblem } from './field-values.ts';
 import type { StoredValue } from './record-values.ts';
 import type { Workspace, WorkspaceObject } from './workspace.ts';
 
@@ -46,5 +47,19 @@ export function comparedFields(
     return field && value !== null
       ? [{ field: name, custom: field.custom, lookup: field.lookup !== undefined, value }]
       : [];
+  });
+}
+
+/** Problems of the names of fields that new records are to be compared by; only what a new record can be given counts. */
+export function checkedFieldProblems(name: string, workspace: Workspace, given: unknown): FieldProblem[] {
+  const fields = workspace.objects.get(name)?.fields;
+  if (!Array.isArray(given) || !fields) return [];
+  const allowed = [...fields.values()].filter((field) => !field.readOnly).map((field) => field.name);
+  return given.flatMap((each: unknown, index) => {
+    if (typeof each !== 'string' || allowed.includes(each)) return [];
+    const path = `fields[${index}]`;
+    return fields.has(each)
+      ? [fieldProblem(path, 'INVALID_OPTION', 'names a read-only field, which new records do not have', { allowed })]
+      : [fieldProblem(path, 'UNKNOWN_FIELD', `names no field of ${name}`, { allowed })];
   });
 }

@@ -1,16 +1,9 @@
 // The filter grammar of records: reads the JSON of a caller into a typed tree, or names every problem of it.
+import { type Condition, readComparison } from './comparisons.ts';
 import type { FieldProblem } from './field-values.ts';
-import { filterValue, type Operator, operatorsOf, type ValueFault } from './filter-values.ts';
 import { queryableField, shown, unknownField } from './queryable.ts';
 import { filterLimits } from './request-limits.ts';
-import { closest } from './suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from './workspace.ts';
-
-/** One comparison. Values are in stored form: ids for configured lists, text for custom fields. */
-export type Condition =
-  | { field: string; op: Exclude<Operator, 'in' | 'is_null'>; value: string | number }
-  | { field: string; op: 'in'; values: readonly (string | number)[] }
-  | { field: string; op: 'is_null'; isNull: boolean };
 
 export type Filter = Condition | { and: readonly Filter[] } | { or: readonly Filter[] };
 
@@ -93,56 +86,23 @@ function readCondition(node: Record<string, unknown>, keys: string[], reading: R
   else if (typeof name !== 'string') problems.push(malformed('filter: a condition names its field as a string'));
   else {
     const field = queryableField(object, name);
-    if (field) return readComparison(field, op, node.value, reading);
+    if (field) return readOne(field, op, node.value, reading);
     problems.push(unknownField('filter', name, object));
   }
   return undefined;
 }
 
-function readComparison(field: Field, given: unknown, value: unknown, reading: Reading): Condition | undefined {
-  const allowed = operatorsOf(field.type);
-  const op = allowed.find((each) => each === given);
-  const { name } = field;
-  if (op === undefined) {
-    const message = `filter: ${name} takes the operators ${allowed.join(', ')}`;
-    const meant = typeof given === 'string' ? closest(given, allowed) : undefined;
-    reading.problems.push({
-      field: name,
-      code: 'INVALID_OPTION',
-      message,
-      allowed: [...allowed],
-      ...(meant ? { did_you_mean: meant } : {}),
-    });
-    return undefined;
-  }
-  const fail = (fault: ValueFault): undefined => {
-    const { code, rule, allowed: options, meant, hint } = fault;
-    reading.problems.push({
-      field: name,
-      code,
-      message: `filter: ${name} ${rule}`,
-      ...(options ? { allowed: options.slice(0, 50) } : {}),
-      ...(meant ? { did_you_mean: meant } : {}),
-      ...(hint ? { hint } : {}),
-    });
-    return undefined;
-  };
-  if (op === 'is_null') {
-    if (value !== undefined && typeof value !== 'boolean')
-      return fail({ code: 'INVALID_TYPE', rule: 'is_null takes true or false' });
-    return { field: name, op, isNull: value ?? true };
-  }
-  if (op !== 'in') {
-    const read = filterValue(reading.object, field, op, value, reading.workspace);
-    return 'fault' in read ? fail(read.fault) : { field: name, op, value: read.value };
-  }
-  if (!Array.isArray(value) || value.length === 0 || value.length > filterLimits.values)
-    return fail({ code: 'INVALID_TYPE', rule: `in takes a list of 1 to ${filterLimits.values} values` });
-  const values: (string | number)[] = [];
-  for (const item of value) {
-    const read = filterValue(reading.object, field, op, item, reading.workspace);
-    if ('fault' in read) return fail(read.fault);
-    values.push(read.value);
-  }
-  return { field: name, op, values };
+function readOne(field: Field, op: unknown, value: unknown, reading: Reading): Condition | undefined {
+  const read = readComparison(reading.object, field, op, value, reading.workspace);
+  if ('condition' in read) return read.condition;
+  const { code, rule, allowed, meant, hint } = read.fault;
+  reading.problems.push({
+    field: field.name,
+    code,
+    message: `filter: ${field.name} ${rule}`,
+    ...(allowed ? { allowed: allowed.slice(0, 50) } : {}),
+    ...(meant ? { did_you_mean: meant } : {}),
+    ...(hint ? { hint } : {}),
+  });
+  return undefined;
 }

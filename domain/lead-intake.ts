@@ -38,6 +38,7 @@ export function checkLead(body: Record<string, unknown>, workspace: Workspace, n
   const assignee = checked.references.find((reference) => reference.kind === 'user_email');
   return {
     values: checked.values,
+    defaulted: checked.defaulted,
     custom: intake.custom,
     duplicates: duplicateSets(leads, workspace, checked.values, intake.custom, 'email'),
     problems: [

@@ -17,11 +17,17 @@ const notAnObject = (): FieldProblem => ({
 
 /** What is checked of an item that is no object at all. */
 export function refusedItem(): CheckedRecord {
-  return { values: {}, custom: {}, references: [], problems: [notAnObject()] };
+  return { values: {}, custom: {}, references: [], problems: [notAnObject()], defaulted: new Set() };
 }
 
 export function invalid(index: number, problems: FieldProblem[]): Failure {
   return { index, code: 'VALIDATION_ERROR', message: problems[0]?.message ?? '', details: { fields: problems } };
+}
+
+/** An item whose status asks more of it. */
+export function unfulfilled(index: number, problems: FieldProblem[]): Failure {
+  const { details, ...failure } = invalid(index, problems);
+  return { ...failure, details: { reason: 'pre_conditions_not_met', ...details } };
 }
 
 export function repeated(index: number, earlier: number): Failure {

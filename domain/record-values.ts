@@ -34,6 +34,8 @@ export interface CheckedRecord {
   custom: Record<string, StoredValue>;
   references: NeededReference[];
   problems: FieldProblem[];
+  /** On create: built-in fields that nobody sent and that got a default. */
+  defaulted: Set<string>;
 }
 
 /** A body while it is checked. */
@@ -68,6 +70,7 @@ export function checkRecord(
     custom: emptyValues(),
     references: [],
     problems: [],
+    defaulted: new Set(),
     object,
     mode,
     workspace,
@@ -82,8 +85,8 @@ export function checkRecord(
   if (mode === 'create') complete(draft);
   checkOneOf(draft);
   checkRules(draft);
-  const { values, custom, references, problems } = draft;
-  return { values, custom, references, problems };
+  const { values, custom, references, problems, defaulted } = draft;
+  return { values, custom, references, problems, defaulted };
 }
 
 /**
@@ -187,7 +190,9 @@ function complete(draft: Draft): void {
   for (const field of builtinObject(object.object)?.fields ?? []) {
     if (field.name in values || problems.some((problem) => problem.field === field.name)) continue;
     const value = defaultOf(draft, field);
-    if (value !== null) values[field.name] = value;
+    if (value === null) continue;
+    values[field.name] = value;
+    draft.defaulted.add(field.name);
   }
   const assigneeNamed = draft.references.some((reference) => reference.kind === 'user_email');
   for (const [name, field] of object.fields) {

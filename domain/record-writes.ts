@@ -38,10 +38,10 @@ export function newRecord(
  * Joins an update with the record.
  * @returns undefined when nothing would change
  */
-export function mergedRecord<Stored extends { values: Values; custom: Values }>(
+export function mergedRecord<Stored extends { values: Values; custom: Values; updatedAt: Date }>(
   object: WorkspaceObject,
   before: Stored,
-  checked: CheckedRecord,
+  checked: Pick<CheckedRecord, 'values' | 'custom'>,
   workspace: Workspace,
   now: Date,
 ): Stored | undefined {
@@ -52,9 +52,11 @@ export function mergedRecord<Stored extends { values: Values; custom: Values }>(
   if (!differs(checked.values, stored) && !differs(checked.custom, before.custom)) return undefined;
   const values = { ...before.values, ...checked.values };
   const entered = enteredStatus(object.object, before.values, values);
+  // A call that waited for another change began before it; what it sets comes after all the same.
+  const moment = now > before.updatedAt ? now : before.updatedAt;
   return {
     ...before,
-    values: { ...values, ...statusEffects(object.object, entered, workspace, now) },
+    values: { ...values, ...statusEffects(object.object, entered, workspace, moment) },
     custom: { ...before.custom, ...checked.custom },
   };
 }

@@ -1,6 +1,6 @@
 // What a record's entering a status sets beside it: the moments of being won, lost, converted and completed.
 import type { StoredValue } from './record-values.ts';
-import { lookupItems, type Status, type Workspace } from './workspace.ts';
+import type { Status, Workspace } from './workspace.ts';
 
 type Values = Readonly<Record<string, StoredValue>>;
 
@@ -51,7 +51,15 @@ export function statusEffects(
 
 /** The outcome of a configured status; a task's status says it itself. */
 function outcomeOf(object: string, status: string, workspace: Workspace): string {
-  if (object === 'tasks') return status;
-  const items = lookupItems(object === 'leads' ? 'lead_statuses' : 'deal_stages', workspace) as readonly Status[];
-  return items.find((item) => item.id === status)?.outcome ?? 'open';
+  return object === 'tasks' ? status : (statusItem(object, status, workspace)?.outcome ?? 'open');
+}
+
+/** The statuses of leads or the stages of deals, in their order. */
+export function statusesOf(object: string, workspace: Workspace): readonly Status[] {
+  return workspace.statuses.filter((status) => status.object === object);
+}
+
+/** A configured status; undefined also for objects whose statuses nobody configures. */
+export function statusItem(object: string, id: StoredValue | undefined, workspace: Workspace): Status | undefined {
+  return statusesOf(object, workspace).find((status) => status.id === id);
 }

@@ -1,4 +1,5 @@
 // A tenant's configuration as the handlers see it: objects with their published fields, and the configured lists.
+import type { KeptComparison } from './kept-conditions.ts';
 import {
   type BuiltinField,
   builtinObject,
@@ -8,6 +9,8 @@ import {
   type FieldType,
   type Lookup,
 } from './objects.ts';
+import type { PreConditionRule } from './pre-conditions.ts';
+import type { ConditionLogic } from './tags.ts';
 
 /** A field as this tenant has it. */
 export interface Field extends Omit<BuiltinField, 'options'> {
@@ -41,6 +44,10 @@ export interface Status {
   outcome: string;
   isActive: boolean;
   position: number;
+  /** Fields that a record must have a value in when it enters. */
+  preConditionFields: readonly string[];
+  /** What else must hold then; names of configured things are kept as ids. */
+  preConditionRules: readonly PreConditionRule[];
 }
 
 export interface NamedItem {
@@ -58,7 +65,8 @@ export interface WorkspaceRows {
   country: string | null;
   statuses: Status[];
   sources: NamedItem[];
-  tags: { id: string; object: string; name: string }[];
+  /** In the order that they are shown. Without conditions they are put on by hand only. */
+  tags: { id: string; object: string; name: string; conditions: KeptComparison[]; logic: ConditionLogic }[];
   activityTypes: (NamedItem & { icon: string | null; color: string; isSystem: boolean; position: number })[];
   taskTypes: (NamedItem & { position: number })[];
   duplicateChecks: { object: string; enabled: boolean; fields: string[] }[];
@@ -115,6 +123,13 @@ export function buildWorkspace(rows: WorkspaceRows): Workspace {
     });
   }
   return { ...rows, objects, rows };
+}
+
+/** A built-in object as this tenant has it. */
+export function builtinOf(name: 'leads' | 'deals' | 'customers' | 'accounts', workspace: Workspace): WorkspaceObject {
+  const object = workspace.objects.get(name);
+  if (!object) throw new Error(`every workspace has ${name}`);
+  return object;
 }
 
 /** The built-in fields that an object starts with. */

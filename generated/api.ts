@@ -241,6 +241,9 @@ export interface paths {
          *     - Selects take the value; statuses, sources and types are found by name, in any case. Without a status a lead or deal gets
          *       the first active one.
          *     - `assigned_to` is the id of an active user; `assigned_to_email` may be sent in its place. Without either, nobody is assigned.
+         *     - A status or stage that you name may have pre-conditions, which the record must fulfil: what it does not is 422 with
+         *       `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. One that starts in the first
+         *       status because you named none is not asked.
          *     - Numbers may be sent as text. Money is in minor units.
          *     - Ids of other records must be visible to this key.
          *     - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its `followup_at`
@@ -303,6 +306,8 @@ export interface paths {
          *     of the object.
          *
          *     A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome and clears them when the record leaves it.
+         *     It may have pre-conditions, which the record must fulfil as it would be after the change: what it does not is 422 with
+         *     `details.reason` `pre_conditions_not_met`, as for POST /v1/deals/{id}/stage.
          *     What an activity is logged on cannot be changed (`IMMUTABLE`).
          *
          *     Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
@@ -378,7 +383,8 @@ export interface paths {
          *     Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`. `index` is the position in
          *     the list that you sent. Everything that is stored is stored together; each stored record fires `record.created`.
          *
-         *     An item fails with `VALIDATION_ERROR` for its body (`details.fields` lists every problem, as for a single create), and with
+         *     An item fails with `VALIDATION_ERROR` for its body (`details.fields` lists every problem, as for a single create) and for
+         *     pre-conditions of a status that it names (`details.reason`: `pre_conditions_not_met`), and with
          *     `DUPLICATE_IN_BATCH` when the workspace checks the object for duplicates and an earlier item that is stored has the same
          *     values in all selected fields. Records that were stored before are not checked.
          *
@@ -419,8 +425,9 @@ export interface paths {
          *
          *     Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`. An item fails with
          *     `NOT_FOUND` for a record that this key does not see, with `VALIDATION_ERROR` for its fields (`details.fields` lists every
-         *     problem), and with `DUPLICATE_IN_BATCH` when an earlier item has the same id. An item that changes nothing succeeds, and
-         *     fires nothing; any other fires `record.updated`.
+         *     problem) or for pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`), and with
+         *     `DUPLICATE_IN_BATCH` when an earlier item has the same id. An item that changes nothing succeeds, and fires nothing; any
+         *     other fires `record.updated`.
          *
          *     With `{"records": [...], "atomic": true}` all are changed or none: when an item fails the answer is **422**,
          *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed. More than 100 items, none, or no
@@ -561,12 +568,173 @@ export interface paths {
          *       in all selected fields that you sent, exists. `details.matched_fields` names the fields; `details.existing_id` is the
          *       lead, or null when this key cannot see it. Update that lead instead.
          *     - **422**: a field is unknown or read-only, a value has the wrong JSON type, a source, status or tag has no such name
-         *       (`allowed` lists those there are), or `assigned_to_email` is not an active user.
+         *       (`allowed` lists those there are), or `assigned_to_email` is not an active user. A status that you name may have
+         *       pre-conditions, which the lead must fulfil (`details.reason`: `pre_conditions_not_met`, `details.fields` lists them). A lead
+         *       without `lead_status` is not asked for those of the first one.
          *
          *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
          *     off is unknown. With a mix of problems the status is 422 and `details.fields` lists all of them. Fires `record.created`.
          */
         post: operations["createLead"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/leads/{id}/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the lead. */
+                id: components["parameters"]["LeadId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move a lead to a status
+         * @description Moves a lead to any active status, from whichever it is in. Name it with `lead_status`, in any case, or with
+         *     `lead_status_id`; GET /v1/objects/leads/schema lists the names. Needs the scope `leads:edit`. Send an `Idempotency-Key`,
+         *     so that a retry after a lost answer gets the first answer.
+         *
+         *     **fields** sets fields of the lead in the same call, before the status looks at it; either everything is stored or nothing.
+         *     It follows the rules of PATCH /v1/objects/leads/records/{id}. `reason` is kept in the audit log.
+         *
+         *     **Pre-conditions.** A status may ask that fields have a value, and for rules: of fields, for activities logged on the lead,
+         *     for attachments, or that no task of it is open. The lead is held against them as it would be after the call. What is not
+         *     fulfilled is 422 with `details.reason` `pre_conditions_not_met`; `details.fields` lists all of it at once: `REQUIRED` for
+         *     a field without a value, `RULE_FAILED` for a rule, under the name of its field, or `activities`, `attachments`, `tasks`.
+         *     Nothing is stored then. The same holds where the status is written through the records API.
+         *
+         *     **Outcome.** Entering a status whose outcome is `converted` sets `converted_at`; leaving clears it. It makes no customer:
+         *     that is what POST /v1/leads/{id}/convert does.
+         *
+         *     A lead that is in the status already answers `changed: false`, is not held against pre-conditions, and fires no event unless
+         *     `fields` change something. Two moves of one lead at once happen one after the other.
+         *
+         *     What can go wrong beside that:
+         *
+         *     - **400**: neither or both of `lead_status` and `lead_status_id`, or a `reason` of the wrong length.
+         *     - **404**: there is no such lead, or this key cannot see it.
+         *     - **409** `CONFLICT`: the status is not active (`details.reason`: `status_inactive`).
+         *     - **422**: there is no such status (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
+         *       and everything that is wrong with `fields`, under `fields.<name>`.
+         *
+         *     Fires `record.updated` with `changed_fields`.
+         */
+        post: operations["updateLeadStatus"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/leads/{id}/convert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the lead. */
+                id: components["parameters"]["LeadId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Convert a lead
+         * @description Turns a lead into a customer, with an account where the lead names a company, and with a deal if you ask for one. Everything
+         *     is stored together or not at all. The lead stays, and keeps its activities, tasks and tags.
+         *
+         *     - **Customer.** A customer with the lead's email is taken as it is; of a lead without an email, one with its telephone
+         *       number. Of several, the one changed last. Otherwise a customer is made of the lead: names, email, mobile, company, job
+         *       title, website, city, state, country, postal code, source, notes, assignee, `last_contacted_at`, and your own fields
+         *       that customers have under the same name and type. Its `lead_id` is the lead.
+         *     - **Account.** That of the customer, if it has one. Otherwise the account of the lead's `company_name`, whatever the case, is
+         *       taken; without one it is made, and the customer is put into it. Of a customer that was found nothing else changes.
+         *       Without a company there is none.
+         *     - **Deal.** With `create_deal`, or simply with `deal`: fields as for POST /v1/objects/deals/records. Left out, the name is the
+         *       company or the person, and source and assignee are the lead's. `customer_id`, `account_id` and `lead_id` are set.
+         *     - **Lead.** It moves to the first active status with the outcome `converted`, unless it is in such a one, and
+         *       gets `converted_at` and `converted_customer_id`.
+         *
+         *     Only records that this key can see are found. Fields that your workspace made mandatory on customers or accounts and that a
+         *     lead does not have stay empty; those of deals are asked for. The status, and a stage that `deal` names, may have
+         *     pre-conditions: see POST /v1/leads/{id}/status.
+         *
+         *     Needs `leads:edit` and `customers:create`; also `accounts:create` when an account must be made, and `deals:create`
+         *     for a deal. Send an `Idempotency-Key`, so that a retry after a lost answer gets the first answer.
+         *
+         *     What can go wrong:
+         *
+         *     - **400**: `deal` beside `create_deal: false`.
+         *     - **403**: `details.required_scopes` names a scope for what is to be made, or the module is off.
+         *     - **404**: there is no such lead, or this key cannot see it.
+         *     - **409** `CONFLICT`, `details.reason` `already_converted`: also for all but one of calls that come at once. `customer_id`,
+         *       `account_id`, `deal_id` and `converted_at` beside it say what it became, null for what there is not or you cannot see. A lead
+         *       that was moved back to an open status is converted anew, to the same customer. `no_converted_status`: the workspace has no
+         *       active status with that outcome. `ALREADY_EXISTS`: the workspace checks deals for duplicates.
+         *     - **422**: an unknown field or a wrong JSON type, everything that is wrong with the deal, under `deal.<name>`, and pre-conditions
+         *       that are not met (`details.reason`: `pre_conditions_not_met`).
+         *
+         *     Fires `record.created` for each record that is made, and `record.updated` for the lead and for a customer that is put into
+         *     an account.
+         */
+        post: operations["convertLead"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/deals/{id}/stage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the deal. */
+                id: components["parameters"]["DealId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move a deal to a stage
+         * @description Moves a deal to any active stage, from whichever it is in. Name the stage with `stage`, in any case, or with `stage_id`;
+         *     GET /v1/objects/deals/schema lists the names. Needs the scope `deals:edit`. Send an `Idempotency-Key`, so that a retry
+         *     after a lost answer gets the first answer.
+         *
+         *     **fields** sets fields of the deal in the same call, before the stage looks at it; either everything is stored or nothing.
+         *     It follows the rules of PATCH /v1/objects/deals/records/{id}.
+         *
+         *     **Pre-conditions.** A stage may ask that fields have a value, and for rules: of fields, for activities logged on the deal,
+         *     for attachments, or that no task of it is open. The deal is held against them as it would be after the call. What is not
+         *     fulfilled is 422 with `details.reason` `pre_conditions_not_met`; `details.fields` lists all of it at once: `REQUIRED` for
+         *     a field without a value, `RULE_FAILED` for a rule, under the name of its field, or `activities`, `attachments`, `tasks`.
+         *     Nothing is stored then. The same holds where the stage is written through the records API.
+         *
+         *     **Outcome.** Entering a stage sets `stage_changed_at`, and `won_at` or `lost_at` by the stage's outcome; leaving clears
+         *     those. `reason` is kept in the audit log, and becomes `lost_reason` when the stage means lost.
+         *
+         *     A deal that is in the stage already answers `changed: false`, is not held against pre-conditions, and fires no event unless
+         *     `fields` or `reason` change something. Two moves of one deal at once happen one after the other: the later answer's
+         *     `previous_stage` is where the earlier one went.
+         *
+         *     What can go wrong beside that:
+         *
+         *     - **400**: neither or both of `stage` and `stage_id`, or a `reason` of the wrong length.
+         *     - **404**: there is no such deal, or this key cannot see it.
+         *     - **409** `CONFLICT`: the stage is not active (`details.reason`: `stage_inactive`).
+         *     - **422**: there is no such stage (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
+         *       and everything that is wrong with `fields`, under `fields.<name>`.
+         *
+         *     Fires `record.updated` with `changed_fields`.
+         */
+        post: operations["updateDealStage"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1544,6 +1712,469 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/settings/statuses/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the statuses of leads or the stages of deals
+         * @description All statuses of the object in their order, inactive ones included. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         *
+         *     Needs `settings:view`. Live and test keys see the same. **404**: the object has no statuses.
+         */
+        get: operations["listStatuses"];
+        put?: never;
+        /**
+         * Add a status or a stage
+         * @description Adds a status; the very next call can use it.
+         *
+         *     **Order.** `order_position` counts from 1 without gaps. Left out, the status comes last; at a position, those from there on
+         *     move back by one; a number beyond the end means the end.
+         *
+         *     **Outcome.** What entering the status means for reports and for `won_at`, `lost_at` and `converted_at`: of deals `open`,
+         *     `won` or `lost`, of leads `open`, `converted` or `disqualified`. It applies to records that enter from now on.
+         *
+         *     **Pre-conditions** are asked of a record that enters the status. `pre_condition_fields` names published fields of the object
+         *     that must have a value. `pre_condition_rules` must all hold; a rule is one of
+         *
+         *     | Rule | Holds when |
+         *     |---|---|
+         *     | `{"kind": "field", "field", "op", "value", "message"}` | the record's field compares so; operators and values as in filters of records. `kind` may be left out; `message` is told to who is refused |
+         *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | so many activities, of that type if one is named, were performed, in that many days if said |
+         *     | `{"kind": "attachment", "min_count"}` | the record has so many attachments |
+         *     | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
+         *     | `{"or": [rules]}` | one of the rules holds; not nested |
+         *
+         *     Sources, statuses and activity types in rules are followed when they are renamed.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the list. **409** `ALREADY_EXISTS`: the list has this name
+         *     already, whatever its case; `details.existing_id` is the other one. `CONFLICT` with the reason `status_limit_reached`: 100
+         *     statuses are the limit. **422**: an unknown or read-only field, a wrong JSON type, or the name of a field, source, status or
+         *     activity type that does not exist. **400**: any other wrong value. Every problem is listed.
+         */
+        post: operations["createStatus"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/statuses/{object}/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a status
+         * @description One status. Needs `settings:view`. **404**: there is no such status of this object.
+         */
+        get: operations["getStatus"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a status
+         * @description Deletes a status that no record is in; those behind it move up.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such status of this object. **409** `CONFLICT`: with the
+         *     reason `in_use`, records are in the status; `details.references` counts them, e.g. `{"deals": 12}`, live and test
+         *     records together and whoever may see them. Counting stops at 10,000; then `details.references_capped` is true. Move
+         *     them first, or deactivate the status with PATCH. With the reason `last_active`, it is the last active status.
+         */
+        delete: operations["deleteStatus"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a status
+         * @description Changes what you send and leaves the rest; a list that you send replaces the stored one. Moving a status shifts those
+         *     between. Records that are in the status stay as they are.
+         *
+         *     **Order.** `order_position` counts from 1 without gaps. Left out, the status comes last; at a position, those from there on
+         *     move back by one; a number beyond the end means the end.
+         *
+         *     **Outcome.** What entering the status means for reports and for `won_at`, `lost_at` and `converted_at`: of deals `open`,
+         *     `won` or `lost`, of leads `open`, `converted` or `disqualified`. It applies to records that enter from now on.
+         *
+         *     **Pre-conditions** are asked of a record that enters the status. `pre_condition_fields` names published fields of the object
+         *     that must have a value. `pre_condition_rules` must all hold; a rule is one of
+         *
+         *     | Rule | Holds when |
+         *     |---|---|
+         *     | `{"kind": "field", "field", "op", "value", "message"}` | the record's field compares so; operators and values as in filters of records. `kind` may be left out; `message` is told to who is refused |
+         *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | so many activities, of that type if one is named, were performed, in that many days if said |
+         *     | `{"kind": "attachment", "min_count"}` | the record has so many attachments |
+         *     | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
+         *     | `{"or": [rules]}` | one of the rules holds; not nested |
+         *
+         *     Sources, statuses and activity types in rules are followed when they are renamed.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such status of this object. **409** `ALREADY_EXISTS`: another
+         *     status has the name. `CONFLICT` with the reason `last_active`: one status must stay active. **400** and **422** as on
+         *     creation.
+         */
+        patch: operations["updateStatus"];
+        trace?: never;
+    };
+    "/v1/settings/tags/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the tags of leads or customers
+         * @description All tags of the object, by priority and name. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         *
+         *     Needs `settings:view`. Live and test keys see the same. **404**: the object has no tags.
+         */
+        get: operations["listTags"];
+        put?: never;
+        /**
+         * Add a tag
+         * @description Adds a tag. Records show their tags by `priority`, lower first, then by name.
+         *
+         *     **Conditions** are `{"field", "operator", "value"}`. `field` is a published field of the object, its own ones, `id`,
+         *     `created_at` and `updated_at` included; operators and values are those of filters of records: `eq`, `neq`, `gt`, `gte`,
+         *     `lt`, `lte`, `contains`, `in`, `is_null`. Sources and statuses are followed when they are renamed. A condition whose
+         *     field is switched off later does not hold.
+         *
+         *     | | `fields` | `conditions` | `condition_logic` |
+         *     |---|---|---|---|
+         *     | lead tag | 1 to 20 conditions, all must hold | not taken | not taken |
+         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is put on by hand only | `AND` (unless said) or `OR` |
+         *
+         *     **When.** A record is looked at in the transaction of each write of it: single, in a batch, by lead intake, or by an
+         *     activity logged on it. The tag is put on when the conditions hold, and taken off when they hold no more; what was put on by
+         *     hand stays. Records that are there already are looked at with their next write.
+         *
+         *     A customer tag looks like `{"name": "Key account", "fields": ["country"], "conditions": [{"field": "country",
+         *     "operator": "eq", "value": "GB"}]}`.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the tags, and keep their records apart. **409**
+         *     `ALREADY_EXISTS`: the list has this name already, whatever its case. `CONFLICT` with the reason `tag_limit_reached`: 500
+         *     tags of an object are the limit. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
+         *     its field. **400**: any other wrong value. Every problem is listed.
+         */
+        post: operations["createTag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/tags/{object}/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a tag
+         * @description One tag. Needs `settings:view`. **404**: there is no such tag of this object.
+         */
+        get: operations["getTag"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a tag
+         * @description Deletes a tag and takes it off all records, live and test ones.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such tag of this object.
+         */
+        delete: operations["deleteTag"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a tag
+         * @description Changes what you send and leaves the rest; a list that you send replaces the stored one.
+         *
+         *     **Conditions** are `{"field", "operator", "value"}`. `field` is a published field of the object, its own ones, `id`,
+         *     `created_at` and `updated_at` included; operators and values are those of filters of records: `eq`, `neq`, `gt`, `gte`,
+         *     `lt`, `lte`, `contains`, `in`, `is_null`. Sources and statuses are followed when they are renamed. A condition whose
+         *     field is switched off later does not hold.
+         *
+         *     | | `fields` | `conditions` | `condition_logic` |
+         *     |---|---|---|---|
+         *     | lead tag | 1 to 20 conditions, all must hold | not taken | not taken |
+         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is put on by hand only | `AND` (unless said) or `OR` |
+         *
+         *     **When.** A record is looked at in the transaction of each write of it: single, in a batch, by lead intake, or by an
+         *     activity logged on it. The tag is put on when the conditions hold, and taken off when they hold no more; what was put on by
+         *     hand stays. Records that are there already are looked at with their next write.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such tag of this object. **409** `ALREADY_EXISTS`: another
+         *     tag has the name. **400** and **422** as on creation; CONFLICTING_FIELDS when `fields` drops a name that the stored
+         *     `conditions` use.
+         */
+        patch: operations["updateTag"];
+        trace?: never;
+    };
+    "/v1/settings/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List sources
+         * @description All sources by name, disabled ones included: one list for leads, deals and customers. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         *
+         *     Needs `settings:view`. Live and test keys see the same.
+         */
+        get: operations["listSources"];
+        put?: never;
+        /**
+         * Add a source
+         * @description Adds a source; the very next call can use it, in whatever case its name is written.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the list. **409** `ALREADY_EXISTS`: the list has this name
+         *     already, whatever its case; `details.existing_id` is the other one. `CONFLICT` with the reason `source_limit_reached`: 500
+         *     sources are the limit. **422**: an unknown or read-only field, or a wrong JSON type. **400**: any other wrong value.
+         */
+        post: operations["createSource"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/sources/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a source
+         * @description One source. Needs `settings:view`. **404**: there is no such source.
+         */
+        get: operations["getSource"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a source
+         * @description Deletes a source that no record has.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such source. **409** `CONFLICT` with the reason `in_use`:
+         *     records have it; `details.references` counts them, e.g. `{"leads": 12, "deals": 0}`, with `customers` where some have it,
+         *     live and test records together and whoever may see them. Counting stops at 10,000 of each; then
+         *     `details.references_capped` is true. Disable the source with PATCH instead.
+         */
+        delete: operations["deleteSource"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a source
+         * @description Changes what you send and leaves the rest. Records that have the source show its new name. A disabled one stays on them and is
+         *     refused on writes.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such source. **409** `ALREADY_EXISTS`: another source has the
+         *     name. **422**: an unknown or read-only field, or a wrong JSON type. **400**: any other wrong value.
+         */
+        patch: operations["updateSource"];
+        trace?: never;
+    };
+    "/v1/settings/duplicate-check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the duplicate checks
+         * @description The checks of leads and of deals. Needs `settings:view`. Live and test keys see the same.
+         */
+        get: operations["listDuplicateChecks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/duplicate-check/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set the duplicate check of leads or deals
+         * @description Replaces the check; it counts from the next call on.
+         *
+         *     While it is enabled, a new record is refused with 409 `ALREADY_EXISTS` when there is one that has the same value in every
+         *     selected field that the new one has a value in, by POST /v1/leads and by POST /v1/objects/{object}/records. For
+         *     POST /v1/leads the same `email` is enough, selected or not. `details.matched_fields` names the fields and
+         *     `details.existing_id` the record; null when the caller may not see it. Live and test records are held against their own
+         *     kind. Changes of records are not checked, and of a batch only the items against each other. Texts are compared exactly,
+         *     addresses without case, telephone numbers in international format.
+         *
+         *     `fields` are names of fields of the object that can be written, built-in or custom. A field that is switched off later
+         *     does not count meanwhile.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the check. **404**: the object has no check. **400**: it is to
+         *     be enabled without fields. **422**: a field does not exist or is read-only.
+         */
+        put: operations["updateDuplicateCheck"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search all objects
+         * @description Finds records of all objects at once by a part of a text, in any case and any script. Nothing in `q` is query syntax:
+         *     `%`, `_` and quotes stand for themselves.
+         *
+         *     It needs no scope of its own. It sees what the key's view scopes allow (`leads:view`, `object:visits:view`), within its
+         *     reach; objects that it cannot view, or whose module is off, are absent. `objects` of the answer lists those that were searched.
+         *
+         *     **Which fields.** Up to six texts of each object that the workspace has switched on, the first six of: `name`,
+         *     `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in the order of the
+         *     schema, your own fields included. Ids are no texts. The long texts of leads, customers and accounts (`notes`,
+         *     `inquiry_details`, `address`, `description`) are not searched; of other long texts the first 1,000 characters count.
+         *     Objects without such fields are skipped.
+         *
+         *     **Which first.** A field that is `q` as a whole, then one that begins with it, then one that contains it; of the same
+         *     kind the newest record first. `matched_field` is the field that gave the place.
+         *
+         *     **How many.** `limit` hits of each object. `total` counts all matches of an object as long as `total_capped` is
+         *     false. What very many records contain is not counted to the end: then `total_capped` is true, `total` is how many were
+         *     seen, and there are at least as many. That happens only to objects with more than 1,000 records.
+         *
+         *     What can go wrong: **400** for a `q` of other than 2 to 100 characters; **404** for a name in `objects` that the
+         *     workspace does not have. An object that exists and that the key cannot view is left out, not refused.
+         */
+        get: operations["searchRecords"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reports/query": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a report
+         * @description Counts, adds up or compares the records of an object that this key can see, in groups. It changes nothing.
+         *
+         *     It runs over the newest 5,000 records that pass `from`, `to` and `filter`. When there are more, `truncated` is true and
+         *     the figures are those of the newest 5,000: narrow the window. `rows_scanned` is how many it ran over.
+         *
+         *     | metric | field | value |
+         *     |---|---|---|
+         *     | count | none, or any | records of the group; with a field, those that have a value in it |
+         *     | sum, avg | number, currency | of the records that have a value. Money in minor units. `avg` has two decimals at most, a half goes to the even neighbour |
+         *     | min, max | number, currency, date, datetime | the least or greatest; of dates as text |
+         *
+         *     `sum` of nothing is 0; `avg`, `min` and `max` of nothing are null. `count` of a group is always all its records. `total` is
+         *     over all groups, so its `avg` is no average of averages.
+         *
+         *     **group_by** is a published field or `created_at`. The key of a group is the value as text: the name of a status, source
+         *     or other select value, `true` or `false`, the id of a user; of texts the first 255 characters. Dates and datetimes are
+         *     put into buckets: `day` (unless you send another), `week` (its Monday) or `month` (`2026-11`), in UTC. Groups are sorted
+         *     by key, numbers as numbers, and records without a value come last under the key null. Without `group_by` there is one
+         *     group with the key null, also when no record matches.
+         *
+         *     Needs `reports:view`. With it alone a key gets figures, not texts: to measure, group or filter by texts, addresses and
+         *     ids of an object it also needs the view scope of the object, else **403** names it.
+         *
+         *     What can go wrong:
+         *
+         *     - **400**: a value out of range, a `metric` or `bucket` that there is not, a `field` that the metric cannot measure.
+         *     - **403** `MODULE_DISABLED`: the module of the object is off.
+         *     - **404**: the workspace has no such object.
+         *     - **422**: an unknown field, in the body or of the object; a condition whose operator or value does not fit its field.
+         *     - **503** with `details.reason` `report_timeout`: it took longer than 1.5 seconds. Narrow it with `from`, `to` or `filter`.
+         */
+        post: operations["searchReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reports/pipeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the pipeline
+         * @description How many leads or deals that this key can see are in each status, in the order of the pipeline; all of them, not a
+         *     sample. Statuses without a record are there with 0; records that have none follow under `status_id` null.
+         *
+         *     Of deals, `amount_minor` is the sum of their amounts, whatever their currency. Of leads, `converted` counts those whose
+         *     status has the outcome `converted`, and `conversion_rate` is their part of all, 0 to 1 with four decimals.
+         *
+         *     Needs `reports:view`. **403** `MODULE_DISABLED` when the module of the object is off; **503** with `details.reason`
+         *     `report_timeout` when it took longer than 1.5 seconds.
+         */
+        get: operations["getPipeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reports/saved": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List saved reports
+         * @description Definitions of reports that were saved in this workspace, the newest first: those that are shared and, for an OAuth
+         *     token, also the user's own. Definitions for objects that the workspace no longer has, or whose module is off, are absent. `config` is what to send
+         *     to POST /v1/reports/query, beside the object.
+         *
+         *     Needs `reports:view`. Nothing in this API saves or changes them.
+         */
+        get: operations["listSavedReports"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2191,7 +2822,7 @@ export interface components {
                 [key: string]: string | number | boolean | null;
             };
             /**
-             * @description Names of lead tags, in any case.
+             * @description Names of lead tags, in any case. They stay on the lead whatever its data; tags whose conditions hold are put on by themselves.
              * @example [
              *       "Hot"
              *     ]
@@ -2246,7 +2877,7 @@ export interface components {
             assigned_to: string | null;
             assigned_to_email: string | null;
             assigned_to_name: string | null;
-            /** @description Names, by the priority of the tags. */
+            /** @description Names, by the priority of the tags; those that the data of the lead puts on it included. */
             tags: string[];
             /** @description Every published field of the workspace's own, null where it has no value. */
             custom_fields: {
@@ -2270,6 +2901,139 @@ export interface components {
         LeadAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["LeadData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Exactly one of lead_status and lead_status_id. */
+        LeadStatusMove: {
+            /**
+             * @description The name of an active status, in any case.
+             * @example Disqualified
+             */
+            lead_status?: string;
+            /**
+             * Format: uuid
+             * @description The id of an active status.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15
+             */
+            lead_status_id?: string;
+            /**
+             * @description Fields of the lead to set with it, by name; null clears.
+             * @example {
+             *       "priority": 4
+             *     }
+             */
+            fields?: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description Why. Kept in the audit log.
+             * @example No budget before 2028
+             */
+            reason?: string;
+        };
+        /** @description Where the record was; null when it was nowhere. */
+        PreviousStatus: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+        } | null;
+        /** @description Where the record is now. */
+        EnteredStatus: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            /** @description Of stages of deals `open`, `won` or `lost`; of statuses of leads `open`, `converted` or `disqualified`. */
+            outcome: string;
+        };
+        LeadStatusMoved: {
+            lead: components["schemas"]["Record"];
+            previous_status: components["schemas"]["PreviousStatus"];
+            status: components["schemas"]["EnteredStatus"];
+            /** @description False when the lead was in the status already. */
+            changed: boolean;
+        };
+        LeadStatusAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LeadStatusMoved"];
+            meta: components["schemas"]["Meta"];
+        };
+        LeadConvert: {
+            /**
+             * @description Whether to make a deal too; left out, it is made when `deal` is there.
+             * @example true
+             */
+            create_deal?: boolean;
+            /**
+             * @description Fields of the deal, by name. All may be left out.
+             * @example {
+             *       "name": "20 seats",
+             *       "amount_minor": 1250000
+             *     }
+             */
+            deal?: {
+                [key: string]: unknown;
+            };
+        };
+        ConvertedCustomer: {
+            id: components["schemas"]["Uuid"];
+            /** @description False for one that was there. */
+            created: boolean;
+        };
+        /** @description Null when the lead names no company and the customer has no account. */
+        ConvertedAccount: {
+            id: components["schemas"]["Uuid"];
+            /** @description False for one that was there. */
+            created: boolean;
+        } | null;
+        /** @description The deal that was made, as a record; null without one. */
+        ConvertedDeal: components["schemas"]["Record"] | null;
+        LeadConversion: {
+            lead: components["schemas"]["Record"];
+            customer: components["schemas"]["ConvertedCustomer"];
+            account: components["schemas"]["ConvertedAccount"];
+            deal: components["schemas"]["ConvertedDeal"];
+        };
+        LeadConversionAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LeadConversion"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Exactly one of stage and stage_id. */
+        DealStageMove: {
+            /**
+             * @description The name of an active stage, in any case.
+             * @example Won
+             */
+            stage?: string;
+            /**
+             * Format: uuid
+             * @description The id of an active stage.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15
+             */
+            stage_id?: string;
+            /**
+             * @description Fields of the deal to set with it, by name; null clears.
+             * @example {
+             *       "amount_minor": 1250000
+             *     }
+             */
+            fields?: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description Why. Becomes lost_reason when the stage means lost.
+             * @example Chose a cheaper offer
+             */
+            reason?: string;
+        };
+        DealStageMoved: {
+            deal: components["schemas"]["Record"];
+            previous_stage: components["schemas"]["PreviousStatus"];
+            stage: components["schemas"]["EnteredStatus"];
+            /** @description False when the deal was in the stage already. */
+            changed: boolean;
+        };
+        DealStageAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DealStageMoved"];
             meta: components["schemas"]["Meta"];
         };
         /** @enum {string} */
@@ -3472,6 +4236,552 @@ export interface components {
             data: components["schemas"]["OrgNodeUserPage"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description A rule inside `or`. */
+        StatusRuleAlternative: {
+            /**
+             * @description field unless said.
+             * @enum {string}
+             */
+            kind?: "field" | "activity" | "attachment" | "tasks_completed";
+            /** @example amount_minor */
+            field?: string;
+            /**
+             * @example gte
+             * @enum {string}
+             */
+            op?: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            /**
+             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @example 100000
+             */
+            value?: unknown;
+            /** @example Agree on a price first. */
+            message?: string;
+            /**
+             * @description The name of an activity type.
+             * @example Meeting
+             */
+            activity_type?: string;
+            /** @example 1 */
+            min_count?: number;
+            /** @example 30 */
+            within_days?: number;
+        };
+        /** @description Which fields a rule takes follows from its kind; a rule with `or` takes nothing else. */
+        StatusRule: {
+            /**
+             * @description field unless said.
+             * @enum {string}
+             */
+            kind?: "field" | "activity" | "attachment" | "tasks_completed";
+            /** @example amount_minor */
+            field?: string;
+            /**
+             * @example gte
+             * @enum {string}
+             */
+            op?: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            /**
+             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @example 100000
+             */
+            value?: unknown;
+            /** @example Agree on a price first. */
+            message?: string;
+            /**
+             * @description The name of an activity type.
+             * @example Meeting
+             */
+            activity_type?: string;
+            /** @example 1 */
+            min_count?: number;
+            /** @example 30 */
+            within_days?: number;
+            or?: components["schemas"]["StatusRuleAlternative"][];
+        };
+        Status: {
+            id: components["schemas"]["Uuid"];
+            /** @enum {string} */
+            object: "leads" | "deals";
+            name: string;
+            description: string | null;
+            order_position: number;
+            /** @description False for those that writes refuse. */
+            is_active: boolean;
+            /** @example #9CA3AF */
+            color: string;
+            /** @enum {string} */
+            outcome: "open" | "won" | "lost" | "converted" | "disqualified";
+            pre_condition_fields: string[];
+            pre_condition_rules: components["schemas"]["StatusRule"][];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        StatusList: {
+            statuses: components["schemas"]["Status"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        StatusListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["StatusList"];
+            meta: components["schemas"]["Meta"];
+        };
+        StatusCreate: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Negotiation
+             */
+            name: string;
+            description?: string | null;
+            /**
+             * @description Where it stands, from 1.
+             * @example 5
+             */
+            order_position?: number;
+            /**
+             * @description Inactive statuses are refused on writes and stay readable.
+             * @default true
+             */
+            is_active: boolean;
+            /**
+             * @default #9CA3AF
+             * @example #2563EB
+             */
+            color: string;
+            /**
+             * @description Of deals open, won, lost; of leads open, converted, disqualified.
+             * @default open
+             * @enum {string}
+             */
+            outcome: "open" | "won" | "lost" | "converted" | "disqualified";
+            /**
+             * @default []
+             * @example [
+             *       "amount_minor"
+             *     ]
+             */
+            pre_condition_fields: string[];
+            /** @default [] */
+            pre_condition_rules: components["schemas"]["StatusRule"][];
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        StatusData: {
+            status: components["schemas"]["Status"];
+        };
+        StatusAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["StatusData"];
+            meta: components["schemas"]["Meta"];
+        };
+        SettingDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        SettingDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SettingDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        StatusPatch: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Negotiation
+             */
+            name?: string;
+            description?: string | null;
+            /**
+             * @description Where it stands, from 1.
+             * @example 5
+             */
+            order_position?: number;
+            /** @description Inactive statuses are refused on writes and stay readable. */
+            is_active?: boolean;
+            /** @example #2563EB */
+            color?: string;
+            /**
+             * @description Of deals open, won, lost; of leads open, converted, disqualified.
+             * @enum {string}
+             */
+            outcome?: "open" | "won" | "lost" | "converted" | "disqualified";
+            /**
+             * @example [
+             *       "amount_minor"
+             *     ]
+             */
+            pre_condition_fields?: string[];
+            pre_condition_rules?: components["schemas"]["StatusRule"][];
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        /** @description A comparison of a field of the record. */
+        TagCondition: {
+            /** @example priority */
+            field: string;
+            /**
+             * @example eq
+             * @enum {string}
+             */
+            operator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            /**
+             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @example 1
+             */
+            value?: unknown;
+        };
+        Tag: {
+            id: components["schemas"]["Uuid"];
+            /** @enum {string} */
+            object: "leads" | "customers";
+            name: string;
+            description: string | null;
+            /** @example #DC2626 */
+            color: string;
+            /** @description Lower wins. */
+            priority: number;
+            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            fields: (string | components["schemas"]["TagCondition"])[];
+            /** @description On customer tags only. */
+            conditions?: components["schemas"]["TagCondition"][];
+            /**
+             * @description On customer tags only.
+             * @enum {string}
+             */
+            condition_logic?: "AND" | "OR";
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        TagList: {
+            tags: components["schemas"]["Tag"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        TagListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TagList"];
+            meta: components["schemas"]["Meta"];
+        };
+        TagCreate: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Urgent
+             */
+            name: string;
+            description?: string | null;
+            /**
+             * @default #9CA3AF
+             * @example #DC2626
+             */
+            color: string;
+            /**
+             * @description Lower wins.
+             * @default 100
+             */
+            priority: number;
+            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            fields: (string | components["schemas"]["TagCondition"])[];
+            /** @description Of customer tags. */
+            conditions?: components["schemas"]["TagCondition"][];
+            /**
+             * @description Of customer tags.
+             * @enum {string}
+             */
+            condition_logic?: "AND" | "OR";
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        TagData: {
+            tag: components["schemas"]["Tag"];
+        };
+        TagAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TagData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        TagPatch: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Urgent
+             */
+            name?: string;
+            description?: string | null;
+            /** @example #DC2626 */
+            color?: string;
+            /** @description Lower wins. */
+            priority?: number;
+            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            fields?: (string | components["schemas"]["TagCondition"])[];
+            /** @description Of customer tags. */
+            conditions?: components["schemas"]["TagCondition"][];
+            /**
+             * @description Of customer tags.
+             * @enum {string}
+             */
+            condition_logic?: "AND" | "OR";
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        Source: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            description: string | null;
+            /** @description False for those that writes refuse. */
+            is_enabled: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SourceList: {
+            sources: components["schemas"]["Source"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        SourceListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SourceList"];
+            meta: components["schemas"]["Meta"];
+        };
+        SourceCreate: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Trade fair
+             */
+            name: string;
+            description?: string | null;
+            /**
+             * @description Disabled sources are refused on writes and stay readable.
+             * @default true
+             */
+            is_enabled: boolean;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SourceData: {
+            source: components["schemas"]["Source"];
+        };
+        SourceAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SourceData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        SourcePatch: {
+            /**
+             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @example Trade fair
+             */
+            name?: string;
+            description?: string | null;
+            /** @description Disabled sources are refused on writes and stay readable. */
+            is_enabled?: boolean;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        DuplicateCheck: {
+            /** @enum {string} */
+            object: "leads" | "deals";
+            enabled: boolean;
+            /**
+             * @example [
+             *       "email",
+             *       "mobile"
+             *     ]
+             */
+            fields: string[];
+        };
+        DuplicateChecks: {
+            duplicate_checks: components["schemas"]["DuplicateCheck"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        DuplicateChecksAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DuplicateChecks"];
+            meta: components["schemas"]["Meta"];
+        };
+        DuplicateCheckPut: {
+            enabled: boolean;
+            /**
+             * @example [
+             *       "email",
+             *       "mobile"
+             *     ]
+             */
+            fields: string[];
+            readonly object?: unknown;
+        };
+        DuplicateCheckData: {
+            duplicate_check: components["schemas"]["DuplicateCheck"];
+        };
+        DuplicateCheckAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DuplicateCheckData"];
+            meta: components["schemas"]["Meta"];
+        };
+        SearchHit: {
+            id: components["schemas"]["Uuid"];
+            /** @description What the record is called: its name, the name of the person, its title, its email, else the first text that is searched. */
+            label: string | null;
+            /** @description The name of the field that gave the hit its place. */
+            matched_field: string;
+            record: components["schemas"]["Record"];
+        };
+        SearchGroup: {
+            object: components["schemas"]["RecordObjectName"];
+            /** @description The label of the object. */
+            label: string;
+            /** @description Matching records; at least so many when capped. */
+            total: number;
+            /** @description True when not all matches were counted. */
+            total_capped: boolean;
+            hits: components["schemas"]["SearchHit"][];
+        };
+        SearchResult: {
+            /** @description `q` as it was sent. */
+            query: string;
+            /** @description The objects that were searched. */
+            objects: components["schemas"]["RecordObjectName"][];
+            /** @description The totals of all groups together. */
+            total_hits: number;
+            /** @description True when the total of a group is capped. */
+            total_capped: boolean;
+            groups: components["schemas"]["SearchGroup"][];
+        };
+        SearchAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SearchResult"];
+            meta: components["schemas"]["Meta"];
+        };
+        ReportQuery: {
+            /** @description API name of the object. */
+            object: string;
+            /**
+             * @default count
+             * @enum {string}
+             */
+            metric: "count" | "sum" | "avg" | "min" | "max";
+            /** @description The field to measure; needed unless the metric is count. */
+            field?: string | null;
+            /** @description A published field or created_at. */
+            group_by?: string | null;
+            /**
+             * @description For a group_by that is a date; day unless given.
+             * @enum {string|null}
+             */
+            bucket?: "day" | "week" | "month" | null;
+            /** @description Only records created at this moment or later, in ISO 8601. A bare date means 00:00 UTC. */
+            from?: string | null;
+            /** @description Only records created at this moment or earlier; not before `from`. A bare date means the end of that day in UTC. */
+            to?: string | null;
+            /** @description A filter as for listing records, as JSON. */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /** @enum {string} */
+        ReportMetric: "count" | "sum" | "avg" | "min" | "max";
+        /** @enum {string} */
+        ReportBucket: "day" | "week" | "month";
+        /** @description A number; the least or greatest date is text. */
+        ReportValue: number | string | null;
+        ReportGroup: {
+            key: string | null;
+            value: components["schemas"]["ReportValue"];
+            /** @description Records of the group. */
+            count: number;
+        };
+        ReportTotal: {
+            value: components["schemas"]["ReportValue"];
+            /** @description Records of all groups. */
+            count: number;
+        };
+        Report: {
+            object: string;
+            metric: components["schemas"]["ReportMetric"];
+            field: string | null;
+            group_by: string | null;
+            bucket: components["schemas"]["ReportBucket"] | null;
+            groups: components["schemas"]["ReportGroup"][];
+            total: components["schemas"]["ReportTotal"];
+            /** @description How many records the report ran over, 5,000 at most. */
+            rows_scanned: number;
+            /** @description True when there are more, which it did not run over. */
+            truncated: boolean;
+        };
+        ReportAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["Report"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @enum {string} */
+        PipelineObject: "leads" | "deals";
+        PipelineStatus: {
+            status_id: components["schemas"]["Uuid"] | null;
+            status: string | null;
+            outcome: string | null;
+            order_position: number | null;
+            count: number;
+            /** @description Of deals only. */
+            amount_minor?: number;
+        };
+        Pipeline: {
+            object: components["schemas"]["PipelineObject"];
+            total: number;
+            by_status: components["schemas"]["PipelineStatus"][];
+            /** @description Of leads only. */
+            converted?: number;
+            /** @description Of leads only, 0 to 1; 0 when there are none. */
+            conversion_rate?: number;
+        };
+        PipelineAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["Pipeline"];
+            meta: components["schemas"]["Meta"];
+        };
+        SavedReportConfig: {
+            metric: components["schemas"]["ReportMetric"];
+            field: string | null;
+            group_by: string | null;
+            bucket: components["schemas"]["ReportBucket"] | null;
+            filter: {
+                [key: string]: unknown;
+            } | null;
+            chart_type: string | null;
+        };
+        SavedReport: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            /** @description API name of the object. */
+            object_id: string;
+            config: components["schemas"]["SavedReportConfig"];
+            is_shared: boolean;
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SavedReportList: {
+            reports: components["schemas"]["SavedReport"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        SavedReportListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SavedReportList"];
+            meta: components["schemas"]["Meta"];
+        };
     };
     responses: {
         /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
@@ -4211,6 +5521,10 @@ export interface components {
          * @example 7d1c0f5e-import-row-17
          */
         IdempotencyKey: components["schemas"]["IdempotencyKey"];
+        /** @description The id of the lead. */
+        LeadId: components["schemas"]["Uuid"];
+        /** @description The id of the deal. */
+        DealId: components["schemas"]["Uuid"];
         /**
          * @description The id of the key, not the key.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
@@ -4253,6 +5567,27 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         UserId: string;
+        /**
+         * @description Leads have statuses, deals have stages.
+         * @example leads
+         */
+        StatusObject: "leads" | "deals";
+        /** @description The id of the status. */
+        StatusId: components["schemas"]["Uuid"];
+        /**
+         * @description Leads and customers have tags.
+         * @example leads
+         */
+        TagObject: "leads" | "customers";
+        /** @description The id of the tag. */
+        TagId: components["schemas"]["Uuid"];
+        /** @description The id of the source. */
+        SourceId: components["schemas"]["Uuid"];
+        /**
+         * @description Leads and deals are checked.
+         * @example leads
+         */
+        CheckedObject: "leads" | "deals";
     };
     requestBodies: {
         Onboarding: {
@@ -5913,6 +7248,269 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateLeadStatus: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The id of the lead. */
+                id: components["parameters"]["LeadId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "lead_status": "Disqualified",
+                 *       "reason": "No budget before 2028",
+                 *       "fields": {
+                 *         "priority": 4
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["LeadStatusMove"];
+            };
+        };
+        responses: {
+            /** @description The lead is in the status. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "lead": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "first_name": "Sara",
+                     *           "email": "sara@bluelake.example",
+                     *           "priority": 4,
+                     *           "lead_status": "Disqualified",
+                     *           "lead_status_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
+                     *           "converted_at": null,
+                     *           "created_at": "2026-10-01T09:00:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "previous_status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *           "name": "Contacted"
+                     *         },
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
+                     *           "name": "Disqualified",
+                     *           "outcome": "disqualified"
+                     *         },
+                     *         "changed": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LeadStatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    convertLead: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The id of the lead. */
+                id: components["parameters"]["LeadId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LeadConvert"];
+            };
+        };
+        responses: {
+            /** @description The lead is converted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "lead": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "first_name": "Sara",
+                     *           "email": "sara@bluelake.example",
+                     *           "company_name": "Blue Lake Trading",
+                     *           "lead_status": "Converted",
+                     *           "converted_at": "2026-11-20T23:55:00.000Z",
+                     *           "converted_customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "created_at": "2026-10-01T09:00:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "customer": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "created": true
+                     *         },
+                     *         "account": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
+                     *           "created": false
+                     *         },
+                     *         "deal": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d32",
+                     *           "name": "20 seats",
+                     *           "amount_minor": 1250000,
+                     *           "stage": "Qualified",
+                     *           "customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
+                     *           "lead_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LeadConversionAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateDealStage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The id of the deal. */
+                id: components["parameters"]["DealId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DealStageMove"];
+            };
+        };
+        responses: {
+            /** @description The deal is in the stage. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "deal": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "20 seats",
+                     *           "amount_minor": 1250000,
+                     *           "currency_code": "EUR",
+                     *           "stage": "Won",
+                     *           "stage_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
+                     *           "stage_changed_at": "2026-11-20T23:55:00.000Z",
+                     *           "won_at": "2026-11-20T23:55:00.000Z",
+                     *           "lost_at": null,
+                     *           "created_at": "2026-10-01T09:00:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "previous_stage": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *           "name": "Proposal"
+                     *         },
+                     *         "stage": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
+                     *           "name": "Won",
+                     *           "outcome": "won"
+                     *         },
+                     *         "changed": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DealStageAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
@@ -8546,6 +10144,1418 @@ export interface operations {
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listStatuses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All statuses. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "statuses": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "object": "deals",
+                     *             "name": "Negotiation",
+                     *             "description": "Terms are being agreed",
+                     *             "order_position": 5,
+                     *             "is_active": true,
+                     *             "color": "#2563EB",
+                     *             "outcome": "open",
+                     *             "pre_condition_fields": [
+                     *               "amount_minor"
+                     *             ],
+                     *             "pre_condition_rules": [
+                     *               {
+                     *                 "kind": "activity",
+                     *                 "activity_type": "Meeting",
+                     *                 "min_count": 1
+                     *               }
+                     *             ],
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StatusCreate"];
+            };
+        };
+        responses: {
+            /** @description The status. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "deals",
+                     *           "name": "Negotiation",
+                     *           "description": "Terms are being agreed",
+                     *           "order_position": 5,
+                     *           "is_active": true,
+                     *           "color": "#2563EB",
+                     *           "outcome": "open",
+                     *           "pre_condition_fields": [
+                     *             "amount_minor"
+                     *           ],
+                     *           "pre_condition_rules": [
+                     *             {
+                     *               "kind": "activity",
+                     *               "activity_type": "Meeting",
+                     *               "min_count": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+                /** @description The id of the status. */
+                id: components["parameters"]["StatusId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The status. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "deals",
+                     *           "name": "Negotiation",
+                     *           "description": "Terms are being agreed",
+                     *           "order_position": 5,
+                     *           "is_active": true,
+                     *           "color": "#2563EB",
+                     *           "outcome": "open",
+                     *           "pre_condition_fields": [
+                     *             "amount_minor"
+                     *           ],
+                     *           "pre_condition_rules": [
+                     *             {
+                     *               "kind": "activity",
+                     *               "activity_type": "Meeting",
+                     *               "min_count": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+                /** @description The id of the status. */
+                id: components["parameters"]["StatusId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads have statuses, deals have stages.
+                 * @example leads
+                 */
+                object: components["parameters"]["StatusObject"];
+                /** @description The id of the status. */
+                id: components["parameters"]["StatusId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StatusPatch"];
+            };
+        };
+        responses: {
+            /** @description The status as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "status": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "deals",
+                     *           "name": "Negotiation",
+                     *           "description": "Terms are being agreed",
+                     *           "order_position": 5,
+                     *           "is_active": true,
+                     *           "color": "#2563EB",
+                     *           "outcome": "open",
+                     *           "pre_condition_fields": [
+                     *             "amount_minor"
+                     *           ],
+                     *           "pre_condition_rules": [
+                     *             {
+                     *               "kind": "activity",
+                     *               "activity_type": "Meeting",
+                     *               "min_count": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatusAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTags: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All tags. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tags": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "object": "leads",
+                     *             "name": "Urgent",
+                     *             "description": "Highest priority",
+                     *             "color": "#DC2626",
+                     *             "priority": 10,
+                     *             "fields": [
+                     *               {
+                     *                 "field": "priority",
+                     *                 "operator": "eq",
+                     *                 "value": 1
+                     *               }
+                     *             ],
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TagCreate"];
+            };
+        };
+        responses: {
+            /** @description The tag. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tag": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "leads",
+                     *           "name": "Urgent",
+                     *           "description": "Highest priority",
+                     *           "color": "#DC2626",
+                     *           "priority": 10,
+                     *           "fields": [
+                     *             {
+                     *               "field": "priority",
+                     *               "operator": "eq",
+                     *               "value": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+                /** @description The id of the tag. */
+                id: components["parameters"]["TagId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tag. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tag": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "leads",
+                     *           "name": "Urgent",
+                     *           "description": "Highest priority",
+                     *           "color": "#DC2626",
+                     *           "priority": 10,
+                     *           "fields": [
+                     *             {
+                     *               "field": "priority",
+                     *               "operator": "eq",
+                     *               "value": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+                /** @description The id of the tag. */
+                id: components["parameters"]["TagId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and customers have tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TagObject"];
+                /** @description The id of the tag. */
+                id: components["parameters"]["TagId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TagPatch"];
+            };
+        };
+        responses: {
+            /** @description The tag as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tag": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "object": "leads",
+                     *           "name": "Urgent",
+                     *           "description": "Highest priority",
+                     *           "color": "#DC2626",
+                     *           "priority": 10,
+                     *           "fields": [
+                     *             {
+                     *               "field": "priority",
+                     *               "operator": "eq",
+                     *               "value": 1
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TagAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSources: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All sources. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "sources": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Trade fair",
+                     *             "description": "Met at a booth",
+                     *             "is_enabled": true,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Trade fair",
+                 *       "description": "Met at a booth"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SourceCreate"];
+            };
+        };
+        responses: {
+            /** @description The source. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Trade fair",
+                     *           "description": "Met at a booth",
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the source. */
+                id: components["parameters"]["SourceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The source. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Trade fair",
+                     *           "description": "Met at a booth",
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the source. */
+                id: components["parameters"]["SourceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateSource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the source. */
+                id: components["parameters"]["SourceId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SourcePatch"];
+            };
+        };
+        responses: {
+            /** @description The source as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Trade fair",
+                     *           "description": "Met at a booth",
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SourceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listDuplicateChecks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Both checks. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "duplicate_checks": [
+                     *           {
+                     *             "object": "leads",
+                     *             "enabled": true,
+                     *             "fields": [
+                     *               "priority",
+                     *               "source"
+                     *             ]
+                     *           },
+                     *           {
+                     *             "object": "deals",
+                     *             "enabled": false,
+                     *             "fields": []
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DuplicateChecksAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateDuplicateCheck: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Leads and deals are checked.
+                 * @example leads
+                 */
+                object: components["parameters"]["CheckedObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DuplicateCheckPut"];
+            };
+        };
+        responses: {
+            /** @description The check as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "duplicate_check": {
+                     *           "object": "leads",
+                     *           "enabled": true,
+                     *           "fields": [
+                     *             "priority",
+                     *             "source"
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DuplicateCheckAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    searchRecords: {
+        parameters: {
+            query: {
+                /**
+                 * @description What to look for, 2 to 100 characters, without the character NUL.
+                 * @example blue lake
+                 */
+                q: string;
+                /**
+                 * @description API names of objects, separated by commas; all of them unless given.
+                 * @example leads,accounts
+                 */
+                objects?: string;
+                /**
+                 * @description Hits of each object, 1 to 25. A value outside is moved to the nearest bound, not refused.
+                 * @example 5
+                 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The hits, grouped by object. Objects without a hit have no group. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "query": "blue lake",
+                     *         "objects": [
+                     *           "leads",
+                     *           "accounts"
+                     *         ],
+                     *         "total_hits": 1,
+                     *         "total_capped": false,
+                     *         "groups": [
+                     *           {
+                     *             "object": "accounts",
+                     *             "label": "Account",
+                     *             "total": 1,
+                     *             "total_capped": false,
+                     *             "hits": [
+                     *               {
+                     *                 "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *                 "label": "Blue Lake Trading",
+                     *                 "matched_field": "name",
+                     *                 "record": {
+                     *                   "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *                   "name": "Blue Lake Trading",
+                     *                   "email": "office@bluelake.example",
+                     *                   "phone": null,
+                     *                   "website": null,
+                     *                   "industry": "Retail",
+                     *                   "employee_count": 40,
+                     *                   "annual_revenue_minor": null,
+                     *                   "address": null,
+                     *                   "city": "Berlin",
+                     *                   "state": null,
+                     *                   "country": "DE",
+                     *                   "postal_code": null,
+                     *                   "description": null,
+                     *                   "assigned_to": null,
+                     *                   "created_at": "2026-11-20T23:55:00.000Z",
+                     *                   "updated_at": "2026-11-20T23:55:00.000Z"
+                     *                 }
+                     *               }
+                     *             ]
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SearchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    searchReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportQuery"];
+            };
+        };
+        responses: {
+            /** @description The figures. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "deals",
+                     *         "metric": "sum",
+                     *         "field": "amount_minor",
+                     *         "group_by": "expected_close_date",
+                     *         "bucket": "month",
+                     *         "groups": [
+                     *           {
+                     *             "key": "2026-11",
+                     *             "value": 1250000,
+                     *             "count": 3
+                     *           },
+                     *           {
+                     *             "key": null,
+                     *             "value": 40000,
+                     *             "count": 1
+                     *           }
+                     *         ],
+                     *         "total": {
+                     *           "value": 1290000,
+                     *           "count": 4
+                     *         },
+                     *         "rows_scanned": 4,
+                     *         "truncated": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getPipeline: {
+        parameters: {
+            query: {
+                /**
+                 * @description leads or deals.
+                 * @example deals
+                 */
+                object: components["schemas"]["PipelineObject"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pipeline. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "deals",
+                     *         "total": 4,
+                     *         "by_status": [
+                     *           {
+                     *             "status_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "status": "New",
+                     *             "outcome": "open",
+                     *             "order_position": 1,
+                     *             "count": 3,
+                     *             "amount_minor": 1250000
+                     *           },
+                     *           {
+                     *             "status_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *             "status": "Won",
+                     *             "outcome": "won",
+                     *             "order_position": 2,
+                     *             "count": 1,
+                     *             "amount_minor": 40000
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PipelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSavedReports: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of definitions. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "reports": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Deals by stage",
+                     *             "object_id": "deals",
+                     *             "config": {
+                     *               "metric": "count",
+                     *               "field": null,
+                     *               "group_by": "stage",
+                     *               "bucket": null,
+                     *               "filter": null,
+                     *               "chart_type": "bar"
+                     *             },
+                     *             "is_shared": true,
+                     *             "created_by": {
+                     *               "kind": "user",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Sara Haddad"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedReportListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -2,6 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { lockEntity, noteChange, noteContacts } from '../db/activity-effects.ts';
 import { findReferences } from '../db/record-references.ts';
+import { retag } from '../db/record-tags.ts';
 import {
   countRecords,
   findRecord,
@@ -20,6 +21,7 @@ import {
 import { etagOf, isMatch } from '../domain/record-version.ts';
 import { creationOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf, type LoggedContact, mergedRecord, newRecord } from '../domain/record-writes.ts';
+import { leadsToRetag } from '../domain/tags.ts';
 import type { components } from '../generated/api.ts';
 import { notFound, problem, validationFailed, versionMismatch } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
@@ -66,6 +68,7 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   if (!stored) throw new Error('an inserted activity was not returned');
   const contact = contactOf(stored.values, workspace);
   await noteContacts(sql, caller, [contact], now);
+  await retag(sql, caller, leadsToRetag(workspace, [contact], now));
   call.record({
     ...creationOf(object, stored.id, now),
     ...(body.metadata ? { metadata: body.metadata } : {}),
@@ -114,7 +117,9 @@ export const updateActivity: Handler<'updateActivity'> = async (call) => {
   }
 
   const after = await updateStored(sql, caller, 'activities', merged, now);
-  await noteChange(sql, caller, changedContact(before.values, after.values, workspace), now);
+  const contact = changedContact(before.values, after.values, workspace);
+  await noteChange(sql, caller, contact, now);
+  await retag(sql, caller, leadsToRetag(workspace, [contact], now));
   call.record(updateOf(object, showRecord(object, before, workspace), showRecord(object, after, workspace), now));
   const activity = showActivity(after, caller.testMode, workspace);
   return { status: 200, etag: etagOf(after), data: { activity } };

@@ -7,7 +7,9 @@ import * as availability from './availability.ts';
 import * as customers from './customers.ts';
 import * as discovery from './discovery.ts';
 import * as document from './document.ts';
+import * as duplicateChecks from './duplicate-checks.ts';
 import * as health from './health.ts';
+import * as leadConversion from './lead-conversion.ts';
 import * as leads from './leads.ts';
 import * as me from './me.ts';
 import * as objectFields from './object-fields.ts';
@@ -17,9 +19,16 @@ import * as orgStructure from './org-structure.ts';
 import * as passwords from './passwords.ts';
 import * as recordBatch from './record-batch.ts';
 import * as recordDuplicates from './record-duplicates.ts';
+import * as recordUpsert from './record-upsert.ts';
 import * as records from './records.ts';
+import * as reports from './reports.ts';
 import * as roles from './roles.ts';
+import * as search from './search.ts';
 import * as sessions from './sessions.ts';
+import * as sources from './sources.ts';
+import * as statusMoves from './status-moves.ts';
+import * as statuses from './statuses.ts';
+import * as tags from './tags.ts';
 import * as users from './users.ts';
 
 export const handlers = {
@@ -29,8 +38,10 @@ export const handlers = {
   ...discovery,
   ...customers,
   ...document,
+  ...duplicateChecks,
   ...health,
   ...leads,
+  ...leadConversion,
   ...availability,
   ...objectFields,
   ...objects,
@@ -39,9 +50,16 @@ export const handlers = {
   ...passwords,
   ...recordBatch,
   ...recordDuplicates,
+  ...recordUpsert,
   ...records,
   ...me,
+  ...reports,
   ...roles,
+  ...search,
   ...sessions,
+  ...statusMoves,
+  ...sources,
+  ...statuses,
+  ...tags,
   ...users,
 } satisfies Handlers;

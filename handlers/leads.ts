@@ -3,9 +3,11 @@ import { v7 as uuidv7 } from 'uuid';
 import { findDuplicate } from '../db/duplicates.ts';
 import { type Assignee, findAssignee, insertLead, type LeadRow } from '../db/leads.ts';
 import { type CheckedLead, checkLead } from '../domain/lead-intake.ts';
-import type { Workspace } from '../domain/workspace.ts';
+import { unmetByNew } from '../domain/pre-conditions.ts';
+import { automaticTags } from '../domain/tags.ts';
+import { builtinOf, type Workspace } from '../domain/workspace.ts';
 import type { components } from '../generated/api.ts';
-import { alreadyExists, problem } from '../runtime/errors.ts';
+import { alreadyExists, preConditionsNotMet, problem } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
 
 export const createLead: Handler<'createLead'> = async (call) => {
@@ -21,17 +23,19 @@ export const createLead: Handler<'createLead'> = async (call) => {
   if (lead.assigneeEmail !== null && !assignee)
     lead.problems.push(problem('assigned_to_email', 'NOT_FOUND', 'assigned_to_email is not an active user'));
   if (refused || lead.problems.length > 0) throw call.refusal(lead.problems);
+  const id = uuidv7();
+  const unmet = unmetByNew(builtinOf('leads', workspace), leadToBe(id, lead, assignee), lead, workspace, now);
+  if (unmet.length > 0) throw preConditionsNotMet(unmet);
   if (duplicate) {
     const { matchedFields, visible, id } = duplicate;
     throw alreadyExists(`A lead with this ${matchedFields.join(' and ')} exists.`, matchedFields, visible ? id : null);
   }
 
-  const row = rowOf(call, lead, assignee, workspace);
-  await insertLead(
-    sql,
-    row,
-    lead.tags.map((tag) => tag.id),
-  );
+  const row = rowOf(call, id, lead, assignee, workspace);
+  const manual = lead.tags.map((tag) => tag.id);
+  const automatic = automaticTagsOf(row, lead, workspace).filter((id) => !manual.includes(id));
+  await insertLead(sql, row, manual, automatic);
+  const tags = workspace.tags.filter((tag) => manual.includes(tag.id) || automatic.includes(tag.id));
   call.record({
     action: 'lead.create',
     object: 'leads',
@@ -39,11 +43,17 @@ export const createLead: Handler<'createLead'> = async (call) => {
     ...(body.metadata ? { metadata: body.metadata } : {}),
     event: { name: 'record.created', data: { object: 'leads', record_id: row.id, occurred_at: now.toISOString() } },
   });
-  return { status: 201, data: { lead: toLead(row, lead, assignee, workspace) } };
+  return { status: 201, data: { lead: toLead(row, lead, tags, assignee, workspace) } };
 };
+
+/** The lead as pre-conditions look at it. */
+function leadToBe(id: string, { values, custom }: CheckedLead, assignee: Assignee | undefined) {
+  return { id, values: { ...values, assigned_to: assignee?.id ?? null }, custom };
+}
 
 function rowOf(
   call: Call<'createLead'>,
+  id: string,
   lead: CheckedLead,
   assignee: Assignee | undefined,
   workspace: Workspace,
@@ -54,7 +64,7 @@ function rowOf(
   return {
     company_id: caller.companyId,
     test_mode: caller.testMode,
-    id: uuidv7(),
+    id,
     // The body is good, so what is required or has a default is there.
     first_name: lead.values.first_name as string,
     last_name: text('last_name'),
@@ -77,9 +87,25 @@ function rowOf(
   };
 }
 
+/** The ids of the tags that the lead's own data puts on it. */
+function automaticTagsOf(row: LeadRow, { values, custom }: CheckedLead, workspace: Workspace): string[] {
+  const leads = workspace.objects.get('leads');
+  if (!leads) throw new Error('every workspace has leads');
+  const converted = row.converted_at?.toISOString() ?? null;
+  const record = {
+    id: row.id,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    values: { ...values, assigned_to: row.assigned_to, converted_at: converted },
+    custom,
+  };
+  return automaticTags(leads, workspace, record).map((tag) => tag.id);
+}
+
 function toLead(
   row: LeadRow,
   lead: CheckedLead,
+  tags: readonly { name: string }[],
   assignee: Assignee | undefined,
   workspace: Workspace,
 ): components['schemas']['Lead'] {
@@ -102,7 +128,7 @@ function toLead(
     assigned_to: row.assigned_to,
     assigned_to_email: assignee?.email ?? null,
     assigned_to_name: assignee?.full_name ?? null,
-    tags: lead.tags.map((tag) => tag.name),
+    tags: tags.map((tag) => tag.name),
     custom_fields: Object.fromEntries(custom.map((field) => [field.name, lead.custom[field.name] ?? null])),
     last_contacted_at: null,
     next_followup_at: null,

@@ -1,41 +1,32 @@
 // Many records at once: each stands or falls alone, unless all are to stand together; all that stand are written together.
 import { v7 as uuidv7 } from 'uuid';
-import { lockEntities, noteChange, noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
+import { lockEntities } from '../db/activity-effects.ts';
 import { findExpansion } from '../db/record-expansion.ts';
 import { findReferences } from '../db/record-references.ts';
-import {
-  type DeletedRecord,
-  deleteRecords,
-  findRecords,
-  insertRecords,
-  lockRecords,
-  type StoredRecord,
-  updateRecords,
-} from '../db/records.ts';
+import { deleteRecords, findRecords, lockRecords } from '../db/records.ts';
 import { repeatsOf } from '../domain/duplicates-in-batch.ts';
-import { batchData, invalid, isObject, missing, readItems, refusedItem, repeated } from '../domain/record-batch.ts';
+import { unmetByNew } from '../domain/pre-conditions.ts';
+import {
+  batchData,
+  invalid,
+  isObject,
+  missing,
+  readItems,
+  refusedItem,
+  repeated,
+  unfulfilled,
+} from '../domain/record-batch.ts';
 import { parseReading, showRead, wantedBy } from '../domain/record-reading.ts';
-import { checkRecord, toUuid } from '../domain/record-values.ts';
-import { builtinValues, creationOf, deletionOf, showRecord, updateOf } from '../domain/record-view.ts';
-import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
-import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
+import { type CheckedRecord, checkRecord, toUuid } from '../domain/record-values.ts';
+import { builtinValues, showRecord } from '../domain/record-view.ts';
+import { mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import type { components } from '../generated/api.ts';
-import { batchRefused, notFound, validationFailed } from '../runtime/errors.ts';
-import type { Call, Handler } from '../runtime/handler.ts';
+import { batchRefused, validationFailed } from '../runtime/errors.ts';
+import type { Handler } from '../runtime/handler.ts';
+import { unmetByChanges } from './pre-conditions.ts';
+import { noteDeletions, openObject, storeChanges, storeNew } from './record-store.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
-type Writing = Pick<Call, 'sql' | 'caller' | 'now' | 'record'>;
-
-/** @throws ApiError 404 for an object that this workspace does not have, or has switched off */
-async function open(call: {
-  path: { object: string };
-  workspace: Call['workspace'];
-}): Promise<{ workspace: Workspace; object: WorkspaceObject }> {
-  const workspace = await call.workspace();
-  const object = workspace.objects.get(call.path.object);
-  if (!object) throw notFound();
-  return { workspace, object };
-}
 
 /** A body is a list of items, or an object with the list and how it is to be taken. */
 function itemsOf(body: readonly unknown[] | { records: readonly unknown[]; atomic?: boolean }): {
@@ -56,7 +47,8 @@ function settle(atomic: boolean, failed: readonly Failure[], items: number): voi
 
 export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   const { sql, caller, now } = call;
-  const { workspace, object } = await open(call);
+  const place = await openObject(call);
+  const { workspace, object } = place;
   const { items, atomic } = itemsOf(call.body);
   const checked = items.map((item) =>
     isObject(item) ? checkRecord(object, item, 'create', workspace, now) : refusedItem(),
@@ -68,32 +60,31 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   );
   for (const item of checked) resolveReferences(item, found);
 
+  const planned = checked.map((item) => newRecord(object, uuidv7(), item, workspace, now));
+  const unmet = new Set<CheckedRecord>();
+  for (const [index, record] of planned.entries()) {
+    const item = checked[index];
+    if (!item || item.problems.length > 0) continue;
+    item.problems.push(...unmetByNew(object, record, item, workspace, now));
+    if (item.problems.length > 0) unmet.add(item);
+  }
   const repeats = repeatsOf(object, workspace, checked);
-  const failed = [...checked.entries()].flatMap(([index, { problems }]) => {
+  const failed = [...checked.entries()].flatMap(([index, item]) => {
     const earlier = repeats.get(index);
-    if (problems.length > 0) return [invalid(index, problems)];
+    if (unmet.has(item)) return [unfulfilled(index, item.problems)];
+    if (item.problems.length > 0) return [invalid(index, item.problems)];
     return earlier === undefined ? [] : [repeated(index, earlier)];
   });
   settle(atomic, failed, items.length);
   const failures = new Set(failed.map(({ index }) => index));
-  const stored = [...checked.entries()]
+  const stored = [...planned.entries()]
     .filter(([index]) => !failures.has(index))
-    .map(([index, item]) => ({ index, record: newRecord(object, uuidv7(), item, workspace, now) }));
-  const records = await insertRecords(
-    sql,
-    caller,
-    object.object,
+    .map(([index, record]) => ({ index, record }));
+  const records = await storeNew(
+    call,
+    place,
     stored.map((item) => item.record),
-    now,
   );
-  if (object.object === 'activities')
-    await noteContacts(
-      sql,
-      caller,
-      records.map((record) => contactOf(record.values, workspace)),
-      now,
-    );
-  for (const record of records) call.record(creationOf(object, record.id, now));
   const succeeded = stored.flatMap(({ index }, position) => {
     const record = records[position];
     return record ? [{ index, record: showRecord(object, record, workspace) }] : [];
@@ -103,7 +94,8 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
 
 export const updateRecordBatch: Handler<'updateRecordBatch'> = async (call) => {
   const { sql, caller, now } = call;
-  const { workspace, object } = await open(call);
+  const place = await openObject(call);
+  const { workspace, object } = place;
   const { items, atomic } = itemsOf(call.body);
   const { named, failed } = readItems(items);
   const ids = named.map(({ id }) => id);
@@ -131,36 +123,32 @@ export const updateRecordBatch: Handler<'updateRecordBatch'> = async (call) => {
     failed.push(invalid(index, item.problems));
     return [];
   });
-  settle(atomic, failed, items.length);
-  const merged = good.flatMap((item) => item.merged ?? []);
-  const written = await updateRecords(sql, caller, object.object, merged, now);
-  const after = new Map(written.map((record) => [record.id, record]));
-  const succeeded: { index: number; record: ReturnType<typeof showRecord> }[] = [];
+  const changes = good.flatMap(({ before, merged }) => (merged ? [{ before, merged }] : []));
+  const unmet = await unmetByChanges(call, place, changes);
   for (const { index, before } of good) {
-    const changed = after.get(before.id);
-    if (changed) await noteUpdate(call, workspace, object, before, changed);
-    succeeded.push({ index, record: showRecord(object, changed ?? before, workspace) });
+    const problems = unmet.get(before.id);
+    if (problems) failed.push(unfulfilled(index, problems));
   }
+  settle(atomic, failed, items.length);
+  const written = await storeChanges(
+    call,
+    place,
+    changes.filter(({ before }) => !unmet.has(before.id)),
+  );
+  const after = new Map(written.map((record) => [record.id, record]));
+  const succeeded = good
+    .filter(({ before }) => !unmet.has(before.id))
+    .map(({ index, before }) => ({
+      index,
+      record: showRecord(object, after.get(before.id) ?? before, workspace),
+    }));
   return { status: 200, data: batchData(object.object, succeeded, failed) };
 };
 
-/** What a change leaves behind: its audit row, its event, and for an activity what it tells about its lead or deal. */
-async function noteUpdate(
-  call: Writing,
-  workspace: Workspace,
-  object: WorkspaceObject,
-  before: StoredRecord,
-  after: StoredRecord,
-): Promise<void> {
-  const { sql, caller, now } = call;
-  if (object.object === 'activities')
-    await noteChange(sql, caller, changedContact(before.values, after.values, workspace), now);
-  call.record(updateOf(object, showRecord(object, before, workspace), showRecord(object, after, workspace), now));
-}
-
 export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
-  const { sql, caller, now, body } = call;
-  const { workspace, object } = await open(call);
+  const { sql, caller, body } = call;
+  const place = await openObject(call);
+  const { object } = place;
   const { named, failed } = readItems(body.ids.map((id) => ({ id })));
   const ids = named.map(({ id }) => id);
   if (object.object === 'activities') await lockEntities(sql, caller, ids);
@@ -169,28 +157,14 @@ export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
   failed.push(...named.filter(({ id }) => !gone.has(id)).map(({ index }) => missing(index)));
   // The refusal undoes the deletions.
   settle(body.atomic === true, failed, body.ids.length);
-  if (object.object === 'activities') await recomputeFollowups(call, records, workspace);
-  for (const record of records) call.record(deletionOf(object, record, now));
+  await noteDeletions(call, place, records);
   const succeeded = named.flatMap(({ index, id }) => (gone.has(id) ? [{ index, id, deleted: true as const }] : []));
   return { status: 200, data: batchData(object.object, succeeded, failed) };
 };
 
-/** Of each lead and deal that lost an activity with a follow-up, once. */
-async function recomputeFollowups(
-  { sql, caller, now }: Writing,
-  gone: readonly DeletedRecord[],
-  workspace: Workspace,
-): Promise<void> {
-  const contacts = gone
-    .filter(({ values }) => values.followup_at !== null)
-    .map(({ values }) => contactOf(values, workspace));
-  const entities = new Map(contacts.map((contact) => [contact.entityId, contact]));
-  for (const entity of entities.values()) await recomputeFollowup(sql, caller, entity, now);
-}
-
 export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
   const { sql, caller } = call;
-  const { workspace, object } = await open(call);
+  const { workspace, object } = await openObject(call);
   const { reading, problems } = parseReading(call.query, object);
   if (problems.length > 0) throw validationFailed(problems, 400);
   const ids = call.body.ids.map((id) => toUuid(id));

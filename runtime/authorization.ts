@@ -28,13 +28,7 @@ export function authorize(operation: Operation, caller: Caller, path: Record<str
     }
     for (const scope of lacking) missing.add(scope);
   }
-  if (!opened) {
-    const required = [...missing];
-    const what = caller.kind === 'session' ? 'role' : 'scope';
-    throw new ApiError('FORBIDDEN_SCOPE', `This needs the ${what} ${required.join(' or ')}.`, {
-      required_scopes: required,
-    });
-  }
+  if (!opened) throw lacks([...missing], caller);
   if (caller.kind !== 'session') for (const scope of opened) checkModule(moduleOf(scope), caller);
   if (operation.liveOnly && caller.testMode) {
     throw new ApiError('FORBIDDEN_SCOPE', 'Both modes share this configuration: change it with a live key.', {
@@ -42,6 +36,22 @@ export function authorize(operation: Operation, caller: Caller, path: Record<str
       reason: 'live_key_required',
     });
   }
+}
+
+/**
+ * For what one call needs beyond the scopes of its operation.
+ * @throws ApiError 403 naming what is missing
+ */
+export function requireScope(scope: string, caller: Caller): void {
+  if (!caller.grants.allows(scope)) throw lacks([scope], caller);
+  checkModule(moduleOf(scope), caller);
+}
+
+function lacks(required: string[], caller: Caller): ApiError {
+  const what = caller.kind === 'session' ? 'role' : 'scope';
+  return new ApiError('FORBIDDEN_SCOPE', `This needs the ${what} ${required.join(' or ')}.`, {
+    required_scopes: required,
+  });
 }
 
 const nameOf = { api_key: 'An API key', oauth_client: 'An OAuth token', session: 'A session token', anonymous: '' };

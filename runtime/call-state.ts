@@ -1,5 +1,6 @@
 // The state of one call, which handlers see as Call, and what is noted of it on the way.
 import type { Workspace } from '../domain/workspace.ts';
+import { requireScope } from './authorization.ts';
 import { Deadline } from './deadline.ts';
 import type { DeprecatedUse } from './deprecation.ts';
 import type { Document, Operation } from './document.ts';
@@ -103,12 +104,16 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     return this.transaction.sql;
   }
 
-  refusal(found: readonly FieldProblem[]): ApiError {
-    return joinedRefusal(this.#operation, this.problems, found);
+  refusal(found: readonly FieldProblem[], documented: readonly FieldProblem[] = []): ApiError {
+    return joinedRefusal(this.#operation, [...documented, ...this.problems], found);
   }
 
   workspace(): Promise<Workspace> {
     return this.#store.workspace(this.caller.companyId, this.#configVersion);
+  }
+
+  authorize(scope: string): void {
+    requireScope(scope, this.caller);
   }
 
   record(change: Change): void {

@@ -39,6 +39,11 @@ export class Deadline {
     return this.#left <= 0;
   }
 
+  /** Milliseconds left. */
+  get left(): number {
+    return this.#place !== -1 ? this.#left - (performance.now() - this.#started) : this.#left;
+  }
+
   /**
    * Begins work and waits for it.
    * @throws DeadlinePassed when the time is used up before the work is done; its own failure is then of no interest

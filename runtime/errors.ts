@@ -71,6 +71,14 @@ export function batchRefused(failed: readonly object[], items: number): ApiError
   return new ApiError('VALIDATION_ERROR', message, details, { status: 422 });
 }
 
+/** 422 for a record that a status asks more of. */
+export function preConditionsNotMet(problems: FieldProblem[]): ApiError {
+  const details = { reason: 'pre_conditions_not_met', fields: problems };
+  return new ApiError('VALIDATION_ERROR', problems[0]?.message ?? 'The status asks for more.', details, {
+    status: 422,
+  });
+}
+
 /** A request that could not be read at all: 400 with a reason and no fields. */
 export function unreadable(
   reason: 'malformed_json' | 'body_too_large' | 'nesting_too_deep' | 'too_many_keys' | 'unsupported_media_type',

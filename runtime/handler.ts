@@ -85,13 +85,21 @@ export interface Call<Id extends OperationId = OperationId> {
   body: Body<Id>;
   /** Problems of the body; only where the document declares x-uniform-refusal or x-tenant-fields, else always []. */
   problems: readonly FieldProblem[];
-  /** The refusal of a body for its problems and those that the tenant's configuration adds; one problem per field. */
-  refusal(found: readonly FieldProblem[]): ApiError;
+  /**
+   * The refusal of a body for its problems and those that the tenant's configuration adds; one problem per field.
+   * @param documented further problems of the kinds that the document finds
+   */
+  refusal(found: readonly FieldProblem[], documented?: readonly FieldProblem[]): ApiError;
   sql: Sql;
   caller: Caller;
   now: Date;
   /** The tenant's configuration: objects, fields, statuses and the like, as they stood when the call arrived. */
   workspace(): Promise<Workspace>;
+  /**
+   * For what the body or the data ask for beyond the scopes of the operation.
+   * @throws ApiError 403 when the caller lacks the scope, or its module is off
+   */
+  authorize(scope: string): void;
   /** Notes a change; its audit row and event are written with the transaction. */
   record(change: Change): void;
   /**

@@ -76,10 +76,12 @@ export function raiseAlert(log: Log, kind: string, message: string, details: Rec
 }
 
 /** Has what nobody caught written as a line of the log. A forgotten promise must not end all other requests; anything else ends the process. */
-export function watchUncaught({ log, flush }: OpenLog): void {
+export function watchUncaught({ log, flush }: OpenLog, isOutage: (error: unknown) => boolean): void {
   process.on('unhandledRejection', (error) => {
     const { message, stack } = error instanceof Error ? error : new Error(String(error));
-    log.error({ err: { message, stack } }, 'unexpected failure');
+    // The database's driver asks for its types on its own account, and nobody waits for that.
+    if (isOutage(error)) log.warn({ err: { message } }, 'the database could not serve its driver');
+    else log.error({ err: { message, stack } }, 'unexpected failure');
   });
   process.on('uncaughtException', ({ message, stack }) => {
     raiseAlert(log, 'process_crashed', 'the process ends: nobody caught an error', { err: { message, stack } });

@@ -69,6 +69,8 @@ export class RedisCounters implements Counters {
       maxRetriesPerRequest: 0,
       enableOfflineQueue: false,
       connectTimeout: 200,
+      // A connection that has gone silent never ends by itself: it is given up, and another is made.
+      socketTimeout: 500,
       retryStrategy: (attempt) => Math.min(attempt * 50, 500),
       scripts: { takeCall: { lua: script } },
     }) as WithScript;

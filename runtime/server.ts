@@ -370,9 +370,12 @@ export function buildServer(parts: ServerParts): Server {
     } catch (error) {
       const failed = failure(error, trace, transaction.broken);
       if (error instanceof ApiError && error.keepsWork && !transaction.broken) {
-        await transaction.commit(call.changes, { caller, now, idempotencyKeyHash: null });
+        await transaction.commit(call.changes, { caller, now, idempotencyKeyHash: null }, deadline.left);
       } else if (claim && isKept(failed.status) && !transaction.broken) {
-        await transaction.keepFailure({ claim, status: failed.status, body: keptBody(operation, failed) });
+        await transaction.keepFailure(
+          { claim, status: failed.status, body: keptBody(operation, failed) },
+          deadline.left,
+        );
       } else transaction.abandon();
       return failed;
     }
@@ -383,6 +386,7 @@ export function buildServer(parts: ServerParts): Server {
       await transaction.commit(
         call.changes,
         context,
+        deadline.left,
         claim && { claim, status: answer.status, body: keptBody(operation, answer) },
       );
     }

@@ -28,10 +28,13 @@ export interface Transaction {
   claim(claim: IdempotencyClaim): Promise<ClaimVerdict>;
   /** Waits for work that does not need the database; while nothing was written or locked, the connection serves others. */
   aside<T>(work: Promise<T>): Promise<T>;
-  /** Writes audit rows, events and the idempotent answer with the change, and commits; one round trip. */
-  commit(changes: readonly Change[], by: ChangeContext, answer?: KeptAnswer): Promise<void>;
-  /** Undoes the work, keeps the failure as the answer for this Idempotency-Key, and commits. */
-  keepFailure(answer: KeptAnswer): Promise<void>;
+  /**
+   * Writes audit rows, events and the idempotent answer with the change, and commits; one round trip.
+   * @param left milliseconds until the request's deadline, after which the database refuses to commit
+   */
+  commit(changes: readonly Change[], by: ChangeContext, left: number, answer?: KeptAnswer): Promise<void>;
+  /** Undoes the work, keeps the failure as the answer for this Idempotency-Key, and commits in the same way. */
+  keepFailure(answer: KeptAnswer, left: number): Promise<void>;
   /** Ends a transaction that only read; nothing waits for it. */
   endRead(): void;
   /** Undoes everything; nothing waits for it. */

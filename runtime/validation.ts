@@ -238,7 +238,9 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
     case 'anyOf':
     case 'oneOf': {
       const branches = (error.schema ?? []) as { required?: string[] }[];
-      const names = branches.flatMap((branch) => branch.required ?? []);
+      // Only an object can lack a field; anything else has the wrong type.
+      const isObject = error.data !== null && typeof error.data === 'object' && !Array.isArray(error.data);
+      const names = isObject ? branches.flatMap((branch) => branch.required ?? []) : [];
       if (names.length > 0) {
         return params.passingSchemas
           ? problem(inside(names[0] ?? ''), 'CONFLICTING_FIELDS', `send only one of ${names.join(', ')}`)

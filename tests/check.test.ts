@@ -40,6 +40,10 @@ describe('imports', () => {
     ['jobs/a.ts', "import { buildServer } from '../runtime/server.ts';"],
     ['generated/a.ts', "import { plans } from '../domain/plans.ts';"],
     ['tests/a.test.ts', "import { getHealth } from '../handlers/health.ts';"],
+    ['sdk/src/a.ts', "import type { paths } from '../../generated/api.ts';"],
+    ['sdk/src/a.ts', "import { createHmac } from 'node:crypto';"],
+    ['sdk/src/a.ts', "import { Agent } from 'undici';"],
+    ['sdk/generate.ts', "import { descriptions } from './src/generated/operations.ts';"],
   ])('refuses in %s: %s', (path, text) => {
     expect(importProblems([{ path, text: `// What it is.\n${text}\n` }])).toHaveLength(1);
   });
@@ -56,6 +60,8 @@ describe('imports', () => {
     ['handlers/index.ts', "import * as health from './health.ts';"],
     ['jobs/a.ts', "import { openLog } from '../runtime/log.ts';"],
     ['main.ts', "import { handlers } from './handlers/index.ts';"],
+    ['sdk/src/a.ts', "import createFetchClient from 'openapi-fetch';"],
+    ['sdk/src/a.ts', "import { descriptions } from './generated/operations.ts';"],
   ])('allows in %s: %s', (path, text) => {
     expect(importProblems([{ path, text }])).toEqual([]);
   });

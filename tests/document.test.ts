@@ -45,7 +45,8 @@ interface Sample {
   source: string;
 }
 
-const samplesOf = (operation: DeclaredOperation) => operation.declared['x-codeSamples'] as Sample[];
+const samplesOf = (operation: DeclaredOperation) =>
+  (operation.declared['x-codeSamples'] as Sample[]).filter(({ lang }) => lang === 'Shell');
 
 /** What curl would be asked for, when a shell reads the sample. */
 function readSample({ source }: Sample): { method: string; path: string; headers: Headers; body: string | undefined } {

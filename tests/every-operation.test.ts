@@ -43,7 +43,8 @@ test.each(examples)(
     expect({ status: answer.status, answer: answer.text }).toMatchObject({
       status: expect.toSatisfy((status: number) => status >= 200 && status < 300),
     });
-    const changes = operation.method !== 'GET' && !exempt.auditing.includes(operation.id);
+    // What is named so asks with a body.
+    const changes = operation.method !== 'GET' && !/^(check|get|search)[A-Z]/.test(operation.id);
     expect(await changesBy(answer)).toEqual(changes ? expect.toSatisfy(isPositive) : 0);
   },
 );
@@ -152,7 +153,7 @@ describe('scopes', () => {
     '$id is opened by the scopes of $what that the document lists for it, and by no others',
     async ({ operation, scheme: wanted, credential, holds }) => {
       const custom = await newObject(crowded);
-      const objects = operation.path.includes('{object}') ? ['accounts', custom] : [''];
+      const objects = operation.path.startsWith('/v1/objects/{object}') ? ['accounts', custom] : [''];
       for (const object of objects) {
         const path = anyPath(operation, object ? { object } : {});
         const alternatives = alternativesOf(operation)

@@ -10,12 +10,14 @@ const rows: WorkspaceRows = {
   currency: 'EUR',
   timezone: 'Europe/Berlin',
   country: 'Germany',
-  statuses: [
-    { id: 'l0', object: 'leads', name: 'Retired', outcome: 'open', isActive: false, position: 1 },
-    { id: 'l1', object: 'leads', name: 'New', outcome: 'open', isActive: true, position: 2 },
-    { id: 'l2', object: 'leads', name: 'Contacted', outcome: 'open', isActive: true, position: 3 },
-    { id: 'd1', object: 'deals', name: 'Proposal', outcome: 'open', isActive: true, position: 1 },
-  ],
+  statuses: (
+    [
+      { id: 'l0', object: 'leads', name: 'Retired', outcome: 'open', isActive: false, position: 1 },
+      { id: 'l1', object: 'leads', name: 'New', outcome: 'open', isActive: true, position: 2 },
+      { id: 'l2', object: 'leads', name: 'Contacted', outcome: 'open', isActive: true, position: 3 },
+      { id: 'd1', object: 'deals', name: 'Proposal', outcome: 'open', isActive: true, position: 1 },
+    ] as const
+  ).map((status) => ({ ...status, preConditionFields: [], preConditionRules: [] })),
   sources: [
     { id: 's1', name: 'Website', isActive: true },
     { id: 's2', name: 'Fax', isActive: false },

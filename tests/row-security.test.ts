@@ -124,6 +124,8 @@ test('there is a company in every table that tenants can read, so that the tests
           'tasks',
           'custom_records',
           'field_overrides',
+          'custom_value_hashes',
+          'saved_reports',
         ].includes(table),
     ),
   ).toEqual([]);
@@ -160,7 +162,7 @@ describe('the roles of the server', () => {
     const roles = await database()`
       select rolname, rolsuper, rolbypassrls, rolcanlogin, rolcreaterole, rolcreatedb,
         (select count(*)::int from pg_class where relowner = pg_roles.oid) as owned
-      from pg_roles where rolname in ('crm_app', 'crm_platform') order by 1`;
+      from pg_roles where rolname in ('crm_app', 'crm_platform', 'crm_search') order by 1`;
     const nothing = {
       rolsuper: false,
       rolbypassrls: false,
@@ -172,12 +174,13 @@ describe('the roles of the server', () => {
     expect(roles).toEqual([
       { rolname: 'crm_app', ...nothing },
       { rolname: 'crm_platform', ...nothing },
+      { rolname: 'crm_search', ...nothing },
     ]);
   });
 
   test('are members of no other role', async () => {
     expect(
-      await database()`select from pg_auth_members where member in ('crm_app'::regrole, 'crm_platform'::regrole)`,
+      await database()`select from pg_auth_members where member in ('crm_app'::regrole, 'crm_platform'::regrole, 'crm_search'::regrole)`,
     ).toHaveLength(0);
   });
 
@@ -195,6 +198,26 @@ describe('the roles of the server', () => {
       );
       expect(await refusalOf(sql, (inner) => inner`create table mine (id int)`)).toBe(denied);
     });
+  });
+
+  test('the one that finds ids for searches owns one function, which crm_app alone may call, and changes nothing', async () => {
+    const functions = await database()<{ name: string; definer: boolean; callers: string[] }[]>`
+      select proname as name, prosecdef as definer,
+        array(select grantee::regrole::text from aclexplode(proacl) where privilege_type = 'EXECUTE' and grantee <> proowner order by 1) as callers
+      from pg_proc where proowner = 'crm_search'::regrole`;
+    expect(functions).toEqual([{ name: 'find_records', definer: true, callers: ['crm_app'] }]);
+    const policies = await database()<{ table: string }[]>`
+      select tablename as "table" from pg_policies where 'crm_search' = any(roles) and cmd = 'SELECT' order by 1`;
+    const searched = ['accounts', 'activities', 'custom_records', 'customers', 'deals', 'leads', 'tasks'];
+    expect(policies.map((policy) => policy.table)).toEqual(searched);
+    for (const table of tables) {
+      const [row] = await database()<{ reads: boolean; writes: boolean }[]>`
+        select has_any_column_privilege('crm_search', ${table}, 'select') as reads,
+          has_any_column_privilege('crm_search', ${table}, 'insert, update') or has_table_privilege('crm_search', ${table}, 'delete') as writes`;
+      expect([table, row]).toEqual([table, { reads: searched.includes(table), writes: false }]);
+    }
+    const [schema] = await database()`select has_schema_privilege('crm_search', 'public', 'create') as may`;
+    expect(schema?.may).toBe(false);
   });
 
   test('the one for the platform sees no customer data at all', async () => {

@@ -1,7 +1,7 @@
 // What a transaction promises to the others on its connection: nothing that comes late runs in theirs.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Pool } from '../db/connect.ts';
+import { isOutage, Pool } from '../db/connect.ts';
 import { Transaction, TransactionEnded } from '../db/transaction.ts';
 import { newTenant, type Tenant } from './support/tenants.ts';
 
@@ -83,5 +83,30 @@ describe('standing aside', () => {
     await expect(first.aside(Promise.reject(new Error('the work failed')))).rejects.toThrow('the work failed');
     expect(await companies(first.sql)).toEqual([{ id: tenant.companyId }]);
     first.endRead();
+  });
+});
+
+describe('a commit', () => {
+  const commit = (transaction: Transaction, left: number) => transaction.commit([], [], undefined, new Date(), left);
+  const rename = (sql: Transaction['sql'], name: string) =>
+    sql`update companies set name = ${name} where id = ${tenant.companyId}`;
+
+  test('that comes after its deadline is refused as an outage, and leaves the connection as it was', async () => {
+    const late = await begin(tenant);
+    await rename(late.sql, 'Too late');
+    const refused = await commit(late, 0).catch((error: unknown) => error);
+    expect(isOutage(refused)).toBe(true);
+    const next = await begin(tenant);
+    expect(await next.sql`select name from companies`).toEqual([{ name: 'Tenant' }]);
+    next.endRead();
+  });
+
+  test('before its deadline is done', async () => {
+    const inTime = await begin(tenant);
+    await rename(inTime.sql, 'In time');
+    await commit(inTime, 1800);
+    const next = await begin(tenant);
+    expect(await next.sql`select name from companies`).toEqual([{ name: 'In time' }]);
+    next.endRead();
   });
 });

@@ -14,7 +14,7 @@ export interface ArrangedPath {
   /** True for configuration, which live and test keys share. */
   shared?: true;
   /** The table of a record, which can be deleted, and which a key of another branch does not see. */
-  recordsOf?: 'leads' | 'customers' | 'accounts' | 'activities';
+  recordsOf?: 'leads' | 'deals' | 'customers' | 'accounts' | 'activities';
 }
 
 const inObject: ArrangedPath = {
@@ -23,10 +23,17 @@ const inObject: ArrangedPath = {
   shared: true,
 };
 const anObject: ArrangedPath = { exists: async (tenant) => ({ object: await newObject(tenant) }), shared: true };
+const aLead: ArrangedPath = {
+  exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'leads') }),
+  recordsOf: 'leads',
+};
+const aList: ArrangedPath = { ...inObject, exists: async () => ({ object: 'leads' }) };
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
 
 /** Well-formed values of path parameters that name nothing; all others are ids. */
-export const plausible: Record<string, string> = { object: 'accounts', field: 'a_field' };
+export function plausible(path: string): Record<string, string> {
+  return { object: path.startsWith('/v1/settings/') ? 'leads' : 'accounts', field: 'a_field' };
+}
 
 /** By path of the document. */
 export const arrangedPaths: Record<string, ArrangedPath> = {
@@ -56,10 +63,34 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }),
     recordsOf: 'activities',
   },
+  '/v1/leads/{id}/status': aLead,
+  '/v1/leads/{id}/convert': aLead,
+  '/v1/deals/{id}/stage': {
+    exists: async (tenant, mode) => ({ id: await newDeal(tenant, mode) }),
+    recordsOf: 'deals',
+  },
   '/v1/settings/activity-types/{id}': {
     exists: async (tenant) => ({ id: await newActivityType(tenant) }),
     shared: true,
   },
+  '/v1/settings/statuses/{object}': aList,
+  '/v1/settings/statuses/{object}/{id}': {
+    exists: async (tenant) => ({
+      object: 'leads',
+      id: await newListItem(tenant, 'statuses', { object: 'leads', order_position: 9 }),
+    }),
+    shared: true,
+  },
+  '/v1/settings/tags/{object}': aList,
+  '/v1/settings/tags/{object}/{id}': {
+    exists: async (tenant) => ({ object: 'leads', id: await newListItem(tenant, 'tags', { object: 'leads' }) }),
+    shared: true,
+  },
+  '/v1/settings/sources/{id}': {
+    exists: async (tenant) => ({ id: await newListItem(tenant, 'sources') }),
+    shared: true,
+  },
+  '/v1/settings/duplicate-check/{object}': aList,
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
@@ -143,6 +174,20 @@ export async function newField(tenant: Tenant, object: string): Promise<string> 
   return name;
 }
 
+/** An item of a configured list, with a name of its own; answers its id. */
+export async function newListItem(
+  tenant: Tenant,
+  list: 'statuses' | 'tags' | 'sources',
+  more: Example = {},
+): Promise<string> {
+  const sql = database();
+  const id = uuidv7();
+  const now = new Date();
+  const row = { company_id: tenant.companyId, id, name: `Item ${id}`, created_at: now, updated_at: now, ...more };
+  await sql`insert into ${sql(list)} ${sql(row)}`;
+  return id;
+}
+
 /** A record with nothing but an address; answers its id. */
 export async function newRecord(
   tenant: Tenant,
@@ -154,6 +199,16 @@ export async function newRecord(
   await sql`
     insert into ${sql(object)} (company_id, test_mode, id, email, created_by_kind, created_by_id, created_at, updated_at)
     values (${tenant.companyId}, ${mode === 'test'}, ${id}, ${`${id}@example.com`}, 'system', 'test', now(), now())`;
+  return id;
+}
+
+/** A deal in the first stage; answers its id. */
+export async function newDeal(tenant: Tenant, mode: Mode): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into deals (company_id, test_mode, id, name, stage_id, created_by_kind, created_by_id, created_at, updated_at)
+    select company_id, ${mode === 'test'}, ${id}, 'Deal', id, 'system', 'test', now(), now()
+    from statuses where company_id = ${tenant.companyId} and object = 'deals' and name = 'New'`;
   return id;
 }
 

@@ -1,0 +1,191 @@
+// Figures over records: reports in groups, the pipeline, and saved definitions.
+import type { Fragment } from 'postgres';
+import { type Sql, unprepared } from './connect.ts';
+import { inReach, type Scope } from './reach.ts';
+import { type Column, type RecordTable, recordTable } from './record-columns.ts';
+import { type Filter, filterCondition } from './record-filter.ts';
+import { belongs } from './records.ts';
+
+/** A field of a report: its API name, and for the tenant's own fields the type that its values have. */
+export interface ReportField {
+  name: string;
+  type: string;
+}
+
+export interface ReportQuestion {
+  metric: 'count' | 'sum' | 'avg' | 'min' | 'max';
+  field: ReportField | undefined;
+  groupBy: ReportField | undefined;
+  bucket: 'day' | 'week' | 'month' | undefined;
+  from: string | undefined;
+  to: string | undefined;
+  filter: Filter | undefined;
+}
+
+export interface Figure {
+  value: number | string | null;
+  count: number;
+}
+
+export interface ReportFigures {
+  groups: (Figure & { key: string | null })[];
+  total: Figure;
+  rowsScanned: number;
+  isTruncated: boolean;
+}
+
+/** Characters of a text that count for its group. */
+const keyCharacters = 255;
+
+/** Runs a report over the newest rows. @returns undefined when the database gave up, because it took too long */
+export async function runReport(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  question: ReportQuestion,
+  maxRows: number,
+): Promise<ReportFigures | undefined> {
+  const table = recordTable(object);
+  const { metric, field, groupBy, bucket, from, to, filter } = question;
+  const measure = field ? measured(sql, table, field, metric) : sql`null::numeric`;
+  const key = groupBy ? grouped(sql, table, groupBy, bucket) : { text: sql`null::text`, order: sql`null::numeric` };
+  const rows = await patiently(
+    unprepared(sql<(Figure & { key: string | null; isTotal: boolean; seen: number })[]>`
+      with newest as (
+        select ${key.text} as key, ${key.order} as place, ${measure} as measure, row_number() over (order by r.created_at desc, r.id desc) as number
+        from ${sql(table.name)} r
+        where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+          ${from === undefined ? sql`` : sql`and r.created_at >= ${from}::timestamptz`}
+          ${to === undefined ? sql`` : sql`and r.created_at <= ${to}::timestamptz`}
+          ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
+        order by r.created_at desc, r.id desc
+        limit ${maxRows + 1}
+      )
+      select key, ${figure(sql, metric, field)} as value, count(*) as count, grouping(key) = 1 as "isTotal", (select count(*) from newest) as seen
+      from newest
+      where number <= ${maxRows}
+      group by grouping sets ((key, place), ())
+      order by grouping(key), place nulls last, key collate "C" nulls last`),
+  );
+  if (!rows) return undefined;
+  const groups = rows.filter((row) => !row.isTotal).map(({ key: name, value, count }) => ({ key: name, value, count }));
+  const total = rows.find((row) => row.isTotal);
+  const { value = null, count = 0, seen = 0 } = total ?? {};
+  return { groups, total: { value, count }, rowsScanned: Math.min(seen, maxRows), isTruncated: seen > maxRows };
+}
+
+/** The value of the metric over the rows of a group. */
+function figure(sql: Sql, metric: ReportQuestion['metric'], field: ReportField | undefined): Fragment {
+  switch (metric) {
+    case 'count':
+      return field ? sql`count(measure)` : sql`count(*)`;
+    case 'sum':
+      return sql`coalesce(sum(measure), 0)`;
+    case 'avg':
+      return sql`half_even_mean(sum(measure), count(measure))`;
+    case 'min':
+      return sql`min(measure)`;
+    case 'max':
+      return sql`max(measure)`;
+  }
+}
+
+/** The expression that is measured: a number, or a text that sorts as the date it is. */
+function measured(sql: Sql, table: RecordTable, field: ReportField, metric: ReportQuestion['metric']): Fragment {
+  const column = table.columns.get(field.name);
+  const value = column ? sql`r.${sql(column.name)}` : sql`(r.custom ->> ${field.name}::text)`;
+  if (metric === 'count') return value;
+  if (field.type === 'number' || field.type === 'currency') return sql`${value}::numeric`;
+  if (column?.type === 'timestamp') return isoText(sql, value);
+  return sql`${value}::text collate "C"`;
+}
+
+function isoText(sql: Sql, value: Fragment): Fragment {
+  return sql`to_char(${value} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') collate "C"`;
+}
+
+/** The key of a row's group as text, and what groups are sorted by before it. */
+function grouped(
+  sql: Sql,
+  table: RecordTable,
+  field: ReportField,
+  bucket: ReportQuestion['bucket'],
+): { text: Fragment; order: Fragment } {
+  const column = table.columns.get(field.name);
+  const value = column ? sql`r.${sql(column.name)}` : sql`(r.custom ->> ${field.name}::text)`;
+  const none = sql`null::numeric`;
+  if (bucket !== undefined) {
+    const time =
+      field.type === 'date' ? sql`${value}::date::timestamp` : sql`(${value}::timestamptz at time zone 'UTC')`;
+    const format = bucket === 'month' ? 'YYYY-MM' : 'YYYY-MM-DD';
+    return { text: sql`to_char(date_trunc(${bucket}::text, ${time}), ${format}::text)`, order: none };
+  }
+  if (column?.names) return { text: named(sql, column, value), order: none };
+  if (field.type === 'number' || field.type === 'currency')
+    return { text: sql`${value}::text`, order: sql`${value}::numeric` };
+  return { text: sql`left(${value}::text, ${keyCharacters}::int)`, order: none };
+}
+
+function named(sql: Sql, column: Column, value: Fragment): Fragment {
+  return sql`(select named.name from ${sql(column.names as string)} named where named.company_id = r.company_id and named.id = ${value})`;
+}
+
+export interface PipelineRow {
+  statusId: string | null;
+  count: number;
+  /** Of deals; null where no amount is known. */
+  amount: number | null;
+}
+
+/** How many records within reach are in each status. @returns undefined when the database gave up, because it took too long */
+export function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'deals'): Promise<PipelineRow[] | undefined> {
+  const table = recordTable(object);
+  const status = object === 'leads' ? sql`r.lead_status_id` : sql`r.stage_id`;
+  return patiently(sql<PipelineRow[]>`
+    select ${status} as "statusId", count(*) as count, ${object === 'leads' ? sql`null::bigint` : sql`sum(r.amount_minor)`} as amount
+    from ${sql(table.name)} r
+    where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+    group by 1`);
+}
+
+/** The rows, or undefined when the statement ran out of its time. */
+async function patiently<Rows>(query: Promise<Rows>): Promise<Rows | undefined> {
+  try {
+    return await query;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === '57014') return undefined;
+    throw error;
+  }
+}
+
+export interface SavedReportRow {
+  id: string;
+  name: string;
+  object: string;
+  config: Record<string, unknown>;
+  isShared: boolean;
+  createdByKind: string;
+  createdById: string;
+  createdByName: string | null;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+/** Definitions of these objects that are shared, or the user's own, newest first. @param after created_at and id of the row before */
+export function listSavedReports(
+  sql: Sql,
+  { companyId, userId }: Pick<Scope, 'companyId' | 'userId'>,
+  objects: readonly string[],
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<SavedReportRow[]> {
+  return sql<SavedReportRow[]>`
+    select id, name, object, config, is_shared as "isShared", created_by_kind as "createdByKind", created_by_id as "createdById",
+      created_by_name as "createdByName", created_at as "createdAt", updated_at as "updatedAt"
+    from saved_reports
+    where company_id = ${companyId} and object = any(${objects}::text[])
+      and (is_shared or created_by_user = ${userId}::uuid)
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}

@@ -1,0 +1,97 @@
+// What every write of records does, of one or of many: the rows, the automatic tags, what activities tell, and the traces.
+import { noteChange, noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
+import { retag, setAutomaticTags } from '../db/record-tags.ts';
+import { type DeletedRecord, insertRecords, type NewRecord, type StoredRecord, updateRecords } from '../db/records.ts';
+import { creationOf, deletionOf, showRecord, updateOf } from '../domain/record-view.ts';
+import { changedContact, contactOf } from '../domain/record-writes.ts';
+import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
+import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
+import { notFound } from '../runtime/errors.ts';
+import type { Call } from '../runtime/handler.ts';
+
+export type Writing = Pick<Call, 'sql' | 'caller' | 'now' | 'record'>;
+
+/** Where records are written. */
+export interface Place {
+  workspace: Workspace;
+  object: WorkspaceObject;
+}
+
+/** A locked record as it is, and as it is to be. */
+export interface Change {
+  before: StoredRecord;
+  merged: StoredRecord;
+}
+
+/** @throws ApiError 404 for an object that this workspace does not have, or has switched off */
+export async function openObject(call: { path: { object: string }; workspace: Call['workspace'] }): Promise<Place> {
+  const workspace = await call.workspace();
+  const object = workspace.objects.get(call.path.object);
+  if (!object) throw notFound();
+  return { workspace, object };
+}
+
+/** @returns the records as they are stored, in the order given */
+export async function storeNew(
+  call: Writing,
+  { workspace, object }: Place,
+  planned: readonly NewRecord[],
+): Promise<StoredRecord[]> {
+  const { sql, caller, now } = call;
+  const [records] = await Promise.all([
+    insertRecords(sql, caller, object.object, planned, now),
+    setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
+  ]);
+  if (object.object === 'activities') {
+    const contacts = records.map((record) => contactOf(record.values, workspace));
+    await noteContacts(sql, caller, contacts, now);
+    await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+  }
+  for (const record of records) call.record(creationOf(object, record.id, now));
+  return records;
+}
+
+/** @returns the records as they are stored now, in the order given */
+export async function storeChanges(
+  call: Writing,
+  { workspace, object }: Place,
+  changes: readonly Change[],
+): Promise<StoredRecord[]> {
+  const { sql, caller, now } = call;
+  const merged = changes.map((change) => change.merged);
+  const [records] = await Promise.all([
+    updateRecords(sql, caller, object.object, merged, now),
+    setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, merged, now)),
+  ]);
+  const pairs = changes.flatMap(({ before }, index) => {
+    const after = records[index];
+    return after ? [{ before, after }] : [];
+  });
+  if (object.object === 'activities') {
+    const contacts = pairs.map(({ before, after }) => changedContact(before.values, after.values, workspace));
+    // One after the other: of several of one lead, the last says what comes next.
+    for (const contact of contacts) await noteChange(sql, caller, contact, now);
+    await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+  }
+  for (const { before, after } of pairs)
+    call.record(updateOf(object, showRecord(object, before, workspace), showRecord(object, after, workspace), now));
+  return records;
+}
+
+/** What follows from a deletion: leads and deals that lost a follow-up look for their next one, once each. */
+export async function noteDeletions(
+  call: Writing,
+  { workspace, object }: Place,
+  gone: readonly DeletedRecord[],
+): Promise<void> {
+  const { sql, caller, now } = call;
+  if (object.object === 'activities') {
+    const contacts = gone
+      .filter(({ values }) => values.followup_at !== null)
+      .map(({ values }) => contactOf(values, workspace));
+    const entities = new Map(contacts.map((contact) => [contact.entityId, contact]));
+    for (const entity of entities.values()) await recomputeFollowup(sql, caller, entity, now);
+    await retag(sql, caller, leadsToRetag(workspace, [...entities.values()], now));
+  }
+  for (const record of gone) call.record(deletionOf(object, record, now));
+}

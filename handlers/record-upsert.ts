@@ -1,0 +1,44 @@
+// Upserts: the record that is meant is changed, or created where there is none.
+import { findMatches, type MatchedField } from '../db/record-matches.ts';
+import { changeable, namedMatches, readMatch } from '../domain/record-match.ts';
+import { etagOf } from '../domain/record-version.ts';
+import { showRecord } from '../domain/record-view.ts';
+import type { WorkspaceObject } from '../domain/workspace.ts';
+import { conflict, validationFailed } from '../runtime/errors.ts';
+import type { Handler } from '../runtime/handler.ts';
+import { openObject, type Writing } from './record-store.ts';
+import { change, create } from './single-record.ts';
+
+export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
+  const place = { ...(await openObject(call)), inside: 'record' };
+  const { workspace, object } = place;
+  const { match, fields, problems } = readMatch(object, call.body.record, call.body.match_on, workspace);
+  if (problems.length > 0) throw validationFailed(problems, 422);
+  const id = 'id' in match ? match.id : await onlyMatch(call, object, match.fields);
+  const record =
+    id === null
+      ? await create(call, place, fields)
+      : await change(call, place, id, (before) => changeable(object, fields, before));
+  const data = { object: object.object, record: showRecord(object, record, workspace), created: id === null };
+  return { status: id === null ? 201 : 200, etag: etagOf(record), data };
+};
+
+/**
+ * The id of the one record that has the values; null when there is none.
+ * @throws ApiError 409 when there are several
+ */
+async function onlyMatch(
+  { sql, caller }: Writing,
+  { object }: WorkspaceObject,
+  fields: readonly MatchedField[],
+): Promise<string | null> {
+  const [first, ...others] = await findMatches(sql, caller, object, fields, namedMatches);
+  if (others.length === 0) return first?.id ?? null;
+  throw conflict(
+    'several_matches',
+    'Several records have these values. Match on something that only one of them has.',
+    {
+      ids: [first, ...others].map((record) => record?.id),
+    },
+  );
+}

@@ -1,0 +1,152 @@
+// Reports over the records of an object, the pipeline, and saved definitions.
+import { countByStatus, listSavedReports as listDefinitions, runReport, type SavedReportRow } from '../db/reports.ts';
+import { moduleState } from '../domain/plans.ts';
+import { maxReportRows, readReport, tellsTexts } from '../domain/reports.ts';
+import type { WorkspaceObject } from '../domain/workspace.ts';
+import { ApiError, notFound } from '../runtime/errors.ts';
+import type { Caller, Handler, Result } from '../runtime/handler.ts';
+import { page, pageLimit } from '../runtime/paging.ts';
+
+export const searchReport: Handler<'searchReport'> = async (call) => {
+  const { caller } = call;
+  const workspace = await call.workspace();
+  const body = soundPart(call.body, call.problems);
+  if (body.object === undefined) throw call.refusal([]);
+  const object = workspace.objects.get(body.object);
+  if (!object) throw notFound();
+  refuseModule(object, caller);
+  const { report, problems } = readReport(body, object, workspace);
+  if (problems.length > 0 || call.problems.length > 0) throw call.refusal(problems);
+  const scope = `${object.module}:view`;
+  if (tellsTexts(report, object) && !caller.grants.allows(scope)) {
+    throw new ApiError('FORBIDDEN_SCOPE', `A report on texts or ids of ${object.object} needs the scope ${scope}.`, {
+      required_scopes: [scope],
+    });
+  }
+  const figures = await runReport(call.sql, caller, object.object, report, maxReportRows);
+  if (!figures) throw tooSlow('The report took too long. Narrow it with from, to or filter.');
+  const { total, rowsScanned, isTruncated } = figures;
+  const none = { key: null, ...total };
+  const groups = report.groupBy ? figures.groups : [none];
+  return {
+    status: 200,
+    data: {
+      object: object.object,
+      metric: report.metric,
+      field: report.field?.name ?? null,
+      group_by: report.groupBy?.name ?? null,
+      bucket: report.bucket ?? null,
+      groups: groups.map(({ key, value, count }) => ({ key, value, count })),
+      total: { value: total.value, count: total.count },
+      rows_scanned: rowsScanned,
+      truncated: isTruncated,
+    },
+  };
+};
+
+type Body = Parameters<typeof searchReport>[0]['body'];
+
+/** The properties that the document finds nothing wrong with, so that their own problems can be told beside those of the others. */
+function soundPart(body: Body, problems: readonly { field: string }[]): Partial<Body> {
+  const faulty = new Set(problems.map(({ field }) => field.split(/[.[]/)[0]));
+  return Object.fromEntries(Object.entries(body).filter(([name]) => !faulty.has(name)));
+}
+
+export const getPipeline: Handler<'getPipeline'> = async (call) => {
+  const { caller, query } = call;
+  const workspace = await call.workspace();
+  const object = workspace.objects.get(query.object);
+  if (!object) throw notFound();
+  refuseModule(object, caller);
+  const rows = await countByStatus(call.sql, caller, query.object);
+  if (!rows) throw tooSlow('Counting the pipeline took too long. Try again, or use a report with from and to.');
+  const ofDeals = query.object === 'deals';
+  const counted = new Map(rows.map((row) => [row.statusId, row]));
+  const figures = (statusId: string | null) => {
+    const { count = 0, amount } = counted.get(statusId) ?? {};
+    return { count, ...(ofDeals ? { amount_minor: amount ?? 0 } : {}) };
+  };
+  const statuses = workspace.statuses.filter((status) => status.object === query.object);
+  const byStatus: Result<'getPipeline'>['data']['by_status'] = statuses.map(({ id, name, outcome, position }) => ({
+    status_id: id,
+    status: name,
+    outcome,
+    order_position: position,
+    ...figures(id),
+  }));
+  if (counted.has(null))
+    byStatus.push({ status_id: null, status: null, outcome: null, order_position: null, ...figures(null) });
+  const total = rows.reduce((sum, row) => sum + row.count, 0);
+  if (ofDeals) return { status: 200, data: { object: query.object, total, by_status: byStatus } };
+  const converted = byStatus.reduce((sum, { outcome, count }) => sum + (outcome === 'converted' ? count : 0), 0);
+  const rate = total === 0 ? 0 : Math.round((converted / total) * 10_000) / 10_000;
+  return {
+    status: 200,
+    data: { object: query.object, total, by_status: byStatus, converted, conversion_rate: rate },
+  };
+};
+
+export const listSavedReports: Handler<'listSavedReports'> = async (call) => {
+  const { caller, query } = call;
+  const { objects } = await call.workspace();
+  const visible = [...objects.values()]
+    .filter((object) => stateOf(object, caller) === 'on')
+    .map(({ object }) => object);
+  const limit = pageLimit(query.limit);
+  const bound = JSON.stringify(['saved_reports', caller.companyId, caller.testMode, caller.userId, visible]);
+  const after = query.cursor === undefined ? undefined : call.cursors.decode(query.cursor, bound, 2);
+  const rows = await listDefinitions(call.sql, caller, visible, after as [string, string] | undefined, limit + 1);
+  const { rows: shown, ...rest } = page(rows, limit, (last) =>
+    call.cursors.encode([last.createdAt.toISOString(), last.id], bound),
+  );
+  return { status: 200, data: { reports: shown.map(savedReport), ...rest } };
+};
+
+type SavedReport = Result<'listSavedReports'>['data']['reports'][number];
+
+function savedReport(row: SavedReportRow): SavedReport {
+  const config = row.config as Partial<SavedReport['config']>;
+  return {
+    id: row.id,
+    name: row.name,
+    object_id: row.object,
+    config: {
+      metric: config.metric ?? 'count',
+      field: config.field ?? null,
+      group_by: config.group_by ?? null,
+      bucket: config.bucket ?? null,
+      filter: config.filter ?? null,
+      chart_type: config.chart_type ?? null,
+    },
+    is_shared: row.isShared,
+    created_by: {
+      kind: row.createdByKind as SavedReport['created_by']['kind'],
+      id: row.createdById,
+      name: row.createdByName,
+    },
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
+  };
+}
+
+const stateOf = ({ module }: WorkspaceObject, caller: Caller) => moduleState(module, caller.modules);
+
+/** @throws ApiError 403 when the module of the object is off */
+function refuseModule(object: WorkspaceObject, caller: Caller): void {
+  const state = stateOf(object, caller);
+  if (state === 'on') return;
+  const { module } = object;
+  throw new ApiError('MODULE_DISABLED', `The module ${module} is switched off in this workspace.`, {
+    module,
+    reason: state,
+  });
+}
+
+function tooSlow(message: string): ApiError {
+  return new ApiError(
+    'SERVICE_UNAVAILABLE',
+    message,
+    { reason: 'report_timeout' },
+    { headers: { 'retry-after': '1' } },
+  );
+}

@@ -1,0 +1,94 @@
+// Moving deals through their stages and leads through their statuses.
+import { findReferences } from '../db/record-references.ts';
+import { setAutomaticTags } from '../db/record-tags.ts';
+import { lockRecord, type StoredRecord, updateRecord } from '../db/records.ts';
+import { actionOf, type ShownRecord, showRecord, updateOf } from '../domain/record-view.ts';
+import { mergedRecord, resolveReferences } from '../domain/record-writes.ts';
+import { statusItem } from '../domain/status-effects.ts';
+import { checkMove, statusField } from '../domain/status-moves.ts';
+import { tagsOfChanged } from '../domain/tags.ts';
+import { builtinOf, type Status, type Workspace } from '../domain/workspace.ts';
+import { conflict, notFound, preConditionsNotMet, validationFailed } from '../runtime/errors.ts';
+import type { Call, Handler } from '../runtime/handler.ts';
+import { unmetByChanges } from './pre-conditions.ts';
+
+type MoveCall = Call<'updateDealStage'> | Call<'updateLeadStatus'>;
+
+interface Move {
+  record: ShownRecord;
+  previous: { id: string; name: string } | null;
+  status: { id: string; name: string; outcome: string };
+  changed: boolean;
+}
+
+export const updateDealStage: Handler<'updateDealStage'> = async (call) => {
+  const { record, previous, status, changed } = await move(call, 'deals');
+  return { status: 200, data: { deal: record, previous_stage: previous, stage: status, changed } };
+};
+
+export const updateLeadStatus: Handler<'updateLeadStatus'> = async (call) => {
+  const { record, previous, status, changed } = await move(call, 'leads');
+  return { status: 200, data: { lead: record, previous_status: previous, status, changed } };
+};
+
+async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
+  const { sql, caller, now, body } = call;
+  const workspace = await call.workspace();
+  const object = builtinOf(name, workspace);
+  const before = await lockRecord(sql, caller, name, call.path.id);
+  if (!before) throw notFound();
+  const { status, change, ...checked } = checkMove(object, { ...body }, before, workspace, now);
+  resolveReferences(change, await findReferences(sql, caller, change.references));
+  const inFields = change.problems.map((each) => ({ ...each, field: `fields.${each.field}` }));
+  const problems = [...checked.problems, ...inFields];
+  const others = [...checked.shape, ...call.problems];
+  // What fields holds is refused as the same change by the records API would be.
+  if (problems.length > 0) throw validationFailed([...problems, ...others], 422);
+  if (others.length > 0 || !status) throw call.refusal(checked.shape);
+
+  const previous = statusItem(name, before.values[statusField[name]], workspace);
+  if (previous?.id !== status.id && !status.isActive) {
+    const reason = name === 'deals' ? 'stage_inactive' : 'status_inactive';
+    throw conflict(reason, `${status.name} is not active: nothing can be moved there.`);
+  }
+  const merged = mergedRecord(object, before, change, workspace, now);
+  if (merged) {
+    const unmet = (await unmetByChanges(call, { workspace, object }, [{ before, merged }])).get(before.id);
+    if (unmet) throw preConditionsNotMet(unmet);
+  }
+  return {
+    record: await store(call, name, before, merged, workspace),
+    previous: previous ? { id: previous.id, name: previous.name } : null,
+    status: shownStatus(status),
+    changed: previous?.id !== status.id,
+  };
+}
+
+/** Writes what the move changes, if anything; the reason is kept in the audit log either way. */
+async function store(
+  call: MoveCall,
+  name: 'deals' | 'leads',
+  before: StoredRecord,
+  merged: StoredRecord | undefined,
+  workspace: Workspace,
+): Promise<ShownRecord> {
+  const { sql, caller, now } = call;
+  const object = builtinOf(name, workspace);
+  const shown = showRecord(object, before, workspace);
+  const { reason } = call.body;
+  const metadata = reason === undefined ? {} : { metadata: { reason } };
+  if (!merged) {
+    if (reason !== undefined)
+      call.record({ action: actionOf(object, 'update'), object: name, recordId: before.id, ...metadata });
+    return shown;
+  }
+  const [after] = await Promise.all([
+    updateRecord(sql, caller, name, merged, now),
+    setAutomaticTags(sql, caller, name, tagsOfChanged(object, workspace, [merged], now)),
+  ]);
+  const record = showRecord(object, after, workspace);
+  call.record({ ...updateOf(object, shown, record, now), ...metadata });
+  return record;
+}
+
+const shownStatus = ({ id, name, outcome }: Status) => ({ id, name, outcome });

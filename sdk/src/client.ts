@@ -1,0 +1,153 @@
+// The client: every operation of the document as a method that authenticates, retries where that is safe, and throws CrmError.
+import createFetchClient from 'openapi-fetch';
+import { CrmError, errorOfAnswer } from './errors.ts';
+import { descriptions, type Operations } from './generated/operations.ts';
+import { withRetries } from './retries.ts';
+import type { CallOptions, Description } from './shapes.ts';
+
+/** A secret, or what fetches it before each attempt, so that it can be renewed. */
+export type Credential = string | (() => string | Promise<string>);
+
+export interface ClientOptions extends Pick<CallOptions, 'timeout' | 'retries' | 'headers' | 'onResponse'> {
+  /** Where the API is, without /v1. */
+  baseUrl: string;
+  /** An API key, `svc_live_…` or `svc_test_…`. */
+  apiKey?: Credential;
+  /** An OAuth access token, or the session token of a signed-in person. Counts only without an API key. */
+  token?: Credential;
+  /** Milliseconds; a Retry-After beyond is not waited for. */
+  longestWait?: number;
+  /** In place of the global one. */
+  fetch?: (request: Request) => Promise<Response>;
+}
+
+export type Client = Operations;
+
+/** A call as the methods get it, its types gone. */
+interface Call extends CallOptions {
+  path?: Record<string, unknown>;
+  query?: Record<string, unknown>;
+  body?: unknown;
+  idempotencyKey?: string;
+}
+
+/** openapi-fetch without the types of a document: those of the methods have been checked already. */
+type Send = (
+  method: string,
+  path: string,
+  options: object,
+) => Promise<{ data?: unknown; error?: unknown; response: Response }>;
+
+type Page = Record<string, unknown> & { next_cursor?: string | null };
+
+/** A client of the API at an address; public operations need no credential. */
+export function createClient(options: ClientOptions): Client {
+  const connection = connect(options);
+  const methods = Object.entries(descriptions).map(([id, description]) => [id, methodFor(description, connection)]);
+  // The generated types and the generated descriptions come from one document.
+  return Object.fromEntries(methods) as unknown as Client;
+}
+
+type Connection = (description: Description, call: Call) => Promise<unknown>;
+
+function methodFor(description: Description, connection: Connection) {
+  const { items } = description;
+  const single = (call: Call = {}): Promise<unknown> => connection(description, call);
+  if (items === undefined) return single;
+  async function* pages(call: Call = {}): AsyncGenerator<Page, void, undefined> {
+    let cursor: string | null | undefined;
+    do {
+      const page = (await single(cursor ? { ...call, query: { ...call.query, cursor } } : call)) as Page;
+      yield page;
+      cursor = page.next_cursor;
+    } while (cursor);
+  }
+  async function* all(call: Call = {}): AsyncGenerator<unknown, void, undefined> {
+    for await (const page of pages({ ...call, query: { limit: 100, ...call.query } }))
+      yield* page[items ?? ''] as unknown[];
+  }
+  return Object.assign(single, { pages, all });
+}
+
+function connect(options: ClientOptions): Connection {
+  const send = createFetchClient({
+    baseUrl: new URL(options.baseUrl).href,
+    ...(options.fetch ? { fetch: options.fetch } : {}),
+    // The API never redirects, and a key must not follow to another host.
+    redirect: 'manual',
+    bodySerializer: (body) => body,
+  }).request as unknown as Send;
+
+  return async (description, call) => {
+    const path = fillPath(description.path, call.path);
+    const key = description.takesKey ? (call.idempotencyKey ?? crypto.randomUUID()) : undefined;
+    const { body, type } = await encode(call.body);
+    const headers = {
+      ...options.headers,
+      ...call.headers,
+      ...(type === undefined ? {} : { 'content-type': type }),
+      ...(key === undefined ? {} : { 'idempotency-key': key }),
+    };
+    const attempt = async (): Promise<unknown> => {
+      const credentials = await credentialHeaders(options);
+      const timeout = AbortSignal.timeout(call.timeout ?? options.timeout ?? 30_000);
+      const signal = call.signal ? AbortSignal.any([call.signal, timeout]) : timeout;
+      const answer = await send(description.method, path, {
+        params: { query: call.query },
+        body,
+        parseAs: description.isFile ? 'blob' : 'json',
+        headers: { ...headers, ...credentials },
+        signal,
+      }).catch((error: unknown) => {
+        if (call.signal?.aborted) throw call.signal.reason;
+        throw withoutAnswer(error, timeout.aborted);
+      });
+      (call.onResponse ?? options.onResponse)?.(answer.response);
+      if (!answer.response.ok) throw errorOfAnswer(answer.response, answer.error);
+      return dataOf(answer.data);
+    };
+    return withRetries(attempt, {
+      retries: call.retries ?? options.retries ?? 3,
+      longestWait: options.longestWait ?? 60_000,
+      repeatable: description.method === 'GET' || key !== undefined,
+      signal: call.signal,
+    });
+  };
+}
+
+/** The bytes of a body, once for all attempts: the same key must come with the same body, the boundary of a form included. */
+async function encode(body: unknown): Promise<{ body?: string | ArrayBuffer; type?: string | undefined }> {
+  if (body === undefined) return {};
+  if (!(body instanceof FormData || body instanceof URLSearchParams))
+    return { body: JSON.stringify(body), type: 'application/json' };
+  const form = new Response(body);
+  return { type: form.headers.get('content-type') ?? undefined, body: await form.arrayBuffer() };
+}
+
+/** The inside of the envelope; a few operations answer without one. */
+function dataOf(body: unknown): unknown {
+  const isEnvelope = typeof body === 'object' && body !== null && 'success' in body && 'data' in body;
+  return isEnvelope ? body.data : body;
+}
+
+async function credentialHeaders({ apiKey, token }: ClientOptions): Promise<Record<string, string>> {
+  const read = (credential: Credential) => (typeof credential === 'function' ? credential() : credential);
+  if (apiKey !== undefined) return { 'x-api-key': await read(apiKey) };
+  if (token !== undefined) return { authorization: `Bearer ${await read(token)}` };
+  return {};
+}
+
+function withoutAnswer(cause: unknown, timedOut: boolean): CrmError {
+  if (timedOut) return new CrmError('TIMED_OUT', 'There was no answer in time.', { cause });
+  if (cause instanceof SyntaxError) return new CrmError('UNREADABLE_ANSWER', 'The answer is not JSON.', { cause });
+  return new CrmError('CONNECTION_FAILED', 'The connection failed before there was an answer.', { cause });
+}
+
+/** A path with its parameters filled in. @throws TypeError for a value that would name another path */
+function fillPath(template: string, values: Record<string, unknown> = {}): string {
+  return template.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = String(values[name] ?? '');
+    if (['', '.', '..'].includes(value)) throw new TypeError(`path.${name} must not be "${value}"`);
+    return encodeURIComponent(value);
+  });
+}

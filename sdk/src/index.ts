@@ -1,0 +1,14 @@
+// What the package offers.
+export { type Client, type ClientOptions, type Credential, createClient } from './client.ts';
+export {
+  type ConnectionErrorCode,
+  CrmError,
+  type CrmErrorCode,
+  type ErrorCode,
+  type ErrorDetails,
+  type FieldError,
+  isCrmError,
+  type OAuthErrorCode,
+} from './errors.ts';
+export type { AnswerOf, CallOf, CallOptions, OperationId, Schemas } from './shapes.ts';
+export { verifyWebhook, WebhookSignatureError } from './webhooks.ts';

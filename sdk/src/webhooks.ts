@@ -1,0 +1,74 @@
+// Whether a webhook's request is ours: the signature over its raw body, and its age.
+
+export class WebhookSignatureError extends Error {
+  override readonly name = 'WebhookSignatureError';
+  readonly reason: 'malformed_header' | 'outside_tolerance' | 'no_match';
+
+  constructor(reason: WebhookSignatureError['reason'], message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+/**
+ * Reads a webhook's body once its signature is proved; answer 400 when it throws.
+ * @param rawBody as it arrived, before anything parsed it
+ * @param header the value of Service-Signature, `t=<unix seconds>,v1=<64 hex characters>`; any v1 may match
+ * @param secrets of the subscription; while one is being replaced, both
+ * @param toleranceSec how far `t` may be from this machine's clock
+ * @returns the body, parsed
+ * @throws WebhookSignatureError when it cannot be trusted
+ */
+export async function verifyWebhook<Event = unknown>(
+  rawBody: string | Uint8Array,
+  header: string | null | undefined,
+  secrets: string | readonly string[],
+  toleranceSec = 300,
+): Promise<Event> {
+  const trusted = [secrets].flat();
+  // An empty secret, e.g. of a variable that is not set, would be everybody's.
+  if (trusted.length === 0 || trusted.some((secret) => !secret)) throw new TypeError('a webhook secret is empty');
+  const { time, signatures } = readHeader(header ?? '');
+  if (!(Math.abs(Math.floor(Date.now() / 1000) - Number(time)) <= toleranceSec))
+    throw new WebhookSignatureError('outside_tolerance', 'The webhook was signed too long ago, or in the future.');
+  const body = typeof rawBody === 'string' ? new TextEncoder().encode(rawBody) : rawBody;
+  const signed = joined(new TextEncoder().encode(`${time}.`), body);
+  for (const secret of trusted) if (await isSignedWith(secret, signed, signatures)) return parse(body);
+  throw new WebhookSignatureError('no_match', 'No signature of the webhook fits its body and a secret.');
+}
+
+function readHeader(header: string): { time: string; signatures: Uint8Array<ArrayBuffer>[] } {
+  const parts = header.split(',').map((part) => part.trim());
+  const times = parts.filter((part) => part.startsWith('t=')).map((part) => part.slice(2));
+  const hex = parts.filter((part) => /^v1=[0-9a-f]{64}$/i.test(part)).map((part) => part.slice(3));
+  const [time = ''] = times;
+  if (times.length !== 1 || !/^\d{1,12}$/.test(time) || hex.length === 0)
+    throw new WebhookSignatureError('malformed_header', 'The header Service-Signature is missing or not readable.');
+  const bytes = (text: string) => Uint8Array.from(text.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
+  return { time, signatures: hex.map(bytes) };
+}
+
+/** WebCrypto compares in constant time. */
+async function isSignedWith(
+  secret: string,
+  signed: Uint8Array<ArrayBuffer>,
+  signatures: readonly Uint8Array<ArrayBuffer>[],
+): Promise<boolean> {
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
+  const key = await crypto.subtle.importKey('raw', new TextEncoder().encode(secret), algorithm, false, ['verify']);
+  const matches = await Promise.all(
+    signatures.map((signature) => crypto.subtle.verify('HMAC', key, signature, signed)),
+  );
+  return matches.includes(true);
+}
+
+function joined(first: Uint8Array, second: Uint8Array): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(first.length + second.length);
+  whole.set(first);
+  whole.set(second, first.length);
+  return whole;
+}
+
+function parse<Event>(body: Uint8Array): Event {
+  return JSON.parse(new TextDecoder().decode(body)) as Event;
+}

@@ -1,0 +1,119 @@
+// The network between the server and PostgreSQL is slow, stalls, resets and goes silent under writers: every write is there once.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { check } from './support/oracle.ts';
+import { OwnServer } from './support/own-server.ts';
+import { type Moment, type Statement, Traps } from './support/points.ts';
+import { FaultProxy, through } from './support/proxy.ts';
+import { Random } from './support/random.ts';
+import { settingsFor } from './support/settings.ts';
+import { type Answered, send, Writers } from './support/writers.ts';
+
+const random = new Random();
+const traps = new Traps();
+const accounts = '/v1/objects/accounts/records';
+let proxy: FaultProxy;
+let server: OwnServer;
+let tenant: Tenant;
+let apiKey: string;
+
+beforeAll(async () => {
+  process.stdout.write(`faults: the seed of the network is ${random.seed}\n`);
+  const url = inject('databaseUrl');
+  proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
+  server = await OwnServer.start({ ...settingsFor(through(url, proxy), '.test-data'), DATABASE_POOL: '6' });
+});
+afterEach(() => {
+  traps.clear();
+  proxy.mode = 'pass';
+  proxy.delay = 0;
+});
+afterAll(async () => {
+  await server?.kill();
+  await proxy?.close();
+});
+
+async function arrange(): Promise<void> {
+  tenant = await newTenant();
+  apiKey = await newKey(tenant, { perMinute: 1_000_000, perHour: 10_000_000 });
+}
+
+describe('a network that', () => {
+  test.each<[string, number, () => void]>([
+    [
+      'is slow',
+      0,
+      () => {
+        proxy.delay = 40;
+      },
+    ],
+    [
+      'stalls',
+      1000,
+      () => {
+        proxy.mode = 'stall';
+      },
+    ],
+    ['resets every connection', 0, () => proxy.reset()],
+    [
+      'loses everything without a word',
+      2500,
+      () => {
+        proxy.mode = 'swallow';
+      },
+    ],
+  ])('%s costs no acknowledged write and doubles none', { timeout: 120_000 }, async (_, milliseconds, harm) => {
+    await arrange();
+    const writers = new Writers({ servers: [server.url], apiKey, random, count: 16 });
+    await writers.progress(50);
+    harm();
+    if (milliseconds > 0) await sleep(milliseconds);
+    else await writers.progress(50);
+    proxy.mode = 'pass';
+    proxy.delay = 0;
+    await writers.progress(50);
+    await writers.settle();
+    const { broken } = writers.takeTally();
+    await writers.replayAll();
+    expect(writers.violations).toEqual([]);
+    expect(server.failures).toEqual([]);
+    expect([...broken]).toEqual([]);
+    expect(await check(database(), tenant.companyId, writers.writes)).toEqual([]);
+  });
+
+  test.each<[Statement, Moment, boolean]>([
+    ['change', 'answered', false],
+    ['commit', 'answered', true],
+  ])(
+    'goes silent with %s %s does not keep the key taken for ever',
+    { timeout: 60_000 },
+    async (statement, moment, applied) => {
+      await arrange();
+      await ask('POST', accounts, 'silent-000000', { name: 'First' });
+      let silent = false;
+      void traps.set({
+        ...{ statement, moment },
+        act: (link) => {
+          silent = true;
+          link.silence();
+        },
+      });
+      const key = `silent-${statement.replaceAll(' ', '-')}`;
+      expect((await ask('POST', accounts, key, { name: 'Once' })).status).toBe(503);
+      expect(silent).toBe(true);
+      let answer = await ask('POST', accounts, key, { name: 'Once' });
+      while (answer.status === 409) {
+        await sleep(250);
+        answer = await ask('POST', accounts, key, { name: 'Once' });
+      }
+      expect({ status: answer.status, replay: answer.headers['idempotent-replay'] }).toEqual({
+        status: 201,
+        replay: applied ? 'true' : undefined,
+      });
+    },
+  );
+});
+
+const ask = (method: string, path: string, key: string, body: unknown): Promise<Answered> =>
+  send(undefined, server.url, apiKey, { method, path, key, body });

@@ -1,0 +1,60 @@
+// The judge of the fault runs itself: it must notice every single thing that could go wrong.
+import { beforeAll, expect, inject, test } from 'vitest';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { check } from './support/oracle.ts';
+import { Random } from './support/random.ts';
+import { type Write, Writers } from './support/writers.ts';
+
+let tenant: Tenant;
+let writes: readonly Write[];
+
+beforeAll(async () => {
+  tenant = await newTenant();
+  const writers = new Writers({ servers: [inject('baseUrl')], apiKey: tenant.key, random: new Random(), count: 4 });
+  while (new Set(writers.writes.map((write) => write.kind)).size < 6) await writers.progress(10);
+  await writers.settle();
+  await writers.replayAll();
+  writes = writers.writes;
+  expect(writers.violations).toEqual([]);
+});
+
+test('good runs are found good', async () => {
+  expect(await check(database(), tenant.companyId, writes)).toEqual([]);
+});
+
+test.each([
+  ['a lost record', 'delete from leads where id = (select id from leads where company_id = $1 limit 1)'],
+  [
+    'a change that was lost',
+    'update accounts set version = 1, description = null where company_id = $1 and version > 1',
+  ],
+  [
+    'a doubled record',
+    `insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
+     select company_id, test_mode, gen_random_uuid(), first_name, created_by_kind, created_by_id, created_at, updated_at
+     from leads where company_id = $1 limit 1`,
+  ],
+  ['a lost event', 'delete from outbox_events where id = (select id from outbox_events where company_id = $1 limit 1)'],
+  [
+    'a doubled event',
+    `insert into outbox_events select (jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid()))).*
+     from outbox_events e where company_id = $1 limit 1`,
+  ],
+  ['a lost audit row', 'delete from audit_logs where id = (select id from audit_logs where company_id = $1 limit 1)'],
+  ['a kept answer that was altered', "update idempotency_records set body = body || ' ' where company_id = $1"],
+  ['a kept answer that was lost', 'delete from idempotency_records where company_id = $1'],
+])('%s is noticed', async (_, harm) => {
+  const sql = database();
+  const undo = new Error('undone');
+  let noticed: string[] = [];
+  await sql
+    .begin(async (transaction) => {
+      await transaction.unsafe(harm, [tenant.companyId]);
+      noticed = await check(transaction, tenant.companyId, writes);
+      throw undo;
+    })
+    .catch((error: unknown) => {
+      if (error !== undo) throw error;
+    });
+  expect(noticed).not.toEqual([]);
+});

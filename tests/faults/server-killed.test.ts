@@ -1,0 +1,35 @@
+// A server that is killed at any moment: nothing that was acknowledged is lost, and nothing is done twice.
+import { afterAll, expect, inject, test } from 'vitest';
+import { database, newKey, newTenant } from '../support/tenants.ts';
+import { check } from './support/oracle.ts';
+import { OwnServer } from './support/own-server.ts';
+import { Random } from './support/random.ts';
+import { settingsFor } from './support/settings.ts';
+import { Writers } from './support/writers.ts';
+
+const kills = Number(process.env.KILLS ?? 25);
+let server: OwnServer | undefined;
+
+afterAll(() => server?.kill());
+
+test(`${kills} times kill -9 under 16 writers lose, double or change no acknowledged write`, {
+  timeout: 120_000,
+}, async () => {
+  const random = new Random();
+  process.stdout.write(`faults: the seed of the kills is ${random.seed}\n`);
+  const tenant = await newTenant();
+  const apiKey = await newKey(tenant, { perMinute: 1_000_000, perHour: 10_000_000 });
+  server = await OwnServer.start(settingsFor(inject('databaseUrl'), '.test-data'));
+  const writers = new Writers({ servers: [server.url], apiKey, random, count: 16 });
+  for (let kill = 0; kill < kills; kill += 1) {
+    await writers.progress(random.whole(1, 60));
+    await server.restart();
+  }
+  await writers.progress(50);
+  await writers.settle();
+  await writers.replayAll();
+  expect(writers.violations).toEqual([]);
+  expect(server.failures).toEqual([]);
+  expect(await check(database(), tenant.companyId, writers.writes)).toEqual([]);
+  process.stdout.write(`faults: ${kills} kills, ${writers.writes.length} writes\n`);
+});

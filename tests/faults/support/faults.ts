@@ -1,0 +1,238 @@
+// The faults of a long run: what each does to the stand while the writers go on, and what must hold meanwhile.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { percentile } from './figures.ts';
+import { points } from './points.ts';
+import type { FaultProxy, Link } from './proxy.ts';
+import type { Random } from './random.ts';
+import type { Stand } from './stand.ts';
+import { unkeyedDuring } from './unkeyed.ts';
+import type { Tally, Writers } from './writers.ts';
+
+export interface Scene {
+  stand: Stand;
+  writers: Writers;
+  random: Random;
+  /** Remembers a measurement; the report has the greatest. */
+  measure(name: string, value: number): void;
+  /** Adds to a count of the report. */
+  count(name: string, value: number): void;
+}
+
+export interface Fault {
+  name: string;
+  /** The figure that it proves. */
+  figure: string;
+  /** How often it comes in a round. */
+  times: number;
+  /** True where clients are cut off, which must not happen otherwise. */
+  cutsClients?: boolean;
+  /** True where no call may be answered with 503. */
+  serves?: boolean;
+  needsRedis?: boolean;
+  /** @returns what was wrong */
+  strike(scene: Scene): Promise<string[]>;
+}
+
+/** Milliseconds until an answer that the figures allow, and what a client beside a busy server adds. */
+const answerTime = 2000 + 250;
+
+async function killServer({ stand, writers, random }: Scene): Promise<string[]> {
+  await writers.progress(random.whole(0, 80));
+  await stand.server.restart();
+  return [];
+}
+
+async function killDatabase({ stand, measure }: Scene): Promise<string[]> {
+  stand.database.kill();
+  await stand.database.restart();
+  const milliseconds = await stand.server.untilHealthy();
+  measure('ms until healthy', milliseconds);
+  return milliseconds > 1000 ? [`healthy only ${Math.round(milliseconds)} ms after PostgreSQL accepted`] : [];
+}
+
+async function killBackend({ stand, random }: Scene): Promise<string[]> {
+  stand.database.killOne((processes) => random.pick(processes));
+  await stand.server.untilHealthy();
+  return [];
+}
+
+/** Cuts the next write at a point. */
+async function cutWrite(scene: Scene, how: 'kill' | 'reset' | 'silence', endpoint?: string): Promise<string[]> {
+  const { stand, random } = scene;
+  const late = points.filter(({ statement }) => !endpoint || !['begin', 'lock of the key'].includes(statement));
+  const point = random.pick(late);
+  const acts: Record<typeof how, (link: Link) => void> = {
+    kill: () => void process.kill(stand.server.pid, 'SIGKILL'),
+    reset: (link) => link.reset(),
+    silence: (link) => link.silence(),
+  };
+  const hit = await Promise.race([
+    stand.traps.set({ ...point, ...(endpoint ? { endpoint } : {}), act: acts[how] }).then(() => true),
+    sleep(10_000).then(() => false),
+  ]);
+  stand.traps.clear();
+  if (how === 'kill') await stand.server.restart();
+  return hit ? [] : [`no write came to: ${point.statement} ${point.moment}`];
+}
+
+async function pauseDatabase({ stand, writers, count, measure }: Scene): Promise<string[]> {
+  await writers.progress(20);
+  writers.takeTally();
+  const { refused, doneBefore, doneAfter } = await unkeyedDuring(stand.server.url, 8, async () => {
+    await sleep(300);
+    const resume = stand.database.pause();
+    await sleep(5000);
+    resume();
+    await stand.server.untilHealthy();
+  });
+  count('unkeyed calls answered with 503', refused);
+  // What was committed when everything stood still, and only its answer was missing, cannot be called back.
+  count('of them committed before it', doneBefore);
+  const slowest = Math.max(...writers.takeTally().latencies);
+  measure('ms of the slowest answer', slowest);
+  return [
+    ...(slowest > answerTime ? [`an answer took ${Math.round(slowest)} ms`] : []),
+    ...(doneAfter > 0 ? [`${doneAfter} calls were done after their 503`] : []),
+  ];
+}
+
+async function tellToStop({ stand, writers, measure }: Scene): Promise<string[]> {
+  await stand.second.restart();
+  const wrong: string[] = [];
+  for (const server of [stand.server, stand.second]) {
+    await writers.progress(100);
+    const started = performance.now();
+    const code = await server.stop();
+    measure('ms until stopped', performance.now() - started);
+    if (code !== 0) wrong.push(`a server that was told to stop ended with ${code}`);
+    if (server === stand.server) await server.restart();
+  }
+  return wrong;
+}
+
+async function harmRedis(
+  scene: Scene,
+  harm: () => Promise<void> | void,
+  mend: () => Promise<void> | void,
+): Promise<string[]> {
+  const { stand, writers, measure } = scene;
+  writers.takeTally();
+  await writers.progress(100);
+  const calm = percentile(writers.takeTally().latencies, 99);
+  await harm();
+  await writers.progress(100);
+  measure('ms added at the 99th percentile', percentile(writers.takeTally().latencies, 99) - calm);
+  await mend();
+  await stand.server.untilHealthy();
+  return [];
+}
+
+const modes = (proxy: FaultProxy | undefined, mode: FaultProxy['mode']) => (): void => {
+  if (proxy) proxy.mode = mode;
+};
+
+async function slowNetwork({ stand: { databaseProxy }, writers }: Scene): Promise<string[]> {
+  databaseProxy.delay = 30;
+  await writers.progress(80).finally(() => {
+    databaseProxy.delay = 0;
+  });
+  return [];
+}
+
+async function deadNetwork(
+  { stand: { databaseProxy } }: Scene,
+  mode: 'stall' | 'swallow',
+  milliseconds: number,
+): Promise<string[]> {
+  databaseProxy.mode = mode;
+  await sleep(milliseconds);
+  databaseProxy.mode = 'pass';
+  return [];
+}
+
+export const faults: readonly Fault[] = [
+  { name: 'server killed', figure: 'A1', times: 8, cutsClients: true, strike: killServer },
+  { name: 'PostgreSQL killed', figure: 'A2', times: 2, strike: killDatabase },
+  { name: 'one connection of PostgreSQL killed', figure: 'A2', times: 1, strike: killBackend },
+  {
+    ...{ name: 'Redis killed', figure: 'A3', times: 2, serves: true, needsRedis: true },
+    strike: (scene) =>
+      harmRedis(
+        scene,
+        () => scene.stand.redis?.kill(),
+        () => scene.stand.redis?.restart(),
+      ),
+  },
+  {
+    ...{ name: 'Redis paused', figure: 'A3', times: 2, serves: true, needsRedis: true },
+    strike: (scene) =>
+      harmRedis(
+        scene,
+        () => scene.stand.redis?.pause(),
+        () => scene.stand.redis?.resume(),
+      ),
+  },
+  {
+    ...{ name: 'Redis out of reach', figure: 'A3', times: 1, serves: true, needsRedis: true },
+    strike: (scene) =>
+      harmRedis(scene, modes(scene.stand.redisProxy, 'swallow'), modes(scene.stand.redisProxy, 'pass')),
+  },
+  {
+    ...{ name: 'server killed at a point of a write', figure: 'A4', times: 4, cutsClients: true },
+    strike: (scene) => cutWrite(scene, 'kill'),
+  },
+  {
+    name: 'connection reset at a point of a write',
+    figure: 'A4',
+    times: 12,
+    strike: (scene) => cutWrite(scene, 'reset'),
+  },
+  {
+    name: 'connection silent at a point of a write',
+    figure: 'A4',
+    times: 1,
+    strike: (scene) => cutWrite(scene, 'silence'),
+  },
+  {
+    ...{ name: 'server killed inside a batch', figure: 'A10', times: 2, cutsClients: true },
+    strike: (scene) => cutWrite(scene, 'kill', ':batch'),
+  },
+  {
+    ...{ name: 'connection reset inside a batch', figure: 'A10', times: 4 },
+    strike: (scene) => cutWrite(scene, 'reset', ':batch'),
+  },
+  { name: 'PostgreSQL paused for 5 s', figure: 'B2', times: 1, strike: pauseDatabase },
+  {
+    ...{ name: 'network slow', figure: 'B2', times: 1 },
+    strike: slowNetwork,
+  },
+  { name: 'network stalled', figure: 'B2', times: 1, strike: (scene) => deadNetwork(scene, 'stall', 1500) },
+  { name: 'network silent', figure: 'B2', times: 1, strike: (scene) => deadNetwork(scene, 'swallow', 2500) },
+  {
+    ...{ name: 'all connections reset', figure: 'B2', times: 2 },
+    strike: async ({ stand }) => {
+      stand.databaseProxy.reset();
+      return [];
+    },
+  },
+  {
+    name: 'told to stop, with a second server',
+    figure: 'B4',
+    times: 1,
+    serves: true,
+    cutsClients: true,
+    strike: tellToStop,
+  },
+];
+
+/** What the writers met during a fault that they must not meet. */
+export function judge(fault: Fault, { statuses, broken }: Tally): string[] {
+  const wrong: string[] = [];
+  const refused = statuses.get(503) ?? 0;
+  if (fault.serves && refused > 0) wrong.push(`${refused} calls were answered with 503`);
+  // A server that does not run takes nothing: that is no failure.
+  for (const [code, times] of broken)
+    if (code === 'NO_ANSWER' || (code !== 'ECONNREFUSED' && !fault.cutsClients))
+      wrong.push(`${times} calls had no answer: ${code}`);
+  return wrong;
+}

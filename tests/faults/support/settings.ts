@@ -1,0 +1,11 @@
+// How the servers under faults are started.
+import { testSettings } from '../../support/setup.ts';
+
+export const secretKey = '5e'.repeat(32);
+
+export const settingsFor = (databaseUrl: string, folder: string): Record<string, string> => ({
+  ...testSettings,
+  DATABASE_URL: databaseUrl,
+  SECRET_KEY: secretKey,
+  DATA_DIR: folder,
+});

@@ -1,0 +1,144 @@
+// make torture: all faults in turn under 16 writers, round after round, and in the end a table of what held.
+import { mkdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { database, newKey, newTenant, useDatabase } from '../support/tenants.ts';
+import { type Fault, faults, judge } from './support/faults.ts';
+import { check } from './support/oracle.ts';
+import { Random } from './support/random.ts';
+import { Stand } from './support/stand.ts';
+import { Writers } from './support/writers.ts';
+
+const seconds = Number(process.env.TORTURE_SECONDS ?? 600);
+/** Goes on, beyond the time, until the server was killed so often. */
+const kills = Number(process.env.KILLS ?? 0);
+/** Only faults whose name contains one of these. */
+const wanted = process.env.FAULTS?.split(',');
+const random = new Random();
+
+interface Row {
+  figure: string;
+  runs: number;
+  violations: string[];
+  measured: Map<string, number>;
+  counted: Map<string, number>;
+}
+
+const rows = new Map<string, Row>();
+const startedAt = performance.now();
+let acknowledged = 0;
+let rounds = 0;
+let stopping = false;
+
+function rowOf(name: string, figure: string): Row {
+  const row = rows.get(name) ?? { figure, runs: 0, violations: [], measured: new Map(), counted: new Map() };
+  rows.set(name, row);
+  return row;
+}
+
+const say = (text: string): void => void process.stdout.write(`${text}\n`);
+const elapsed = (): number => (performance.now() - startedAt) / 1000;
+const allViolations = (): string[] => [...rows.values()].flatMap((row) => row.violations);
+const runsOf = (figure: string): number =>
+  [...rows.values()].filter((row) => row.figure === figure).reduce((sum, row) => sum + row.runs, 0);
+const isOver = (): boolean => stopping || (elapsed() > seconds && runsOf('A1') >= kills);
+
+/** One fault under the writers, and their recovery from it. */
+async function strike(fault: Fault, stand: Stand, writers: Writers): Promise<void> {
+  const row = rowOf(fault.name, fault.figure);
+  const before = writers.violations.length;
+  writers.takeTally();
+  const scene = {
+    ...{ stand, writers, random },
+    measure: (name: string, value: number) => void row.measured.set(name, Math.max(value, row.measured.get(name) ?? 0)),
+    count: (name: string, value: number) => void row.counted.set(name, value + (row.counted.get(name) ?? 0)),
+  };
+  row.runs += 1;
+  try {
+    row.violations.push(...(await fault.strike(scene)));
+    await writers.progress(20);
+  } catch (error) {
+    row.violations.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  }
+  row.violations.push(...judge(fault, writers.takeTally()), ...writers.violations.slice(before));
+}
+
+/** All faults, in an order of its own, on a company of its own; then what was acknowledged is compared with the tables. */
+async function round(stand: Stand): Promise<void> {
+  const tenant = await newTenant();
+  const apiKey = await newKey(tenant, { perMinute: 1_000_000, perHour: 10_000_000 });
+  const writers = new Writers({ servers: [stand.server.url, stand.second.url], apiKey, random, count: 16 });
+  const possible = faults
+    .filter((fault) => !fault.needsRedis || stand.redis)
+    .filter((fault) => !wanted || wanted.some((name) => fault.name.includes(name)));
+  for (const fault of random.shuffled(possible.flatMap((each) => Array.from({ length: each.times }, () => each)))) {
+    if (isOver()) break;
+    const shown = rowOf(fault.name, fault.figure).violations.length;
+    await strike(fault, stand, writers);
+    for (const line of rowOf(fault.name, fault.figure).violations.slice(shown)) say(`VIOLATION ${fault.name}: ${line}`);
+  }
+  const before = writers.violations.length;
+  await writers.settle();
+  await stand.server.untilHealthy();
+  await writers.replayAll();
+  const row = rowOf('what was acknowledged against the tables', 'all');
+  const wrong = [
+    ...writers.violations.slice(before),
+    ...(await check(database(), tenant.companyId, writers.writes)),
+    ...stand.server.failures.map((line) => `the server logged ${line.slice(0, 1000)}`),
+  ];
+  for (const line of wrong.slice(0, 20)) say(`VIOLATION ${line}`);
+  row.runs += 1;
+  row.violations.push(...wrong);
+  row.counted.set('writes', (row.counted.get('writes') ?? 0) + writers.writes.length);
+  acknowledged += writers.acknowledged;
+  rounds += 1;
+}
+
+function report(): void {
+  const sorted = [...rows].sort(([, a], [, b]) => a.figure.localeCompare(b.figure, 'en', { numeric: true }));
+  say(`\n${'id'.padEnd(4)} ${'fault'.padEnd(42)} ${'runs'.padStart(6)} ${'violations'.padStart(10)}  details`);
+  for (const [name, { figure, runs, violations, measured, counted }] of sorted) {
+    const details = [...measured, ...counted].map(([what, value]) => `${what}: ${Math.round(value)}`).join(', ');
+    say(
+      `${figure.padEnd(4)} ${name.padEnd(42)} ${String(runs).padStart(6)} ${String(violations.length).padStart(10)}  ${details}`,
+    );
+  }
+  const total = allViolations().length;
+  say(
+    `\n${rounds} rounds in ${Math.round(elapsed())} s, seed ${random.seed}: ${acknowledged} writes, ${total} violations`,
+  );
+}
+
+const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `torture-${process.pid}`);
+mkdirSync(folder, { recursive: true });
+say(`torture: seed ${random.seed}, ${seconds} s`);
+const stand = await Stand.start(folder);
+await useDatabase(stand.database.url);
+/** Nothing that this run started or paused may outlive it. */
+function giveUp(code: number): void {
+  if (stopping) return;
+  stopping = true;
+  void stand.stop().finally(() => process.exit(code));
+}
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => giveUp(130));
+process.on('uncaughtException', (error) => {
+  say(`VIOLATION the run itself: ${error.stack}`);
+  giveUp(1);
+});
+const progress = setInterval(() => {
+  const struck = [...rows.values()].reduce((sum, row) => sum + row.runs, 0);
+  say(`${Math.round(elapsed())} s: ${struck} faults, ${allViolations().length} violations`);
+}, 10_000);
+try {
+  while (!isOver() && allViolations().length < 200) await round(stand);
+} catch (error) {
+  const line = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  rowOf('the run itself', 'all').violations.push(line);
+  say(`VIOLATION the run itself: ${line}`);
+} finally {
+  clearInterval(progress);
+  await useDatabase(undefined);
+  await stand.stop();
+}
+report();
+process.exit(allViolations().length > 0 ? 1 : 0);

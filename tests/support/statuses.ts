@@ -1,0 +1,40 @@
+// Statuses of leads and stages of deals, for tests: found by name, and configured as an administrator would.
+import type { Json } from './client.ts';
+import { database, type Tenant } from './tenants.ts';
+
+export type WithStatuses = 'leads' | 'deals';
+
+/** The id of a status. */
+export async function statusId(tenant: Tenant, object: WithStatuses, name: string): Promise<string> {
+  const [row] = await database()<{ id: string }[]>`
+    select id from statuses where company_id = ${tenant.companyId} and object = ${object} and name = ${name}`;
+  if (!row) throw new Error(`there is no status ${name} of ${object}`);
+  return row.id;
+}
+
+/** The id of a kind of activity. */
+export async function activityTypeId(tenant: Tenant, name: string): Promise<string> {
+  const [row] = await database()<{ id: string }[]>`
+    select id from activity_types where company_id = ${tenant.companyId} and name = ${name}`;
+  return row?.id ?? '';
+}
+
+/** Lets a status ask for what is given, and for nothing else. */
+export async function askFor(
+  tenant: Tenant,
+  object: WithStatuses,
+  name: string,
+  asked: { fields?: string[]; rules?: Json[] },
+): Promise<void> {
+  const sql = database();
+  await sql`
+    update statuses set pre_condition_fields = ${asked.fields ?? []}, pre_condition_rules = ${sql.json(asked.rules ?? [])}
+    where company_id = ${tenant.companyId} and object = ${object} and name = ${name}`;
+}
+
+/** Switches a status off or on. */
+export async function setActive(tenant: Tenant, object: WithStatuses, name: string, active: boolean): Promise<void> {
+  await database()`
+    update statuses set is_active = ${active}
+    where company_id = ${tenant.companyId} and object = ${object} and name = ${name}`;
+}
