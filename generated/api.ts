@@ -1033,6 +1033,197 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/objects/{object}/records/{id}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the notes of a record
+         * @description The notes of a record, the newest first. 100 on a page unless `limit` says otherwise.
+         *
+         *     Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such object or record, or this key cannot
+         *     see it.
+         */
+        get: operations["listNotes"];
+        put?: never;
+        /**
+         * Add a note to a record
+         * @description Adds a note. It is plain text: markup is kept as it is written, and shown to nobody as anything else. Notes go with
+         *     their record when it is deleted.
+         *
+         *     Needs the edit scope of the object, e.g. `leads:edit`, and the right to view it. Send an `Idempotency-Key`, so that a
+         *     retry after a lost answer cannot add it twice.
+         *
+         *     What can go wrong: **400** `content` is missing, empty, blank or longer than 10,000 characters; **404** there is no such
+         *     object or record, or this key cannot see it; **422** a field is unknown or read-only, or `content` is not a text.
+         */
+        post: operations["createNote"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the tasks of a record
+         * @description The tasks on a record that this key can see, the newest first. 100 on a page unless `limit` says otherwise. To change or
+         *     delete one, use `/v1/objects/tasks/records/{id}` with its id.
+         *
+         *     Needs `tasks:view` and the view scope of the object. **404**: there is no such object or record, or this key cannot see it.
+         */
+        get: operations["listRecordTasks"];
+        put?: never;
+        /**
+         * Add a task to a record
+         * @description Adds a task that is about this record: a record of the object `tasks`, open, with `object` and `record_id` filled in. It
+         *     goes with the record when that is deleted.
+         *
+         *     Needs `tasks:create` and the view scope of the object. Send an `Idempotency-Key`, so that a retry after a lost answer
+         *     cannot add it twice.
+         *
+         *     What can go wrong:
+         *
+         *     - **400**: `title` or `scheduled_at` is missing, or a value has the wrong length, range or format.
+         *     - **404**: there is no such object or record, or this key cannot see it.
+         *     - **422**: a field is unknown or read-only, or has the wrong JSON type; `task_type` is not the name of an active type
+         *       (`allowed` lists them; so does `GET /v1/task-types`); the assignee is not an active user.
+         *
+         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
+         *     off is unknown. Fires `record.created` with the object `tasks`.
+         */
+        post: operations["createRecordTask"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/activities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the activities of a record
+         * @description What was logged on a lead or a deal, the latest `performed_at` first; of a customer, what was logged on its leads and
+         *     deals. Records of other objects have none: their list is empty. 100 on a page unless `limit` says otherwise. Activities
+         *     are logged with `POST /v1/activities`.
+         *
+         *     Needs `activities:view` and the view scope of the object. A key with a branch or team sees the activities that it, or a
+         *     user of that branch or team, logged. **404**: there is no such object or record, or this key cannot see it.
+         */
+        get: operations["listRecordActivities"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the messages of a record
+         * @description The timeline of text messages, emails and WhatsApp messages with this record, in both directions, the newest first. Of
+         *     each body the first 500 characters are shown. 50 on a page unless `limit` says otherwise. Read-only.
+         *
+         *     Needs `inbox:view` and the view scope of the object, and the add-on inbox in the plan (**403** `MODULE_DISABLED`
+         *     otherwise). **404**: there is no such object or record, or this key cannot see it.
+         */
+        get: operations["listRecordMessages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/task-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List task types
+         * @description The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
+         *     case. Inactive ones stay readable on old tasks and are refused on new ones. The whole list, not paged.
+         *
+         *     Needs `tasks:view`.
+         */
+        get: operations["listTaskTypes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2501,6 +2692,218 @@ export interface components {
             data: components["schemas"]["ActivityTypes"];
             meta: components["schemas"]["Meta"];
         };
+        Note: {
+            id: components["schemas"]["Uuid"];
+            object: components["schemas"]["RecordObjectName"];
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * @description Plain text.
+             * @example Prefers to be called in the morning.
+             */
+            content: string;
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        NoteList: {
+            notes: components["schemas"]["Note"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        NoteListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["NoteList"];
+            meta: components["schemas"]["Meta"];
+        };
+        NoteCreate: {
+            /**
+             * @description The text, as it is to be read.
+             * @example Prefers to be called in the morning.
+             */
+            content: string;
+            readonly id?: string;
+            readonly object?: string;
+            readonly record_id?: string;
+            readonly created_by?: unknown;
+            readonly created_at?: string;
+            readonly updated_at?: string;
+        };
+        NoteData: {
+            note: components["schemas"]["Note"];
+        };
+        NoteAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["NoteData"];
+            meta: components["schemas"]["Meta"];
+        };
+        Task: {
+            id: components["schemas"]["Uuid"];
+            /** @example Send the quote */
+            title: string;
+            description: string | null;
+            /**
+             * @description The name of its type.
+             * @example Email
+             */
+            task_type: string | null;
+            /** @enum {string} */
+            status: "open" | "in_progress" | "completed" | "cancelled";
+            /**
+             * @description 1 (highest) to 4.
+             * @example 2
+             */
+            priority: number | null;
+            scheduled_at: components["schemas"]["Timestamp"];
+            object: components["schemas"]["RecordObjectName"];
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The id of the user who is to do it.
+             */
+            assigned_to: string | null;
+            /** Format: date-time */
+            completed_at: string | null;
+            /** @description True while it is open or in progress and its time has passed. */
+            overdue: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        TaskList: {
+            tasks: components["schemas"]["Task"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        TaskListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TaskList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Assign it with assigned_to or assigned_to_email, not both. */
+        TaskCreate: {
+            /** @example Send the quote */
+            title: string;
+            /**
+             * Format: date-time
+             * @description When it is to be done.
+             * @example 2026-11-27T09:00:00.000Z
+             */
+            scheduled_at: string;
+            /**
+             * @description The name of an active task type, in any case.
+             * @example Email
+             */
+            task_type?: string;
+            /** @example With the discount that we spoke of. */
+            description?: string;
+            /**
+             * @description 1 (highest) to 4; 3 when left out.
+             * @example 2
+             */
+            priority?: number;
+            /**
+             * Format: uuid
+             * @description The id of an active user.
+             */
+            assigned_to?: string;
+            /**
+             * Format: email
+             * @description The address of an active user.
+             * @example uma@bluelake.example
+             */
+            assigned_to_email?: string;
+            readonly id?: string;
+            readonly object?: string;
+            readonly record_id?: string;
+            readonly completed_at?: unknown;
+            readonly overdue?: unknown;
+            readonly created_at?: string;
+            readonly updated_at?: string;
+        };
+        TaskData: {
+            task: components["schemas"]["Task"];
+        };
+        TaskAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TaskData"];
+            meta: components["schemas"]["Meta"];
+        };
+        RecordActivityList: {
+            activities: components["schemas"]["Activity"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        RecordActivityListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordActivityList"];
+            meta: components["schemas"]["Meta"];
+        };
+        MessageTimelineItem: {
+            id: components["schemas"]["Uuid"];
+            /** @enum {string} */
+            channel: "sms" | "email" | "whatsapp";
+            /** @enum {string} */
+            direction: "outbound" | "inbound";
+            /**
+             * @description Where it is kept; only for support conversations.
+             * @enum {string|null}
+             */
+            source: "campaigns" | "drafts" | "inbox" | "support" | null;
+            /** @description A telephone number or an address. */
+            from: string | null;
+            /** @description A telephone number or an address. */
+            to: string | null;
+            /** @description Of emails. */
+            subject: string | null;
+            /** @description The first 500 characters of the body. */
+            preview: string;
+            /**
+             * @description How far it got, in the words of its channel.
+             * @example delivered
+             */
+            status: string | null;
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The campaign that sent it.
+             */
+            campaign_id: string | null;
+            /**
+             * Format: uuid
+             * @description The draft that it was sent from.
+             */
+            draft_id: string | null;
+            occurred_at: components["schemas"]["Timestamp"];
+        };
+        MessageTimeline: {
+            messages: components["schemas"]["MessageTimelineItem"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        MessageTimelineAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MessageTimeline"];
+            meta: components["schemas"]["Meta"];
+        };
+        TaskType: {
+            id: components["schemas"]["Uuid"];
+            /** @example Call */
+            name: string;
+            /** @description False for types that new tasks cannot have. */
+            is_active: boolean;
+            /**
+             * @description From 1 on.
+             * @example 1
+             */
+            order_position: number;
+        };
+        TaskTypes: {
+            task_types: components["schemas"]["TaskType"][];
+        };
+        TaskTypesAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TaskTypes"];
+            meta: components["schemas"]["Meta"];
+        };
     };
     responses: {
         /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
@@ -3211,6 +3614,16 @@ export interface components {
         CustomerId: components["schemas"]["Uuid"];
         /** @description The id of the activity. */
         ActivityId: components["schemas"]["Uuid"];
+        /**
+         * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+         * @example 100
+         */
+        LimitOf100: number;
+        /**
+         * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+         * @example 50
+         */
+        LimitOf50: number;
     };
     requestBodies: {
         Onboarding: {
@@ -6096,6 +6509,569 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["ActivityTypesAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listNotes: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 100
+                 */
+                limit?: components["parameters"]["LimitOf100"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of notes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "notes": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "content": "Prefers to be called in the morning.",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Telephone system"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NoteListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createNote: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "content": "Prefers to be called in the morning."
+                 *     }
+                 */
+                "application/json": components["schemas"]["NoteCreate"];
+            };
+        };
+        responses: {
+            /** @description The note. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "note": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *           "object": "accounts",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "content": "Prefers to be called in the morning.",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NoteAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRecordTasks: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 100
+                 */
+                limit?: components["parameters"]["LimitOf100"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of tasks. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tasks": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *             "title": "Send the quote",
+                     *             "description": null,
+                     *             "task_type": "Email",
+                     *             "status": "open",
+                     *             "priority": 2,
+                     *             "scheduled_at": "2026-11-27T09:00:00.000Z",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "assigned_to": null,
+                     *             "completed_at": null,
+                     *             "overdue": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TaskListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createRecordTask: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskCreate"];
+            };
+        };
+        responses: {
+            /** @description The task. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "task": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *           "title": "Send the quote",
+                     *           "description": null,
+                     *           "task_type": "Email",
+                     *           "status": "open",
+                     *           "priority": 2,
+                     *           "scheduled_at": "2026-11-27T09:00:00.000Z",
+                     *           "object": "accounts",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "assigned_to": null,
+                     *           "completed_at": null,
+                     *           "overdue": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TaskAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRecordActivities: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 100
+                 */
+                limit?: components["parameters"]["LimitOf100"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of activities. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "activities": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *             "entity_type": "lead",
+                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "activity_type": "Call",
+                     *             "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
+                     *             "summary": "Asked for a quote",
+                     *             "details": null,
+                     *             "performed_at": "2026-05-20T09:40:00.000Z",
+                     *             "followup_at": null,
+                     *             "duration_seconds": 420,
+                     *             "outcome": "Interested",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Telephone system"
+                     *             },
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordActivityListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRecordMessages: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["LimitOf50"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of messages. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "messages": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d43",
+                     *             "channel": "email",
+                     *             "direction": "inbound",
+                     *             "source": null,
+                     *             "from": "sara@bluelake.example",
+                     *             "to": "sales@acme.example",
+                     *             "subject": "Your quote",
+                     *             "preview": "Thank you. Could you send it for 30 seats as well?",
+                     *             "status": "received",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "campaign_id": null,
+                     *             "draft_id": null,
+                     *             "occurred_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MessageTimelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTaskTypes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All task types. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "task_types": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d42",
+                     *             "name": "Call",
+                     *             "is_active": true,
+                     *             "order_position": 1
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TaskTypesAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];

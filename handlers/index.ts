@@ -10,12 +10,17 @@ import * as document from './document.ts';
 import * as health from './health.ts';
 import * as leads from './leads.ts';
 import * as me from './me.ts';
+import * as notes from './notes.ts';
 import * as objectFields from './object-fields.ts';
 import * as objects from './objects.ts';
 import * as onboarding from './onboarding.ts';
+import * as recordActivities from './record-activities.ts';
 import * as recordBatch from './record-batch.ts';
+import * as recordMessages from './record-messages.ts';
+import * as recordTasks from './record-tasks.ts';
 import * as records from './records.ts';
 import * as sessions from './sessions.ts';
+import * as taskTypes from './task-types.ts';
 
 export const handlers = {
   ...activities,
@@ -34,4 +39,9 @@ export const handlers = {
   ...records,
   ...me,
   ...sessions,
+  ...notes,
+  ...recordActivities,
+  ...recordMessages,
+  ...recordTasks,
+  ...taskTypes,
 } satisfies Handlers;
