@@ -1224,6 +1224,124 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/objects/{object}/records/{id}/attachments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the attachments of a record
+         * @description What is known of the files on a record, the newest first. `GET /v1/attachments/{id}` gives a link to the file itself.
+         *
+         *     Needs `attachments:view` and the view scope of the object. **404**: there is no such object or record, or this key cannot
+         *     see it.
+         */
+        get: operations["listAttachments"];
+        put?: never;
+        /**
+         * Attach a file to a record
+         * @description Attaches one file of up to 10 MB (10,485,760 bytes), sent as the field `file` of a `multipart/form-data` body. The limit of
+         *     100 KB for bodies does not count here, nor the ten seconds for a request: a slow line is waited for as long as it brings
+         *     100 KB in every ten seconds. Files go with their record when it is deleted.
+         *
+         *     Needs the edit scope of the object, and `attachments:create` or `attachments:configure`. Send an `Idempotency-Key`, so
+         *     that a retry after a lost answer cannot attach the file twice; the retry must send the same bytes, its boundary included.
+         *
+         *     What can go wrong:
+         *
+         *     - **400** with `details.reason`: `file_too_large`; `file_type_refused` for programs and scripts, told by any extension in
+         *       the name (.exe, .js, .sh, .html, .svg and similar; nobody looks into the file); `malformed_multipart`;
+         *       `unsupported_media_type`; `upload_too_slow`. With `details.fields`: the file is missing, empty, sent twice, or has no name.
+         *     - **404**: there is no such object or record, or this key cannot see it.
+         *     - **422**: the form has other fields.
+         *     - **503**: the storage did not take the file. Try again.
+         */
+        post: operations["createAttachment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/attachments/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the attachment.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+                 */
+                id: components["parameters"]["AttachmentId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read an attachment, with a link to its file
+         * @description What is known of a file, with `download_url`: a link that saves the file without a credential, for ten minutes. Give it to
+         *     nobody who must not have the file; ask for a new one each time.
+         *
+         *     Needs `attachments:view` and the view scope of the record's object. **404**: there is no such attachment, or this key
+         *     cannot see its record.
+         */
+        get: operations["getAttachment"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an attachment
+         * @description Deletes an attachment and its file. The file itself may take a moment; links of this server stop working at once.
+         *
+         *     Needs `attachments:configure` and the view scope of the record's object. **404**: there is no such attachment, or this
+         *     key cannot see its record.
+         */
+        delete: operations["deleteAttachment"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/attachments/{id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the attachment.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+                 */
+                id: components["parameters"]["AttachmentId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Save the file of an attachment
+         * @description Where the `download_url` of an attachment leads when this server keeps the files itself; do not build such links. No
+         *     credential is needed. Browsers save the file under its name, and never show it.
+         *
+         *     **404**: the link is altered or older than ten minutes, or the attachment is deleted.
+         */
+        get: operations["getAttachmentContent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2904,6 +3022,115 @@ export interface components {
             data: components["schemas"]["TaskTypes"];
             meta: components["schemas"]["Meta"];
         };
+        Attachment: {
+            id: components["schemas"]["Uuid"];
+            object: components["schemas"]["RecordObjectName"];
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * @description As it was sent, without folders and what cannot be part of a name.
+             * @example Quote 17.pdf
+             */
+            file_name: string;
+            /**
+             * @description As it was sent; nobody looks into the file.
+             * @example application/pdf
+             */
+            content_type: string;
+            /** @example 48213 */
+            size_bytes: number;
+            /**
+             * @description The hash of the file, in hexadecimal.
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            sha256: string;
+            uploaded_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        AttachmentList: {
+            attachments: components["schemas"]["Attachment"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        AttachmentListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["AttachmentList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description One file; the form has no other field. */
+        AttachmentUpload: {
+            /**
+             * Format: binary
+             * @description The file, with its name and its type.
+             */
+            file: string;
+        };
+        AttachmentData: {
+            attachment: components["schemas"]["Attachment"];
+        };
+        AttachmentAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["AttachmentData"];
+            meta: components["schemas"]["Meta"];
+        };
+        LinkedAttachment: {
+            id: components["schemas"]["Uuid"];
+            object: components["schemas"]["RecordObjectName"];
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * @description As it was sent, without folders and what cannot be part of a name.
+             * @example Quote 17.pdf
+             */
+            file_name: string;
+            /**
+             * @description As it was sent; nobody looks into the file.
+             * @example application/pdf
+             */
+            content_type: string;
+            /** @example 48213 */
+            size_bytes: number;
+            /**
+             * @description The hash of the file, in hexadecimal.
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            sha256: string;
+            uploaded_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: uri
+             * @description Saves the file without a credential.
+             */
+            download_url: string;
+            /**
+             * @description Seconds for which the link works.
+             * @example 600
+             */
+            expires_in: number;
+        };
+        LinkedAttachmentData: {
+            attachment: components["schemas"]["LinkedAttachment"];
+        };
+        LinkedAttachmentAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LinkedAttachmentData"];
+            meta: components["schemas"]["Meta"];
+        };
+        AttachmentDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        AttachmentDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["AttachmentDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * Format: binary
+         * @description The bytes of the file.
+         */
+        AttachmentContent: string;
     };
     responses: {
         /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
@@ -3624,6 +3851,11 @@ export interface components {
          * @example 50
          */
         LimitOf50: number;
+        /**
+         * @description The id of the attachment.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+         */
+        AttachmentId: components["schemas"]["Uuid"];
     };
     requestBodies: {
         Onboarding: {
@@ -3723,6 +3955,8 @@ export interface components {
          * @example true
          */
         "Idempotent-Replay": "true";
+        /** @description `attachment`, with the file's name. */
+        "Content-Disposition": string;
     };
     pathItems: never;
 }
@@ -7078,6 +7312,346 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listAttachments: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of attachments. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "attachments": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "file_name": "Quote 17.pdf",
+                     *             "content_type": "application/pdf",
+                     *             "size_bytes": 48213,
+                     *             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "uploaded_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Telephone system"
+                     *             },
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AttachmentListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createAttachment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "file": "Quote 17.pdf"
+                 *     }
+                 */
+                "multipart/form-data": components["schemas"]["AttachmentUpload"];
+            };
+        };
+        responses: {
+            /** @description The attachment. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "attachment": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44",
+                     *           "object": "accounts",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "file_name": "Quote 17.pdf",
+                     *           "content_type": "application/pdf",
+                     *           "size_bytes": 48213,
+                     *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "uploaded_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AttachmentAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getAttachment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the attachment.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+                 */
+                id: components["parameters"]["AttachmentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The attachment. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "attachment": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44",
+                     *           "object": "accounts",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "file_name": "Quote 17.pdf",
+                     *           "content_type": "application/pdf",
+                     *           "size_bytes": 48213,
+                     *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "uploaded_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "download_url": "https://api.example.com/v1/attachments/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44/content?exp=1795219500&sig=xmzcIbCv9BK2jSgZ1bHbJw",
+                     *           "expires_in": 600
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkedAttachmentAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteAttachment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the attachment.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+                 */
+                id: components["parameters"]["AttachmentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AttachmentDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getAttachmentContent: {
+        parameters: {
+            query?: {
+                /**
+                 * @description When the link stops working, in seconds since 1970-01-01 UTC.
+                 * @example 1795219500
+                 */
+                exp?: string;
+                /**
+                 * @description The signature of the link.
+                 * @example xmzcIbCv9BK2jSgZ1bHbJw
+                 */
+                sig?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the attachment.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+                 */
+                id: components["parameters"]["AttachmentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["AttachmentContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -3,6 +3,7 @@ import type { Handlers } from '../runtime/handler.ts';
 import * as activities from './activities.ts';
 import * as activityTypes from './activity-types.ts';
 import * as apiKeys from './api-keys.ts';
+import * as attachments from './attachments.ts';
 import * as availability from './availability.ts';
 import * as customers from './customers.ts';
 import * as discovery from './discovery.ts';
@@ -26,6 +27,7 @@ export const handlers = {
   ...activities,
   ...activityTypes,
   ...apiKeys,
+  ...attachments,
   ...discovery,
   ...customers,
   ...document,

@@ -4,6 +4,7 @@ import { Deadline } from './deadline.ts';
 import type { DeprecatedUse } from './deprecation.ts';
 import type { Document, Operation } from './document.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
+import type { Files, UploadedFile } from './files.ts';
 import type { Call, Caller, Change, Sql } from './handler.ts';
 import type { Cursors } from './paging.ts';
 import type { PreparedBody } from './prepared-body.ts';
@@ -19,6 +20,7 @@ export interface CallParts {
   cursors: Cursors;
   sessionTokens: SessionTokens;
   limits: RateLimits;
+  files: Files;
 }
 
 /** What is noted of a request for its answer's headers and its log line. */
@@ -44,7 +46,7 @@ export function admit(verdict: Verdict, trace: Trace): void {
 }
 
 /** The state of one call; handlers see it as Call. */
-export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
+export class CallState implements Omit<Call, 'path' | 'query' | 'body' | 'file'> {
   readonly path: unknown;
   readonly query: unknown;
   readonly body: unknown;
@@ -54,6 +56,10 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
   readonly cursors: Cursors;
   readonly sessionTokens: SessionTokens;
   readonly document: PreparedBody;
+  readonly files: Files;
+  readonly file: UploadedFile | undefined;
+  /** What is to run once the transaction is committed. */
+  readonly later: (() => void)[] = [];
   readonly changes: Change[] = [];
   transaction: Transaction | undefined;
   readonly #store: Store;
@@ -74,7 +80,10 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
     problems: FieldProblem[],
     now: Date,
     deadline: Deadline,
+    file: UploadedFile | undefined,
   ) {
+    this.files = parts.files;
+    this.file = file;
     this.#store = parts.store;
     this.#limits = parts.limits;
     this.#trace = trace;
@@ -107,6 +116,10 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'body'> {
 
   record(change: Change): void {
     this.changes.push(change);
+  }
+
+  afterwards(work: () => void): void {
+    this.later.push(work);
   }
 
   aside<T>(work: Promise<T>): Promise<T> {

@@ -42,12 +42,14 @@ export interface Operation {
   validationStatus: 422 | undefined;
   /** MISSING_REQUIRED_FIELD and INVALID_FIELD_FORMAT are used when all problems are of that kind. */
   singleKindCodes: boolean;
-  /** envelope: the usual answer; bare: the body as the handler gives it; oauth: bare, and failures as RFC 6749 says. */
-  answer: 'envelope' | 'bare' | 'oauth';
+  /** envelope: the usual answer; bare: the body as the handler gives it; file: a file to save; oauth: bare, and failures as RFC 6749 says. */
+  answer: 'envelope' | 'bare' | 'oauth' | 'file';
   /** False where there is nothing to validate or to fill in unless the caller sends a query. */
   takesParameters: boolean;
   takesBody: boolean;
   bodyRequired: boolean;
+  /** The field of the one file of a multipart/form-data body; undefined where there is none. */
+  upload: string | undefined;
   /** True where the body may be an array. */
   arrayBody: boolean;
   validateParameters: ValidateFunction;
@@ -83,7 +85,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-tenant-fields': [true],
   'x-validation-status': [422],
   'x-single-kind-codes': [true],
-  'x-answer': ['bare', 'oauth'],
+  'x-answer': ['bare', 'oauth', 'file'],
 };
 
 /**
@@ -171,6 +173,7 @@ function readOperation(
   const validators = backend.validator.getRequestValidatorsForOperation(id);
   // As the library resolved it: the document itself may hold a reference here.
   const requestBody = definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined;
+  const hasJson = requestBody?.content['application/json'] !== undefined;
   const parameters = (definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[];
   return {
     id,
@@ -187,13 +190,14 @@ function readOperation(
     tenantFields: declared['x-tenant-fields'] === true,
     validationStatus: declared['x-validation-status'] as 422 | undefined,
     singleKindCodes: declared['x-single-kind-codes'] === true,
-    answer: (declared['x-answer'] as 'bare' | 'oauth' | undefined) ?? 'envelope',
+    answer: (declared['x-answer'] as 'bare' | 'oauth' | 'file' | undefined) ?? 'envelope',
     takesParameters: parameters.length > 0,
-    takesBody: requestBody !== undefined,
+    takesBody: hasJson,
     bodyRequired: requestBody?.required === true,
+    upload: named(id, () => uploadField(requestBody)),
     arrayBody: takesArray(requestBody),
     validateParameters: validators[validators.length - 1] as ValidateFunction,
-    validateBody: requestBody ? (validators[0] as ValidateFunction) : undefined,
+    validateBody: hasJson ? (validators[0] as ValidateFunction) : undefined,
     queryParameters: parameters.filter((parameter) => parameter.in === 'query').map((parameter) => parameter.name),
     deprecatedUses: named(id, () => readDeprecatedUses(declared['x-deprecated-use'], parameters, requestBody, site)),
   };
@@ -206,6 +210,16 @@ function named<T>(id: string, read: () => T): T {
   } catch (error) {
     throw new Error(`${id}: ${(error as Error).message}`);
   }
+}
+
+/** @throws Error for a form that is not one file */
+function uploadField(body: OpenAPIV3_1.RequestBodyObject | undefined): string | undefined {
+  const schema = body?.content['multipart/form-data']?.schema as OpenAPIV3_1.SchemaObject | undefined;
+  if (!schema) return undefined;
+  const [field, ...others] = Object.keys(schema.properties ?? {});
+  if (field === undefined || others.length > 0)
+    throw new Error('a multipart/form-data body has one property, the file');
+  return field;
 }
 
 function takesArray(body: OpenAPIV3_1.RequestBodyObject | undefined): boolean {
