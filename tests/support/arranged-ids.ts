@@ -144,6 +144,22 @@ export async function newAttachment(tenant: Tenant, mode: Mode): Promise<string>
   return body.data.attachment.id;
 }
 
+/** A note on a record of its own. */
+export async function newNote(tenant: Tenant, mode: Mode): Promise<void> {
+  const record = await newRecord(tenant, mode, 'accounts');
+  await database()`
+    insert into notes (company_id, test_mode, id, object, record_id, content, created_by_kind, created_by_id, created_at, updated_at)
+    values (${tenant.companyId}, ${mode === 'test'}, ${uuidv7()}, 'accounts', ${record}, 'N', 'system', 'test', now(), now())`;
+}
+
+/** A message with a record of its own. */
+export async function newMessage(tenant: Tenant, mode: Mode): Promise<void> {
+  const record = await newRecord(tenant, mode, 'accounts');
+  await database()`
+    insert into messages (company_id, test_mode, id, object, record_id, channel, direction, body, occurred_at)
+    values (${tenant.companyId}, ${mode === 'test'}, ${uuidv7()}, 'accounts', ${record}, 'sms', 'inbound', 'Hello', now())`;
+}
+
 /** A custom object; answers its API name. */
 export async function newObject(tenant: Tenant): Promise<string> {
   const slug = `o${randomUUID().slice(0, 8)}`;
