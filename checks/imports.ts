@@ -22,7 +22,7 @@ const clock = ['Date.now', 'new Date()', 'Date()', 'performance.now'];
 const chance = ['Math.random', 'randomUUID()', 'crypto.randomUUID', 'crypto.getRandomValues'];
 
 /** What handlers may use of the runtime. */
-const offeredByRuntime = ['handler', 'errors', 'paging', 'passwords', 'secrets', 'session-tokens'];
+const offeredByRuntime = ['handler', 'errors', 'files', 'paging', 'passwords', 'secrets', 'session-tokens'];
 
 /** By folder, or by a single file, which then counts alone. Files in the root join the parts and may do anything. */
 const rules: Readonly<Record<string, Rule>> = {

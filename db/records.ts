@@ -28,6 +28,26 @@ export function lockRecord(sql: Sql, scope: Scope, object: string, id: string): 
   return selectOne(sql, scope, object, id, sql`for no key update`);
 }
 
+/** True when there is such a record within reach. */
+export async function hasRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<boolean> {
+  return exists(sql, scope, object, id, sql``);
+}
+
+/** The same, and the record cannot be deleted until the transaction ends: for what is hung on it. */
+export async function holdRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<boolean> {
+  return exists(sql, scope, object, id, sql`for key share`);
+}
+
+async function exists(sql: Sql, scope: Scope, object: string, id: string, lock: Fragment): Promise<boolean> {
+  const table = recordTable(object);
+  const rows = await sql`
+    select r.id
+    from ${sql(table.name)} r
+    where ${belongs(sql, scope, table)} and r.id = ${id} and ${inReach(sql, scope, table.assigned)}
+    ${lock}`;
+  return rows.length > 0;
+}
+
 async function selectOne(sql: Sql, scope: Scope, object: string, id: string, lock: Fragment) {
   const table = recordTable(object);
   const [row] = await sql`
@@ -56,6 +76,8 @@ export async function findRecords(
 export interface Page {
   sort: readonly SortKey[];
   filter: Filter | undefined;
+  /** A further condition on the row `r`. */
+  where?: Fragment;
   /** The key values of the row before the page. */
   after: readonly KeyValue[] | undefined;
   /** How many rows at most. */
@@ -78,6 +100,7 @@ export async function listRecords(
     from ${sql(table.name)} r
     where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
       ${page.filter ? sql`and ${filterCondition(sql, table, page.filter)}` : sql``}
+      ${page.where ? sql`and ${page.where}` : sql``}
       ${page.after ? order.after(page.after) : sql``}
     order by ${order.orderBy}
     limit ${page.limit} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
@@ -172,17 +195,25 @@ export async function updateRecord(
   return fromRow(table, row);
 }
 
+/** How much of what belonged to a deleted record went with it. */
+export interface GoneWithIt {
+  activities: number;
+  tasks: number;
+  notes: number;
+  attachments: number;
+}
+
 /**
- * Deletes a record with what belongs to it alone: the activities logged on it, its tasks and its tags. Other records that
- * refer to it stay, without the reference.
- * @returns how many of each went with it; undefined when there is no such record within reach
+ * Deletes a record with what belongs to it alone: the activities logged on it, its tasks, tags, notes, messages and attachments,
+ * and what hangs on those activities and tasks. Other records that refer to it stay, without the reference.
+ * @returns undefined when there is no such record within reach
  */
 export async function deleteRecord(
   sql: Sql,
   scope: Scope,
   object: string,
   id: string,
-): Promise<(StoredRecord & { activities: number; tasks: number }) | undefined> {
+): Promise<{ record: StoredRecord; gone: GoneWithIt } | undefined> {
   const table = recordTable(object);
   const { companyId, testMode } = scope;
   const [row] = await sql`
@@ -192,7 +223,7 @@ export async function deleteRecord(
   if (!row) return undefined;
   // A statement of its own: it sees what others attached until the record was locked.
   const entityType = entityTypes[object] ?? null;
-  const [gone] = await sql<{ activities: number; tasks: number }[]>`
+  const [gone] = await sql<{ activities: string[]; tasks: string[] }[]>`
     with gone_activities as (
       delete from activities
       where company_id = ${companyId} and test_mode = ${testMode} and entity_type = ${entityType} and entity_id = ${id}
@@ -206,8 +237,35 @@ export async function deleteRecord(
       delete from record_tags
       where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = ${id}
     )
-    select (select count(*) from gone_activities) as activities, (select count(*) from gone_tasks) as tasks`;
-  return { ...fromRow(table, row), activities: gone?.activities ?? 0, tasks: gone?.tasks ?? 0 };
+    select array(select id from gone_activities) as activities, array(select id from gone_tasks) as tasks`;
+  const { activities, tasks } = gone ?? { activities: [], tasks: [] };
+  const hung = await deleteChildren(sql, scope, [
+    ...[{ object, id }],
+    ...activities.map((activity) => ({ object: 'activities', id: activity })),
+    ...tasks.map((task) => ({ object: 'tasks', id: task })),
+  ]);
+  return { record: fromRow(table, row), gone: { activities: activities.length, tasks: tasks.length, ...hung } };
+}
+
+/** Deletes what hangs on records that are gone. A statement of its own, for the reason above. */
+async function deleteChildren(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  records: readonly { object: string; id: string }[],
+): Promise<{ notes: number; attachments: number }> {
+  const own = sql`company_id = ${companyId} and test_mode = ${testMode} and (object, record_id) in (select object, id from gone)`;
+  const [hung] = await sql<{ notes: number; attachments: number }[]>`
+    with gone as (
+      select object, id from jsonb_to_recordset(${sql.json(records as never)}) as r (object text, id uuid)
+    ), gone_notes as (
+      delete from notes where ${own} returning id
+    ), gone_messages as (
+      delete from messages where ${own}
+    ), gone_attachments as (
+      delete from attachments where ${own} returning id
+    )
+    select (select count(*) from gone_notes) as notes, (select count(*) from gone_attachments) as attachments`;
+  return hung ?? { notes: 0, attachments: 0 };
 }
 
 /** The condition that a row `r` is the tenant's, in the caller's mode, and of this object. */

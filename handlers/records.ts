@@ -166,19 +166,20 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   const { sql, caller, now } = call;
   const { workspace, object } = await open(call);
   if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
-  const gone = await deleteStored(sql, caller, object.object, call.path.id);
-  if (!gone) throw notFound();
-  if (object.object === 'activities' && gone.values.followup_at !== null) {
-    const contact = contactOf(gone.values, workspace);
+  const deleted = await deleteStored(sql, caller, object.object, call.path.id);
+  if (!deleted) throw notFound();
+  const { record, gone } = deleted;
+  if (object.object === 'activities' && record.values.followup_at !== null) {
+    const contact = contactOf(record.values, workspace);
     await recomputeFollowup(sql, caller, contact, now);
     await retag(sql, caller, leadsToRetag(workspace, [contact], now));
   }
-  const { id } = gone;
+  const { id } = record;
   call.record({
     action: actionOf(object, 'delete'),
     object: object.object,
     recordId: id,
-    metadata: { activities: gone.activities, tasks: gone.tasks },
+    metadata: { ...gone },
     event: { name: 'record.deleted', data: { object: object.object, record_id: id, occurred_at: now.toISOString() } },
   });
   return { status: 200, data: { object: object.object, id, deleted: true } };

@@ -2,6 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { pipeline } from 'node:stream';
+import { contentDisposition } from '../domain/file-names.ts';
 import { bodyLimits } from '../domain/request-limits.ts';
 import {
   type Authenticated,
@@ -21,9 +23,11 @@ import { deprecationHeaders, usedInBody, usedInQuery } from './deprecation.ts';
 import type { Operation } from './document.ts';
 import { failureBody, oauthFailureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
+import { FileBody } from './files.ts';
 import type { Caller } from './handler.ts';
-import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
+import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
 import type { Log, RequestLine } from './log.ts';
+import { receiveUpload } from './multipart.ts';
 import { PreparedBody } from './prepared-body.ts';
 import { admitToQuota, QuotaAlarm } from './quota.ts';
 import type { RateFigures } from './rate-limits.ts';
@@ -61,11 +65,11 @@ export interface ServerParts extends CallParts {
 
 interface Answer {
   status: number;
-  body: string | PreparedBody | undefined;
+  body: string | PreparedBody | FileBody | undefined;
   headers: Record<string, string> | undefined;
 }
 
-type SentAnswer = Omit<Answer, 'body'> & { body: string | Buffer | undefined };
+type SentAnswer = Omit<Answer, 'body'> & { body: string | Buffer | FileBody | undefined };
 
 const noBody: { body: unknown; problems: FieldProblem[] } = { body: undefined, problems: [] };
 
@@ -87,6 +91,9 @@ export function buildServer(parts: ServerParts): Server {
   /** Connections that had an answer before their request had ended: what goes wrong on them afterwards needs no other. */
   const answeredEarly = new WeakSet<object>();
 
+  /** Connections on which a file arrives: it has a pace of its own instead of ten seconds for the whole. */
+  const uploading = new WeakSet<object>();
+
   const server = createServer(
     {
       headersTimeout: 5000,
@@ -105,6 +112,7 @@ export function buildServer(parts: ServerParts): Server {
   // An expectation other than 100-continue is ignored; the default is an answer without our headers.
   server.on('checkExpectation', (request, response) => void respond(request, response));
   server.on('clientError', ({ code }: NodeJS.ErrnoException, socket) => {
+    if (code === 'ERR_HTTP_REQUEST_TIMEOUT' && uploading.has(socket)) return;
     if (code === 'ECONNRESET' || !socket.writable || answeredEarly.has(socket)) {
       socket.destroy();
       return;
@@ -271,10 +279,15 @@ export function buildServer(parts: ServerParts): Server {
       operation.idempotency === 'none'
         ? undefined
         : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
+    const upload =
+      operation.upload === undefined
+        ? undefined
+        : await unhurried(request, () => receiveUpload(operation, request, parts.files.folder));
     const { body, problems } = operation.takesBody ? readBody(operation, request, await readBytes(request)) : noBody;
     const inBody = usedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
 
+    const file = upload && (await parts.files.store(caller, upload));
     const call = new CallState(
       parts,
       trace,
@@ -286,20 +299,34 @@ export function buildServer(parts: ServerParts): Server {
       problems,
       now,
       deadline,
+      file,
     );
-    if (operation.method === 'GET' && operation.requirements.length === 0)
+    if (operation.method === 'GET' && operation.requirements.length === 0 && !operation.platform)
       return success(operation, await handlerOf(operation)(call as never), caller, now, trace);
     if (problems.length > 0 && key === undefined && !handlerRefuses(operation))
       throw refusal(operation, problems, 'body');
 
-    const claim = key === undefined ? undefined : claimOf(caller, operation, path, key, body);
+    const claim =
+      key === undefined ? undefined : claimOf(caller, operation, path, key, upload?.requestHash ?? hashOf(body));
     try {
-      return await deadline.race(() => runInTransaction(operation, call, deadline, claim, trace));
+      const answer = await deadline.race(() => runInTransaction(operation, call, deadline, claim, trace));
+      if (file && leftOut(answer)) parts.files.remove(file);
+      return answer;
     } catch (error) {
       const { transaction } = call;
       if (error instanceof DeadlinePassed) transaction?.destroy();
       else transaction?.abandon();
       return failure(error, trace, transaction?.broken ?? false);
+    }
+  }
+
+  /** Receives a file without the time limit of other requests. */
+  async function unhurried<T>(request: IncomingMessage, receive: () => Promise<T>): Promise<T> {
+    uploading.add(request.socket);
+    try {
+      return await receive();
+    } finally {
+      uploading.delete(request.socket);
     }
   }
 
@@ -390,6 +417,7 @@ export function buildServer(parts: ServerParts): Server {
         claim && { claim, status: answer.status, body: keptBody(operation, answer) },
       );
     }
+    for (const work of call.later) work();
     return answer;
   }
 
@@ -420,7 +448,8 @@ export function buildServer(parts: ServerParts): Server {
   }
 
   function success(operation: Operation, result: unknown, caller: Caller, now: Date, trace: Trace): Answer {
-    const given = result as { status: number; data?: unknown; body?: unknown };
+    const given = result as { status: number; data?: unknown; body?: unknown; file?: FileBody };
+    if (given.file) return { status: given.status, body: given.file, headers: fileHeaders(given.file) };
     const body =
       operation.answer === 'envelope'
         ? successBody(given, caller.requestId, now.getTime(), caller.testMode, figuresOf(trace))
@@ -439,7 +468,8 @@ export function buildServer(parts: ServerParts): Server {
     const headers = ['X-Request-Id', trace.requestId, ...figureHeaders(figuresOf(trace)), ...securityHeaders];
     if (trace.deprecated.length > 0) headers.push(...deprecationHeaders(trace.deprecated));
     let encoding: BufferEncoding = 'utf8';
-    if (answer.body !== undefined) {
+    if (answer.body instanceof FileBody) headers.push('Content-Length', String(answer.body.bytes));
+    else if (answer.body !== undefined) {
       if (!answer.headers?.['content-type']) headers.push('Content-Type', 'application/json; charset=utf-8');
       const length = Buffer.byteLength(answer.body);
       headers.push('Content-Length', String(length));
@@ -448,6 +478,11 @@ export function buildServer(parts: ServerParts): Server {
     }
     if (answer.headers)
       for (const name of Object.keys(answer.headers)) headers.push(name, answer.headers[name] as string);
+    if (answer.body instanceof FileBody) {
+      response.writeHead(answer.status, headers);
+      sendFile(request, response, answer.body);
+      return;
+    }
     const body = request.method === 'HEAD' ? undefined : answer.body;
     // What is left of a body of a known, allowed size is read and thrown away; more than that is not worth the connection.
     if (!request.complete) answeredEarly.add(request.socket);
@@ -503,6 +538,33 @@ function endLater(request: IncomingMessage, response: ServerResponse, body: stri
   const timer = setTimeout(() => response.end(), lingerTime);
   response.on('close', () => clearTimeout(timer));
   request.on('end', () => response.end()).resume();
+}
+
+/** True for an answer after which certainly nothing refers to the call's file; where that is not certain, the sweep finds out. */
+function leftOut({ status, headers }: Answer): boolean {
+  return (status >= 400 && status < 500) || headers?.['idempotent-replay'] !== undefined;
+}
+
+/** Never shown in a browser, whatever is in it. */
+function fileHeaders(file: FileBody): Record<string, string> {
+  return {
+    'content-type': 'application/octet-stream',
+    'content-disposition': contentDisposition(file.name),
+    'content-security-policy': "default-src 'none'; sandbox",
+    'cache-control': 'private, no-store',
+  };
+}
+
+/** Sends a file as the client reads it. */
+function sendFile(request: IncomingMessage, response: ServerResponse, { stream }: FileBody): void {
+  if (request.method === 'HEAD') {
+    stream.destroy();
+    response.end();
+    return;
+  }
+  request.socket.setTimeout(stalledWrite);
+  // A client that goes away, or a disk that fails, ends both; the length that was promised tells the client.
+  pipeline(stream, response, () => request.socket.setTimeout(0));
 }
 
 function describe(thrown: unknown): { message: string; code?: string; stack?: string } {

@@ -102,6 +102,12 @@ export function bodyExamples(operation: DeclaredOperation): unknown[] {
   return examples;
 }
 
+/** True where the body is a form with a file. */
+export function takesUpload(operation: DeclaredOperation): boolean {
+  const body = operation.declared.requestBody as { content?: Record<string, Media> } | undefined;
+  return body?.content?.['multipart/form-data'] !== undefined;
+}
+
 /** The query parameters of an operation. */
 export function queryParameters(operation: DeclaredOperation): QueryParameter[] {
   const declared = (operation.declared.parameters ?? []) as (Partial<QueryParameter> & {
