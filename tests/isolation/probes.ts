@@ -1,0 +1,223 @@
+// Requests of one tenant for every operation of the document, prepared once, so that they can be sent again to copies of the same data.
+import { randomUUID } from 'node:crypto';
+import { v7 as uuidv7 } from 'uuid';
+import type { PublishedField } from '../support/arbitraries.ts';
+import { arrangedPaths } from '../support/arranged-ids.ts';
+import { anyAddress, type CallOptions, expectStatus } from '../support/client.ts';
+import { type DeclaredOperation, operations } from '../support/document.ts';
+import { goodRequest, pathParameters } from '../support/requests.ts';
+import { bodyExamples, bodySchema, queryParameters } from '../support/schemas.ts';
+import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
+
+export interface Probe {
+  operation: DeclaredOperation;
+  path: string;
+  options: CallOptions;
+}
+
+/** A tenant with records of every object, people in branches and teams, and keys that reach only some of them. */
+export interface Ground {
+  tenant: Tenant;
+  /** Published fields by object. */
+  fields: Map<string, PublishedField[]>;
+  /** Some records by object. */
+  records: Map<string, string[]>;
+  /** Keys of a branch and of a team. */
+  narrowKeys: string[];
+  assignees: string[];
+}
+
+const isAboutRecords = (operation: DeclaredOperation): boolean =>
+  operation.path.startsWith('/v1/objects/{object}/records');
+
+/** Arranges the ground; what an operation makes is made by calling it. */
+export async function arrangeGround(tenant: Tenant): Promise<Ground> {
+  const sql = database();
+  const { companyId } = tenant;
+  const [branch, team] = [uuidv7(), uuidv7()];
+  await sql`insert into branches (company_id, id, name, created_at) values (${companyId}, ${branch}, 'North Branch', now())`;
+  await sql`insert into teams (company_id, id, branch_id, name, created_at)
+    values (${companyId}, ${uuidv7()}, ${tenant.branchId}, 'First Team', now()), (${companyId}, ${team}, ${branch}, 'Second Team', now())`;
+  const near = await newUser(tenant);
+  const far = await newUser(tenant, { branchId: branch });
+  await sql`update users set team_id = ${team} where company_id = ${companyId} and id = ${far.id}`;
+  await sql`update users set team_id = (select id from teams where company_id = ${companyId} and id <> ${team}) where company_id = ${companyId} and id = ${near.id}`;
+  for (const name of ['Website', 'Referral'])
+    await sql`insert into sources (company_id, id, name, created_at, updated_at) values (${companyId}, ${uuidv7()}, ${name}, now(), now())`;
+  await sql`insert into custom_objects (company_id, slug, label, plural, created_at, updated_at)
+    values (${companyId}, 'visits', 'Visit', 'Visits', now(), now())`;
+  for (const object of ['leads', 'object:visits'])
+    await sql`insert into custom_fields (company_id, object, name, label, type, created_at, updated_at)
+      values (${companyId}, ${object}, 'remark', 'Remark', 'text', now(), now())`;
+  for (const object of ['leads', 'deals'])
+    await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${companyId}, ${object}, true, ${object === 'leads' ? ['email'] : ['name']})
+      on conflict (company_id, object) do update set enabled = true, fields = excluded.fields`;
+  const narrowKeys = [
+    await newKey(tenant, { reach: { kind: 'branch', id: branch } }),
+    await newKey(tenant, { reach: { kind: 'team', id: team } }),
+  ];
+  const ground: Ground = {
+    tenant,
+    fields: new Map(),
+    records: new Map(),
+    narrowKeys,
+    assignees: [near.id, far.id],
+  };
+  const listed = await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
+  for (const { object } of listed.body.data.objects) {
+    const { body } = await expectStatus(200, 'GET', `/v1/objects/${object}/schema`, { key: tenant.key });
+    ground.fields.set(object, body.data.schema.fields);
+  }
+  await addRecords(ground);
+  return ground;
+}
+
+/** Objects in an order in which each refers only to earlier ones. */
+const objectOrder = ['accounts', 'leads', 'customers', 'deals'];
+
+async function addRecords(ground: Ground): Promise<void> {
+  const rank = (object: string): number => (objectOrder.indexOf(object) + 10) % 10;
+  const objects = [...ground.fields.keys()].sort((a, b) => rank(a) - rank(b));
+  const sql = database();
+  for (const object of objects) {
+    for (let index = 0; index < 4; index += 1) {
+      const answer = await expectStatus(201, 'POST', `/v1/objects/${object}/records`, {
+        key: ground.tenant.key,
+        body: recordBody(ground, object, index),
+        idempotencyKey: true,
+      });
+      const known = ground.records.get(object) ?? [];
+      ground.records.set(object, [...known, answer.body.data.record.id]);
+    }
+    // The last ones were made by people.
+    const table = object.startsWith('object:') ? 'custom_records' : object;
+    for (const [index, user] of ground.assignees.entries())
+      await sql`update ${sql(table)} set created_by_kind = 'user', created_by_id = ${user}
+        where company_id = ${ground.tenant.companyId} and id = ${ground.records.get(object)?.[index + 2] ?? ''}`;
+  }
+}
+
+/** A record of an object with a value in every field that has no value of its own. */
+function recordBody(ground: Ground, object: string, index: number): Record<string, unknown> {
+  const body: Record<string, unknown> = {};
+  for (const field of ground.fields.get(object) ?? []) {
+    const value = field.read_only ? undefined : valueOf(ground, field, index);
+    if (value !== undefined) body[field.name] = value;
+  }
+  return body;
+}
+
+const nextYear = new Date(Date.now() + 300 * 86_400_000);
+
+function valueOf(ground: Ground, { name, type, options, required }: PublishedField, index: number): unknown {
+  // The first is assigned near, the second far, the others to nobody.
+  if (name === 'assigned_to') return ground.assignees[index];
+  if (name === 'assigned_email') return undefined;
+  if (name === 'entity_id' || name === 'record_id') return ground.records.get('leads')?.[index % 2];
+  if (name === 'object') return 'leads';
+  if (name.endsWith('_id')) return ground.records.get(`${name.slice(0, -3)}s`)?.[index % 2];
+  if (name === 'currency_code') return 'EUR';
+  if (options?.length) return options[index % (required ? 1 : options.length)]?.value ?? options[0]?.value;
+  switch (type) {
+    case 'email':
+      return `walk-${index}-${randomUUID().slice(0, 8)}@example.com`;
+    case 'phone':
+      return `+4930123456${10 + index}`;
+    case 'url':
+      return 'https://example.com/Walk';
+    case 'number':
+    case 'currency':
+      return 1 + (index % 4);
+    case 'boolean':
+      return true;
+    case 'date':
+      return nextYear.toISOString().slice(0, 10);
+    case 'datetime':
+      return name === 'performed_at' ? undefined : new Date(nextYear.getTime() + index * 86_400_000).toISOString();
+    case 'select':
+      return undefined;
+    default:
+      return `Walk ${randomUUID().slice(0, 8)}`;
+  }
+}
+
+/** Where an operation can be called: an object of each kind, or whatever else its path names. */
+async function placesOf(operation: DeclaredOperation, ground: Ground): Promise<(Record<string, string> | undefined)[]> {
+  if (!isAboutRecords(operation)) return [await arrangedPaths[operation.path]?.exists(ground.tenant, 'live')];
+  const named = pathParameters(operation.path).includes('id');
+  return [...ground.records].flatMap(([object, ids]) =>
+    named ? ids.slice(0, operation.method === 'DELETE' ? 1 : 4).map((id) => ({ object, id })) : [{ object }],
+  );
+}
+
+/** Prepares requests for an operation: every example of it, and every query that it declares. */
+export async function probesOf(operation: DeclaredOperation, ground: Ground): Promise<Probe[]> {
+  const probes: Probe[] = [];
+  for (const [index, values] of (await placesOf(operation, ground)).entries()) {
+    const examples = Math.max(1, bodyExamples(operation).length);
+    for (let example = 0; example < examples; example += 1) {
+      const { path, options } = await goodRequest(operation, ground.tenant, {
+        example,
+        ...(values ? { values } : {}),
+      });
+      const body = isAboutRecords(operation) ? recordsBody(operation, ground, values?.object ?? '', index) : undefined;
+      const fixed = { ...options, ...fixedParts(options), ...(body ? { body } : {}) };
+      probes.push({ operation, path, options: fixed });
+      for (const query of queriesOf(operation, ground, values?.object))
+        probes.push({ operation, path, options: { ...fixed, ...fixedParts(options), query: { ...options.query, ...query } } });
+      if (isAboutRecords(operation))
+        for (const key of ground.narrowKeys) probes.push({ operation, path, options: { ...fixed, ...fixedParts(options), key } });
+    }
+  }
+  return probes;
+}
+
+/** What the client would else choose anew on each call. */
+function fixedParts(options: CallOptions): Pick<CallOptions, 'ip' | 'idempotencyKey'> {
+  return { ip: anyAddress(), ...(options.idempotencyKey ? { idempotencyKey: randomUUID() } : {}) };
+}
+
+function recordsBody(operation: DeclaredOperation, ground: Ground, object: string, index: number): unknown {
+  if (!bodySchema(operation)) return undefined;
+  if (operation.path.endsWith(':batch')) return [0, 1].map((each) => recordBody(ground, object, each));
+  if (operation.method === 'POST') return recordBody(ground, object, 0);
+  const immutable = new Set(['entity_type', 'entity_id']);
+  const whole = Object.entries(recordBody(ground, object, index % 4)).filter(([name]) => !immutable.has(name));
+  // An activity without its follow-up has the next one of its record looked for.
+  return { ...Object.fromEntries(whole), ...(object === 'activities' ? { followup_at: null } : {}) };
+}
+
+/** One query for each value that a parameter may have. */
+function queriesOf(operation: DeclaredOperation, ground: Ground, object: string | undefined): Record<string, string>[] {
+  const fields = (object === undefined ? undefined : ground.fields.get(object)) ?? [];
+  return queryParameters(operation).flatMap(({ name, schema, example }) => {
+    if (name === 'cursor') return [];
+    if (name === 'limit') return [{ limit: '1' }];
+    if (name === 'sort' && fields.length > 0)
+      return chunks(fields.map((field) => field.name), 3).map((names) => ({ sort: names.join(',') }));
+    if (name === 'filter' && fields.length > 0)
+      return chunks(fields, 4).map((some) => ({
+        filter: JSON.stringify({ or: some.map((field) => ({ field: field.name, op: 'is_null', value: false })) }),
+      }));
+    const values = schema.enum ?? (schema.type === 'boolean' ? [true, false] : example === undefined ? [] : [example]);
+    return values.map((value) => ({ [name]: String(value) }));
+  });
+}
+
+function chunks<Item>(items: readonly Item[], size: number): Item[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) => items.slice(index * size, (index + 1) * size));
+}
+
+/** Operations that make something new, wherever that is. */
+export const creates = (operation: DeclaredOperation): boolean =>
+  operation.method === 'POST' && pathParameters(operation.path).every((name) => name === 'object');
+
+/** All operations: first those that read, then those that change, last those that remove. */
+export const inOrder: readonly DeclaredOperation[] = [...operations].sort((a, b) => rankOf(a) - rankOf(b));
+
+function rankOf(operation: DeclaredOperation): number {
+  if (operation.method === 'GET') return 0;
+  if (operation.method === 'DELETE' || operation.id === 'endSession') return 2;
+  return 1;
+}
+

@@ -1,0 +1,109 @@
+// Copies of a tenant's rows under other tenants and in the other mode: what is behind the walls differs from what is before them
+// in nothing that a statement could tell apart, except in whose it is.
+import type { Sql } from 'postgres';
+import { type Column, isTextual, type TenantTable } from './schema.ts';
+
+/**
+ * How a copy differs:
+ * twin: has the same ids; prose carries the marker, other references and earlier times, while codes stay as they are;
+ * renamed: has other ids and the same texts;
+ * marked: has the same ids; every text carries the marker, codes and keys too.
+ */
+export type Kind = 'twin' | 'renamed' | 'marked';
+
+export interface Shadow {
+  companyId: string;
+  kind: Kind;
+}
+
+/** In every text of the shadows, and nowhere else. */
+export const marker = 'QX7marker';
+
+/** Words that programs compare with, e.g. leads or record.created; anything else is prose. */
+const code = '^[a-z][a-z_.:*-]*$';
+
+/** Copies a tenant's live rows. @param to the same tenant for its test mode */
+export async function copyTenant(
+  sql: Sql,
+  tables: readonly TenantTable[],
+  from: string,
+  to: Shadow,
+  testMode: boolean,
+): Promise<void> {
+  for (const table of tables) {
+    // Configuration has no modes.
+    if (!table.hasMode && (testMode || to.companyId === from)) continue;
+    const values = table.columns.map((column) => {
+      if (column.name === table.company) return `'${to.companyId}'::uuid`;
+      if (column.name === 'test_mode') return String(testMode);
+      // Where both modes share the keys, those of one are made anew.
+      if (testMode && column.key && column.type === 'uuid' && !hasModeInKey(table))
+        return `md5(${copied(column, from, to.kind)}::text)::uuid`;
+      return copied(column, from, to.kind);
+    });
+    const names = table.columns.map((column) => `"${column.name}"`).join(', ');
+    const live = table.hasMode ? 'and not t.test_mode' : '';
+    await sql.unsafe(
+      `insert into ${table.name} (${names}) select ${values.join(', ')} from ${table.name} t where t.${table.company} = '${from}' ${live}`,
+    );
+  }
+}
+
+const hasModeInKey = (table: TenantTable): boolean =>
+  table.columns.some((column) => column.name === 'test_mode' && column.key);
+
+/** The value of a column in a copy, as SQL. */
+function copied(column: Column, from: string, kind: Kind): string {
+  const value = `t."${column.name}"`;
+  const foreign = column.refersTo === 'roles';
+  if (column.unique && column.type === 'bytea') return `sha256(${value} || '${kind}'::bytea)`;
+  if (column.unique && column.type === 'text') return `${value} || ' ${marker} ${kind}'`;
+  if (kind === 'renamed') return column.type === 'uuid' && !foreign ? renamed(value) : value;
+  if (column.unique && column.type === 'uuid') return renamed(value);
+  if (column.refersTo && column.type === 'uuid') return column.key || foreign ? value : rotated(column, value, from);
+  if (column.type.startsWith('timestamp') && !column.key) return `${value} - interval '1 hour'`;
+  if (!isTextual(column) || column.allowed !== null || column.refersTo) return value;
+  if (kind === 'marked') return marked(column, value);
+  return column.key ? value : markedProse(column, value);
+}
+
+/** Another id, always the same one, that comes before all of ours. */
+const renamed = (value: string): string => `('00000000' || right(md5(${value}::text), 24))::uuid`;
+
+/** The next of the rows that could be referred to. */
+function rotated(column: Column, value: string, from: string): string {
+  const others = `select ${column.refersToColumn} from ${column.refersTo} where company_id = '${from}'`;
+  const next = `(${others} and ${column.refersToColumn} > ${value} order by 1 limit 1)`;
+  return `case when ${value} is not null then coalesce(${next}, (${others} order by 1 limit 1)) end`;
+}
+
+function marked({ type }: Column, value: string): string {
+  if (type === 'jsonb') return `jsonb_build_object('${marker}', '${marker}', 'was', coalesce(${value}, 'null'))`;
+  if (type === 'text[]') return `coalesce(${value}, '{}') || '${marker}'::text`;
+  return `coalesce(${value}, '') || '${marker}'`;
+}
+
+function markedProse({ type }: Column, value: string): string {
+  if (type === 'jsonb')
+    return `regexp_replace(${value}::text, '": "([^"\\\\]*)"', '": "\\1 ${marker}"', 'g')::jsonb`;
+  if (type === 'text[]')
+    return `array(select case when each ~ '${code}' then each else each || ' ${marker}' end from unnest(${value}) each)`;
+  return `case when ${value} ~ '${code}' then ${value} else ${value} || ' ${marker}' end`;
+}
+
+/** One digest of all rows of the shadows: any change of any of them changes it. */
+export async function digestOf(
+  sql: Sql,
+  tables: readonly TenantTable[],
+  companyId: string,
+  shadows: readonly Shadow[],
+): Promise<Map<string, string>> {
+  const others = shadows.map((shadow) => `'${shadow.companyId}'::uuid`).join(', ');
+  const parts = tables.map(({ name, company, hasMode }) => {
+    const ownTest = hasMode ? `or t.${company} = '${companyId}' and t.test_mode` : '';
+    return `select '${name}' as name, coalesce(md5(string_agg(t::text, '' order by t::text)), '') as digest
+      from ${name} t where t.${company} in (${others}) ${ownTest}`;
+  });
+  const rows = await sql.unsafe<{ name: string; digest: string }[]>(parts.join(' union all '));
+  return new Map(rows.map((row) => [row.name, row.digest]));
+}

@@ -1,0 +1,168 @@
+// One tenant alone, and the same tenant in a crowd of its doubles: two databases, and requests that must not tell them apart.
+import type { Sql } from 'postgres';
+import { v7 as uuidv7 } from 'uuid';
+import { inject } from 'vitest';
+import { migrate } from '../../db/migrate.ts';
+import { call, useServer } from '../support/client.ts';
+import { newWideTenant, sharedToken } from '../support/requests.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { testSettings } from '../support/setup.ts';
+import { useDatabase } from '../support/tenants.ts';
+import { inDatabase, newDatabase } from './databases.ts';
+import { arrangeGround, creates, inOrder, type Probe, probesOf } from './probes.ts';
+import { fillEmptyTables, type TenantTable, tenantTables } from './schema.ts';
+import { copyTenant, type Shadow } from './shadows.ts';
+
+export interface World {
+  companyId: string;
+  tables: TenantTable[];
+  shadows: Shadow[];
+  probes: Probe[];
+  /** The tenant with its live rows and nobody beside it. */
+  alone: string;
+  /** The same with its doubles; row-level security in force. */
+  crowded: string;
+  /** The same, where row-level security lets everything through: only the predicates are left. */
+  unwalled: string;
+}
+
+/** Starts a server on a database. @param main the program, where it is not the project's own */
+export function serve(url: string, main?: string): Promise<TestServer> {
+  const settings = {
+    ...testSettings,
+    DATABASE_URL: url,
+    SECRET_KEY: inject('secretKey'),
+    DATA_DIR: '.test-data',
+    DATABASE_POOL: '2',
+    ONBOARDING_PER_HOUR: '1000',
+  };
+  return startServer(settings, undefined, main);
+}
+
+export async function buildWorld(): Promise<World> {
+  const alone = await newDatabase();
+  await migrate(alone);
+  await useDatabase(alone);
+  const server = await serve(alone);
+  useServer(server.url);
+  let filled: Filled;
+  try {
+    filled = await fill(alone);
+  } finally {
+    useServer(undefined);
+    await useDatabase(undefined);
+    await server.stop();
+  }
+  return crowd(filled);
+}
+
+async function fill(alone: string): Promise<Filled> {
+  const tenant = await newWideTenant();
+  await sharedToken(tenant);
+  const ground = await arrangeGround(tenant);
+  const prepare = async (): Promise<Probe[]> => {
+    const probes: Probe[] = [];
+    for (const operation of inOrder) probes.push(...(await probesOf(operation, ground)));
+    return probes;
+  };
+  const send = async (probes: readonly Probe[]): Promise<void> => {
+    for (const { operation, path, options } of probes) await call(operation.method, path, options);
+  };
+  const { companyId } = tenant;
+  return inDatabase(alone, async (sql) => {
+    const tables = await tenantTables(sql);
+    // Calls of every kind leave their traces in every table; what none of them fills is filled by hand.
+    await send((await prepare()).filter(({ operation }) => creates(operation)));
+    await fillEmptyTables(sql, tables, companyId);
+    const kept = await keysOf(sql, tables, companyId);
+    // Only the doubles have what is made from here on: the tenant asks for it and for its own.
+    const absent = await prepare();
+    await send(absent.filter(({ operation }) => creates(operation)));
+    const made = await keysOf(sql, tables, companyId);
+    for (const key of kept) made.delete(key);
+    const present = await prepare();
+    const probes = inOrder.flatMap((operation) => [
+      ...absent.filter((probe) => probe.operation === operation),
+      ...present.filter((probe) => probe.operation === operation),
+    ]);
+    // Read again, to see what the changes did.
+    const again = probes.filter(({ operation }) => operation.method === 'GET');
+    return { alone, companyId, tables, probes: [...probes, ...again], made };
+  });
+}
+
+interface Filled {
+  alone: string;
+  companyId: string;
+  tables: TenantTable[];
+  probes: Probe[];
+  /** Keys of the rows that only the doubles shall have. */
+  made: ReadonlySet<string>;
+}
+
+async function crowd({ alone, companyId, tables, probes, made }: Filled): Promise<World> {
+  const shadows: Shadow[] = (['twin', 'renamed', 'marked'] as const).map((kind) => ({ kind, companyId: uuidv7() }));
+  const crowded = await newDatabase(alone);
+  await inDatabase(crowded, async (other) => {
+    await other`set session_replication_role = replica`;
+    for (const shadow of shadows)
+      for (const testMode of [false, true]) await copyTenant(other, tables, companyId, shadow, testMode);
+    await copyTenant(other, tables, companyId, { companyId, kind: 'twin' }, true);
+    await removeKeys(other, tables, companyId, made);
+    await moveToTheEnd(other, tables, companyId);
+  });
+  const unwalled = await newDatabase(crowded);
+  await inDatabase(unwalled, openWalls);
+  await inDatabase(alone, async (other) => {
+    await other`set session_replication_role = replica`;
+    await removeKeys(other, tables, companyId, made);
+  });
+  return { companyId, tables, shadows, probes, alone, crowded, unwalled };
+}
+
+/** The primary keys of a tenant's live rows, without the tenant. */
+async function keysOf(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<Set<string>> {
+  const parts = tables
+    .filter((table) => table.company === 'company_id')
+    .map((table) => `select ${keyOf(table)} as key from ${table.name} t where ${isLive(table, companyId)}`);
+  const rows = await sql.unsafe<{ key: string }[]>(parts.join(' union all '));
+  return new Set(rows.map((row) => row.key));
+}
+
+const keyOf = (table: TenantTable): string => {
+  const columns = table.columns.filter((column) => column.key && !['company_id', 'test_mode'].includes(column.name));
+  return `jsonb_build_array('${table.name}', ${columns.map((column) => `t."${column.name}"`).join(', ') || 'null'})::text`;
+};
+
+const isLive = (table: TenantTable, companyId: string): string =>
+  `t.${table.company} = '${companyId}' ${table.hasMode ? 'and not t.test_mode' : ''}`;
+
+async function removeKeys(
+  sql: Sql,
+  tables: readonly TenantTable[],
+  companyId: string,
+  keys: ReadonlySet<string>,
+): Promise<void> {
+  for (const table of tables.filter((each) => each.company === 'company_id'))
+    await sql.unsafe(`delete from ${table.name} t where ${isLive(table, companyId)} and ${keyOf(table)} = any($1::text[])`, [
+      [...keys],
+    ]);
+}
+
+/** Where a statement finds rows of several tenants, the own one is then not found first. */
+async function moveToTheEnd(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<void> {
+  for (const table of tables)
+    await sql.unsafe(`update ${table.name} t set ${table.company} = ${table.company} where ${isLive(table, companyId)}`);
+}
+
+/** Lets the policies for tenants pass everything. */
+async function openWalls(sql: Sql): Promise<void> {
+  const policies = await sql<{ table: string; name: string }[]>`
+    select tablename as table, policyname as name from pg_policies where schemaname = 'public' and 'crm_app' = any(roles)`;
+  for (const { table, name } of policies) {
+    const [policy] = await sql<{ cmd: string }[]>`select cmd from pg_policies where tablename = ${table} and policyname = ${name}`;
+    const using = policy?.cmd === 'INSERT' ? '' : 'using (true)';
+    const check = policy?.cmd === 'SELECT' || policy?.cmd === 'DELETE' ? '' : 'with check (true)';
+    await sql.unsafe(`alter policy ${name} on ${table} ${using} ${check}`);
+  }
+}
