@@ -101,7 +101,7 @@ async function addRecords(ground: Ground): Promise<void> {
 function recordBody(ground: Ground, object: string, index: number): Record<string, unknown> {
   const body: Record<string, unknown> = {};
   for (const field of ground.fields.get(object) ?? []) {
-    const value = field.read_only ? undefined : valueOf(ground, field, index);
+    const value = field.read_only ? undefined : fieldValue(ground, field, index);
     if (value !== undefined) body[field.name] = value;
   }
   return body;
@@ -109,7 +109,7 @@ function recordBody(ground: Ground, object: string, index: number): Record<strin
 
 const nextYear = new Date(Date.now() + 300 * 86_400_000);
 
-function valueOf(ground: Ground, { name, type, options, required }: PublishedField, index: number): unknown {
+function fieldValue(ground: Ground, { name, type, options, required }: PublishedField, index: number): unknown {
   // The first is assigned near, the second far, the others to nobody.
   if (name === 'assigned_to') return ground.assignees[index];
   if (name === 'assigned_email') return undefined;
@@ -144,32 +144,49 @@ function valueOf(ground: Ground, { name, type, options, required }: PublishedFie
 /** Where an operation can be called: an object of each kind, or whatever else its path names. */
 async function placesOf(operation: DeclaredOperation, ground: Ground): Promise<(Record<string, string> | undefined)[]> {
   if (!isAboutRecords(operation)) return [await arrangedPaths[operation.path]?.exists(ground.tenant, 'live')];
-  const named = pathParameters(operation.path).includes('id');
-  return [...ground.records].flatMap(([object, ids]) =>
-    named ? ids.slice(0, operation.method === 'DELETE' ? 1 : 4).map((id) => ({ object, id })) : [{ object }],
+  if (!pathParameters(operation.path).includes('id')) return [...ground.records.keys()].map((object) => ({ object }));
+  const count = { GET: 4, DELETE: 1 }[operation.method] ?? 2;
+  return [...ground.records].flatMap(([object, ids]) => ids.slice(0, count).map((id) => ({ object, id })));
+}
+
+/** Prepares one request for each example of an operation, at something made for it. */
+export async function examplesOf(
+  operation: DeclaredOperation,
+  ground: Ground,
+  values?: Record<string, string>,
+): Promise<Probe[]> {
+  const count = Math.max(1, bodyExamples(operation).length);
+  const indexes = Array.from({ length: count }, (_, example) => example);
+  return Promise.all(
+    indexes.map(async (example) => {
+      const { path, options } = await goodRequest(operation, ground.tenant, { example, ...(values ? { values } : {}) });
+      return { operation, path, options: { ...options, ...fixedParts(options) } };
+    }),
   );
 }
 
-/** Prepares requests for an operation: every example of it, and every query that it declares. */
+/** Prepares requests for an operation: every example of it at every place, every query that it declares, and keys that see less. */
 export async function probesOf(operation: DeclaredOperation, ground: Ground): Promise<Probe[]> {
   const probes: Probe[] = [];
   for (const [index, values] of (await placesOf(operation, ground)).entries()) {
-    const examples = Math.max(1, bodyExamples(operation).length);
-    for (let example = 0; example < examples; example += 1) {
-      const { path, options } = await goodRequest(operation, ground.tenant, {
-        example,
-        ...(values ? { values } : {}),
-      });
-      const body = isAboutRecords(operation) ? recordsBody(operation, ground, values?.object ?? '', index) : undefined;
-      const fixed = { ...options, ...fixedParts(options), ...(body ? { body } : {}) };
-      probes.push({ operation, path, options: fixed });
-      for (const query of queriesOf(operation, ground, values?.object))
-        probes.push({ operation, path, options: { ...fixed, ...fixedParts(options), query: { ...options.query, ...query } } });
-      if (isAboutRecords(operation))
-        for (const key of ground.narrowKeys) probes.push({ operation, path, options: { ...fixed, ...fixedParts(options), key } });
+    const examples = await examplesOf(operation, ground, values);
+    const [first] = examples as [Probe];
+    if (!isAboutRecords(operation)) probes.push(...examples);
+    else {
+      const body = recordsBody(operation, ground, values?.object ?? '', index);
+      const whole = { ...first, options: { ...first.options, ...(body ? { body } : {}) } };
+      probes.push(whole);
+      if (operation.method === 'GET' || values?.object === 'leads')
+        probes.push(...ground.narrowKeys.map((key) => varied(whole, { key })));
     }
+    for (const query of queriesOf(operation, ground, values?.object))
+      probes.push(varied(first, { query: { ...first.options.query, ...query } }));
   }
   return probes;
+}
+
+function varied(probe: Probe, options: CallOptions): Probe {
+  return { ...probe, options: { ...probe.options, ...fixedParts(probe.options), ...options } };
 }
 
 /** What the client would else choose anew on each call. */
@@ -194,7 +211,10 @@ function queriesOf(operation: DeclaredOperation, ground: Ground, object: string 
     if (name === 'cursor') return [];
     if (name === 'limit') return [{ limit: '1' }];
     if (name === 'sort' && fields.length > 0)
-      return chunks(fields.map((field) => field.name), 3).map((names) => ({ sort: names.join(',') }));
+      return chunks(
+        fields.map((field) => field.name),
+        3,
+      ).map((names) => ({ sort: names.join(',') }));
     if (name === 'filter' && fields.length > 0)
       return chunks(fields, 4).map((some) => ({
         filter: JSON.stringify({ or: some.map((field) => ({ field: field.name, op: 'is_null', value: false })) }),
@@ -205,7 +225,9 @@ function queriesOf(operation: DeclaredOperation, ground: Ground, object: string 
 }
 
 function chunks<Item>(items: readonly Item[], size: number): Item[][] {
-  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) => items.slice(index * size, (index + 1) * size));
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>
+    items.slice(index * size, (index + 1) * size),
+  );
 }
 
 /** Operations that make something new, wherever that is. */
@@ -220,4 +242,3 @@ function rankOf(operation: DeclaredOperation): number {
   if (operation.method === 'DELETE' || operation.id === 'endSession') return 2;
   return 1;
 }
-

@@ -26,7 +26,10 @@ export async function replay(
   return observations;
 }
 
-async function observe(baseUrl: string, { operation, path, options }: Probe): Promise<{ observation: Observation; text: string }> {
+async function observe(
+  baseUrl: string,
+  { operation, path, options }: Probe,
+): Promise<{ observation: Observation; text: string }> {
   const observation: Observation = new Map();
   let texts = '';
   let query = options.query;
@@ -62,13 +65,19 @@ export function differences(one: Observation, other: Observation): string[] {
 }
 
 /** @throws Error when two runs under the same circumstances differ in more than single values */
-export function volatileIn(first: readonly Observation[], second: readonly Observation[], probes: readonly Probe[]): Volatile {
+export function volatileIn(
+  first: readonly Observation[],
+  second: readonly Observation[],
+  probes: readonly Probe[],
+): Volatile {
   return first.map((observation, index) => {
     const paths = differences(observation, second[index] ?? new Map());
     const shape = paths.find((path) => path.endsWith('length') || path.endsWith('status'));
     if (shape) {
       const { operation } = probes[index] as Probe;
-      throw new Error(`${operation.id} answered differently twice: ${shape} ${observation.get(shape)}, then ${second[index]?.get(shape)}`);
+      throw new Error(
+        `${operation.id} answered differently twice: ${shape} ${observation.get(shape)}, then ${second[index]?.get(shape)}`,
+      );
     }
     return new Set(paths);
   });

@@ -79,7 +79,7 @@ export async function fillEmptyTables(sql: Sql, tables: readonly TenantTable[], 
     const columns = table.columns.filter(
       (column) => column.needed || column.key || (isTextual(column) && !column.refersTo),
     );
-    const values = columns.map((column) => valueOf(column, companyId));
+    const values = columns.map((column) => anyValue(column, companyId));
     await sql.unsafe(
       `insert into ${table.name} (${columns.map((column) => `"${column.name}"`).join(', ')}) select ${values.join(', ')}`,
     );
@@ -89,7 +89,7 @@ export async function fillEmptyTables(sql: Sql, tables: readonly TenantTable[], 
 }
 
 /** A value of a column, as SQL. */
-function valueOf(column: Column, companyId: string): string {
+function anyValue(column: Column, companyId: string): string {
   if (column.name === 'company_id') return `'${companyId}'`;
   if (column.name === 'test_mode') return 'false';
   if (column.refersTo && column.refersTo !== 'companies') {

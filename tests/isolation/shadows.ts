@@ -84,8 +84,7 @@ function marked({ type }: Column, value: string): string {
 }
 
 function markedProse({ type }: Column, value: string): string {
-  if (type === 'jsonb')
-    return `regexp_replace(${value}::text, '": "([^"\\\\]*)"', '": "\\1 ${marker}"', 'g')::jsonb`;
+  if (type === 'jsonb') return `regexp_replace(${value}::text, '": "([^"\\\\]*)"', '": "\\1 ${marker}"', 'g')::jsonb`;
   if (type === 'text[]')
     return `array(select case when each ~ '${code}' then each else each || ' ${marker}' end from unnest(${value}) each)`;
   return `case when ${value} ~ '${code}' then ${value} else ${value} || ' ${marker}' end`;
