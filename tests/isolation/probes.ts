@@ -27,7 +27,20 @@ export interface Ground {
   assignees: string[];
 }
 
-const isAboutRecords = (operation: DeclaredOperation): boolean =>
+/** Users and records that the tenant will not have, while its doubles have them. */
+export async function arrangeAbsent(ground: Ground): Promise<Ground> {
+  const { tenant, fields } = ground;
+  const sql = database();
+  await sql`insert into field_overrides (company_id, object, name, label, updated_at) values (${tenant.companyId}, 'leads', 'website', 'Web page', now())`;
+  await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${tenant.companyId}, 'deals', true, ${['name']})
+    on conflict (company_id, object) do update set enabled = true, fields = excluded.fields`;
+  const assignees = [(await newUser(tenant)).id, (await newUser(tenant)).id];
+  const absent = { tenant, fields, assignees, records: new Map(), narrowKeys: [] };
+  await addRecords(absent);
+  return absent;
+}
+
+export const isAboutRecords = (operation: DeclaredOperation): boolean =>
   operation.path.startsWith('/v1/objects/{object}/records');
 
 /** Arranges the ground; what an operation makes is made by calling it. */
@@ -49,9 +62,10 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   for (const object of ['leads', 'object:visits'])
     await sql`insert into custom_fields (company_id, object, name, label, type, created_at, updated_at)
       values (${companyId}, ${object}, 'remark', 'Remark', 'text', now(), now())`;
-  for (const object of ['leads', 'deals'])
-    await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${companyId}, ${object}, true, ${object === 'leads' ? ['email'] : ['name']})
-      on conflict (company_id, object) do update set enabled = true, fields = excluded.fields`;
+  await sql`insert into field_overrides (company_id, object, name, label, updated_at) values (${companyId}, 'leads', 'notes', 'Remarks', now())`;
+  await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${companyId}, 'leads', true, ${['email']})
+    on conflict (company_id, object) do update set enabled = true, fields = excluded.fields`;
+  await sql`delete from duplicate_checks where company_id = ${companyId} and object = 'deals'`;
   const narrowKeys = [
     await newKey(tenant, { reach: { kind: 'branch', id: branch } }),
     await newKey(tenant, { reach: { kind: 'team', id: team } }),
@@ -69,7 +83,24 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
     ground.fields.set(object, body.data.schema.fields);
   }
   await addRecords(ground);
+  await addTags(ground);
   return ground;
+}
+
+async function addTags({ tenant: { companyId }, records }: Ground): Promise<void> {
+  for (const object of ['leads', 'customers'])
+    await database()`
+      with tag as (
+        insert into tags (company_id, id, object, name, created_at, updated_at) values (${companyId}, ${uuidv7()}, ${object}, 'Warm', now(), now())
+        returning company_id, id
+      )
+      insert into record_tags (company_id, test_mode, object, record_id, tag_id, is_manual)
+      select company_id, false, ${object}, record_id, id, true from tag, unnest(${records.get(object) ?? []}::uuid[]) as record (record_id)`;
+}
+
+/** Forgets the addresses of leads that examples of the document made, so that these examples are no duplicates of them. */
+export async function forgetExamples({ tenant }: Ground): Promise<void> {
+  await database()`update leads set email = null where company_id = ${tenant.companyId} and email not like 'walk-%'`;
 }
 
 /** Objects in an order in which each refers only to earlier ones. */
@@ -176,7 +207,7 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
       const body = recordsBody(operation, ground, values?.object ?? '', index);
       const whole = { ...first, options: { ...first.options, ...(body ? { body } : {}) } };
       probes.push(whole);
-      if (operation.method === 'GET' || values?.object === 'leads')
+      if (operation.method === 'GET' || ['leads', 'deals'].includes(values?.object ?? ''))
         probes.push(...ground.narrowKeys.map((key) => varied(whole, { key })));
     }
     for (const query of queriesOf(operation, ground, values?.object))

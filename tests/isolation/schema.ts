@@ -10,8 +10,8 @@ export interface Column {
   key: boolean;
   /** In a check constraint, with one of the texts that it allows. */
   allowed: string | null;
-  /** In a unique index that spans companies. */
-  unique: boolean;
+  /** Looked up without a company, or refers to such a column: no two tenants have the same. */
+  global: boolean;
   /** The table that it refers to, and the column there. */
   refersTo: string | null;
   refersToColumn: string | null;
@@ -38,8 +38,8 @@ export async function tenantTables(sql: Sql): Promise<TenantTable[]> {
       ) as allowed,
       exists (
         select from pg_index i join pg_attribute first on first.attrelid = c.oid and first.attnum = i.indkey[0]
-        where i.indrelid = c.oid and i.indisunique and a.attnum = any(i.indkey) and first.attname <> 'company_id'
-      ) as unique,
+        where i.indrelid = c.oid and a.attnum = any(i.indkey) and first.attname <> 'company_id' and (i.indisunique or a.atttypid = 'uuid'::regtype)
+      ) as global,
       target.relname as "refersTo", there.attname as "refersToColumn"
     from pg_class c
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attidentity = '' and a.attgenerated = ''
@@ -62,7 +62,12 @@ export async function tenantTables(sql: Sql): Promise<TenantTable[]> {
     known.hasMode ||= column.name === 'test_mode';
     tables.set(table, known);
   }
-  return [...tables.values()];
+  const found = [...tables.values()];
+  for (const column of found.flatMap((table) => table.columns)) {
+    const there = tables.get(column.refersTo ?? '')?.columns.find(({ name }) => name === column.refersToColumn);
+    column.global ||= there?.global === true && column.refersTo !== 'companies';
+  }
+  return found;
 }
 
 /** True for types whose values can carry a marker. */

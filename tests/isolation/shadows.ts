@@ -56,10 +56,10 @@ const hasModeInKey = (table: TenantTable): boolean =>
 function copied(column: Column, from: string, kind: Kind): string {
   const value = `t."${column.name}"`;
   const foreign = column.refersTo === 'roles';
-  if (column.unique && column.type === 'bytea') return `sha256(${value} || '${kind}'::bytea)`;
-  if (column.unique && column.type === 'text') return `${value} || ' ${marker} ${kind}'`;
+  if (column.global && column.type === 'bytea') return `sha256(${value} || '${kind}'::bytea)`;
+  if (column.global && column.type === 'text') return `${value} || ' ${marker} ${kind}'`;
   if (kind === 'renamed') return column.type === 'uuid' && !foreign ? renamed(value) : value;
-  if (column.unique && column.type === 'uuid') return renamed(value);
+  if (column.global && column.type === 'uuid') return renamed(value);
   if (column.refersTo && column.type === 'uuid') return column.key || foreign ? value : rotated(column, value, from);
   if (column.type.startsWith('timestamp') && !column.key) return `${value} - interval '1 hour'`;
   if (!isTextual(column) || column.allowed !== null || column.refersTo) return value;

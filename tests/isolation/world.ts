@@ -10,7 +10,18 @@ import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { useDatabase } from '../support/tenants.ts';
 import { inDatabase, newDatabase } from './databases.ts';
-import { arrangeGround, creates, examplesOf, type Ground, inOrder, type Probe, probesOf } from './probes.ts';
+import {
+  arrangeAbsent,
+  arrangeGround,
+  creates,
+  examplesOf,
+  forgetExamples,
+  type Ground,
+  inOrder,
+  isAboutRecords,
+  type Probe,
+  probesOf,
+} from './probes.ts';
 import { fillEmptyTables, type TenantTable, tenantTables } from './schema.ts';
 import { copyTenant, type Shadow } from './shadows.ts';
 
@@ -75,9 +86,11 @@ async function fill(alone: string): Promise<Filled> {
     // Calls of every kind leave their traces in every table; what none of them fills is filled by hand.
     await send((await prepare(examplesOf)).filter(({ operation }) => creates(operation)));
     await fillEmptyTables(sql, tables, companyId);
+    await forgetExamples(ground);
     const kept = await keysOf(sql, tables, companyId);
     // Only the doubles have what is made from here on: the tenant asks for it and for its own.
-    const absent = [...(await prepare(examplesOf)), ...(await prepare(creationsOf))];
+    const ghosts = await arrangeAbsent(ground);
+    const absent = await prepare((operation) => absentOf(operation, ground, ghosts));
     await send(absent.filter(({ operation }) => creates(operation)));
     const made = await keysOf(sql, tables, companyId);
     for (const key of kept) made.delete(key);
@@ -102,7 +115,7 @@ interface Filled {
 }
 
 async function crowd({ alone, companyId, tables, probes, made }: Filled): Promise<World> {
-  const shadows: Shadow[] = (['twin', 'renamed', 'marked'] as const).map((kind) => ({ kind, companyId: uuidv7() }));
+  const shadows: Shadow[] = (['marked', 'renamed', 'twin'] as const).map((kind) => ({ kind, companyId: uuidv7() }));
   const crowded = await newDatabase(alone);
   await inDatabase(crowded, async (other) => {
     await other`set session_replication_role = replica`;
@@ -173,9 +186,14 @@ async function openWalls(sql: Sql): Promise<void> {
   }
 }
 
-/** Creations at every place, which find nothing of theirs there when they are sent again. */
-async function creationsOf(operation: DeclaredOperation, ground: Ground): Promise<Probe[]> {
-  return creates(operation) && operation.path.includes('{object}') ? probesOf(operation, ground) : [];
+/** Requests about what the tenant does not have; none finds it again when it is sent again. */
+async function absentOf(operation: DeclaredOperation, ground: Ground, ghosts: Ground): Promise<Probe[]> {
+  if (!isAboutRecords(operation)) return examplesOf(operation, ground);
+  const probes = await probesOf(operation, ghosts);
+  // A creation by what is there, too: nothing like it is found again.
+  return creates(operation)
+    ? [...probes, ...(await probesOf(operation, ground))]
+    : probes.filter(({ options }) => isPlain(options));
 }
 
 const isPlain = (options: CallOptions): boolean => Object.keys(options.query ?? {}).length === 0;
