@@ -174,7 +174,12 @@ function fieldValue(ground: Ground, { name, type, options, required }: Published
 
 /** Where an operation can be called: an object of each kind, or whatever else its path names. */
 async function placesOf(operation: DeclaredOperation, ground: Ground): Promise<(Record<string, string> | undefined)[]> {
-  if (!isAboutRecords(operation)) return [await arrangedPaths[operation.path]?.exists(ground.tenant, 'live')];
+  if (!isAboutRecords(operation)) {
+    const [name, ...others] = pathParameters(operation.path);
+    const builtin = operation.method === 'GET' && name === 'object' && others.length === 0 ? ground.records.keys() : [];
+    const made = await arrangedPaths[operation.path]?.exists(ground.tenant, 'live');
+    return [made, ...[...builtin].map((object) => ({ object }))];
+  }
   if (!pathParameters(operation.path).includes('id')) return [...ground.records.keys()].map((object) => ({ object }));
   const count = { GET: 4, DELETE: 1 }[operation.method] ?? 2;
   return [...ground.records].flatMap(([object, ids]) => ids.slice(0, count).map((id) => ({ object, id })));
@@ -272,4 +277,18 @@ function rankOf(operation: DeclaredOperation): number {
   if (operation.method === 'GET') return 0;
   if (operation.method === 'DELETE' || operation.id === 'endSession') return 2;
   return 1;
+}
+
+/** The same requests with something wrong: bodies of all sorts, and words in every parameter that others' texts begin with. */
+export function junkOf(probes: readonly Probe[]): Probe[] {
+  return operations.flatMap((operation) => {
+    const probe = probes.find((each) => each.operation === operation);
+    if (!probe) return [];
+    const bodies = bodySchema(operation) ? [{ zzz: 1 }, [], 'QX7', null, { first_name: { a: 'QX7' } }] : [];
+    const queries = [...queryParameters(operation).map(({ name }) => name), 'zzz'].flatMap((name) => [
+      { [name]: 'QX7' },
+      { [name]: '{"field":"email","op":"contains","value":"QX7"}' },
+    ]);
+    return [...bodies.map((body) => varied(probe, { body })), ...queries.map((query) => varied(probe, { query }))];
+  });
 }

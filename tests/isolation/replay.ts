@@ -52,6 +52,9 @@ async function observe(
 }
 
 function flatten(value: unknown, path: string, into: Observation): void {
+  const claims = typeof value === 'string' ? /^[\w-]+\.([\w-]+)\.[\w-]+$/.exec(value)?.[1] : undefined;
+  if (claims?.startsWith('ey'))
+    flatten(JSON.parse(Buffer.from(claims, 'base64url').toString()), `${path}.claims`, into);
   if (path.endsWith('next_cursor')) into.set(path, String(value !== null));
   else if (value !== null && typeof value === 'object') {
     if (Array.isArray(value)) into.set(`${path}.length`, String(value.length));

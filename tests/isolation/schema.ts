@@ -1,6 +1,9 @@
 // The tables that hold tenants' rows, as the database itself describes them: a new table is covered the day it is made.
 import type { Sql } from 'postgres';
 
+/** In every text of other tenants, and nowhere else. */
+export const marker = 'QX7marker';
+
 export interface Column {
   name: string;
   type: string;
@@ -109,4 +112,18 @@ function anyValue(column: Column, companyId: string): string {
   if (column.type.endsWith('[]')) return `'{}'`;
   if (/^(timestamp|date)/.test(column.type)) return 'now()';
   return /int|numeric/.test(column.type) ? '1' : `'A text'`;
+}
+
+/** Columns of texts, as `table.column`, in which no value of a tenant has the marker, though any text could. */
+export async function unmarkedColumns(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<string[]> {
+  const without: string[] = [];
+  for (const { name, company, columns } of tables)
+    for (const column of columns.filter((each) => isTextual(each) && each.allowed === null && !each.refersTo)) {
+      const [row] = await sql.unsafe(
+        `select from ${name} where ${company} = $1 and "${column.name}"::text like $2 limit 1`,
+        [companyId, `%${marker}%`],
+      );
+      if (!row) without.push(`${name}.${column.name}`);
+    }
+  return without;
 }

@@ -1,7 +1,7 @@
 // Copies of a tenant's rows under other tenants and in the other mode: what is behind the walls differs from what is before them
 // in nothing that a statement could tell apart, except in whose it is.
 import type { Sql } from 'postgres';
-import { type Column, isTextual, type TenantTable } from './schema.ts';
+import { type Column, isTextual, marker, type TenantTable } from './schema.ts';
 
 /**
  * How a copy differs:
@@ -15,9 +15,6 @@ export interface Shadow {
   companyId: string;
   kind: Kind;
 }
-
-/** In every text of the shadows, and nowhere else. */
-export const marker = 'QX7marker';
 
 /** Words that programs compare with, e.g. leads or record.created; anything else is prose. */
 const code = '^[a-z][a-z_.:*-]*$';
@@ -105,4 +102,15 @@ export async function digestOf(
   });
   const rows = await sql.unsafe<{ name: string; digest: string }[]>(parts.join(' union all '));
   return new Map(rows.map((row) => [row.name, row.digest]));
+}
+
+/** What of others has got into the tenant's own live rows. */
+export async function markedRows(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<string[]> {
+  const parts = tables.map(
+    ({ name, company, hasMode }) =>
+      `select '${name} has ' || left(t::text, 300) as row from ${name} t
+      where t.${company} = '${companyId}' ${hasMode ? 'and not t.test_mode' : ''} and t::text like '%${marker}%'`,
+  );
+  const rows = await sql.unsafe<{ row: string }[]>(parts.join(' union all '));
+  return rows.map(({ row }) => row);
 }

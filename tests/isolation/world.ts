@@ -123,7 +123,7 @@ async function crowd({ alone, companyId, tables, probes, made }: Filled): Promis
       for (const testMode of [false, true]) await copyTenant(other, tables, companyId, shadow, testMode);
     await copyTenant(other, tables, companyId, { companyId, kind: 'twin' }, true);
     await removeKeys(other, tables, companyId, made);
-    await moveToTheEnd(other, tables, companyId);
+    await moveToTheEnd(other, tables, companyId, shadows);
   });
   const unwalled = await newDatabase(crowded);
   await inDatabase(unwalled, openWalls);
@@ -165,7 +165,12 @@ async function removeKeys(
 }
 
 /** Where a statement finds rows of several tenants, the own one is then not found first. */
-async function moveToTheEnd(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<void> {
+async function moveToTheEnd(
+  sql: Sql,
+  tables: readonly TenantTable[],
+  companyId: string,
+  shadows: readonly Shadow[],
+): Promise<void> {
   for (const table of tables)
     await sql.unsafe(
       `update ${table.name} t set ${table.company} = ${table.company} where ${isLive(table, companyId)}`,
