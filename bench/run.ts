@@ -1,6 +1,7 @@
 // make bench: every figure of docs/performance.md, or those that FIGURES names.
 import { createOne } from './create-one/measure.ts';
 import { memory } from './memory.ts';
+import { neighbour } from './neighbour.ts';
 import { readOne } from './read-one/measure.ts';
 import { print, type Result, save } from './report.ts';
 import type { Settings } from './rounds.ts';
@@ -13,6 +14,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'create-one': createOne,
   start,
   memory,
+  neighbour,
 };
 
 const settings: Settings = {

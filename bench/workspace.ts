@@ -31,13 +31,41 @@ export async function openWorkspace(folder: string): Promise<Workspace> {
   const database: EmbeddedDatabase = await startEmbedded(dataDir, () => undefined);
   await migrate(database.url);
   const sql = postgres(database.url, { max: 1, onnotice: () => undefined });
+  const { companyId, key, keyId } = await newCompany(sql, 'bench', unlimited);
+  await sql.end();
+  return {
+    key,
+    env: { DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: process.env.LOG_LEVEL ?? 'info' },
+    bareEnv: { DATABASE_URL: database.url, COMPANY_ID: companyId, KEY_ID: keyId },
+    async stop() {
+      await database.stop();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+const unlimited = 2_147_483_647;
+
+/** A further workspace of its own in the same database. @returns its key, which may make so many calls per minute */
+export async function addKey({ env }: Workspace, perMinute: number): Promise<string> {
+  const sql = postgres(env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined });
+  const { key } = await newCompany(sql, 'noisy', perMinute);
+  await sql.end();
+  return key;
+}
+
+async function newCompany(
+  sql: postgres.Sql,
+  name: string,
+  perMinute: number,
+): Promise<{ companyId: string; key: string; keyId: string }> {
   const companyId = uuidv7();
   const now = new Date();
   const company = {
     ...nowhere,
     id: companyId,
-    name: 'Bench',
-    email: 'bench@example.com',
+    name,
+    email: `${name}@example.com`,
     region: 'europe',
     industry: 'Measuring',
     timezone: 'Europe/Berlin',
@@ -45,7 +73,7 @@ export async function openWorkspace(folder: string): Promise<Workspace> {
   };
   const admin = {
     id: uuidv7(),
-    email: 'bench@example.com',
+    email: `${name}@example.com`,
     fullName: 'Ben Chmark',
     passwordHash: 'nobody signs in',
     mustChangePassword: false,
@@ -60,19 +88,10 @@ export async function openWorkspace(folder: string): Promise<Workspace> {
     await transaction`
       insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour,
         created_by_id, created_at, updated_at)
-      values (${companyId}, ${keyId}, ${hash}, 'Bench', 'live', ${prefix}, ${last4}, ${['*']}, 2147483647, 2147483647, 'bench', ${now}, ${now})`;
+      values (${companyId}, ${keyId}, ${hash}, 'Bench', 'live', ${prefix}, ${last4}, ${['*']}, ${perMinute}, ${unlimited}, 'bench', ${now}, ${now})`;
     await transaction`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${keyId})`;
     // Every call is counted, as for any workspace, and none is refused.
-    await transaction`update subscriptions set api_rate_limit_per_minute = 2147483647 where company_id = ${companyId}`;
+    await transaction`update subscriptions set api_rate_limit_per_minute = ${unlimited} where company_id = ${companyId}`;
   });
-  await sql.end();
-  return {
-    key,
-    env: { DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: process.env.LOG_LEVEL ?? 'info' },
-    bareEnv: { DATABASE_URL: database.url, COMPANY_ID: companyId, KEY_ID: keyId },
-    async stop() {
-      await database.stop();
-      rmSync(dataDir, { recursive: true, force: true });
-    },
-  };
+  return { companyId, key, keyId };
 }

@@ -52,14 +52,23 @@ async function observe(
 }
 
 function flatten(value: unknown, path: string, into: Observation): void {
-  const claims = typeof value === 'string' ? /^[\w-]+\.([\w-]+)\.[\w-]+$/.exec(value)?.[1] : undefined;
-  if (claims?.startsWith('ey'))
-    flatten(JSON.parse(Buffer.from(claims, 'base64url').toString()), `${path}.claims`, into);
+  if (typeof value === 'string') flattenClaims(value, path, into);
   if (path.endsWith('next_cursor')) into.set(path, String(value !== null));
   else if (value !== null && typeof value === 'object') {
     if (Array.isArray(value)) into.set(`${path}.length`, String(value.length));
     for (const [key, inner] of Object.entries(value)) flatten(inner, `${path}.${key}`, into);
   } else into.set(path, isRecent(value) ? 'now' : (JSON.stringify(value) ?? 'undefined'));
+}
+
+/** What a token says. */
+function flattenClaims(text: string, path: string, into: Observation): void {
+  const claims = /^[\w-]+\.(ey[\w-]+)\.[\w-]+$/.exec(text)?.[1];
+  if (!claims) return;
+  try {
+    flatten(JSON.parse(Buffer.from(claims, 'base64url').toString()), `${path}.claims`, into);
+  } catch {
+    // An example in the document that is no real token.
+  }
 }
 
 const started = Date.now();

@@ -175,6 +175,7 @@ async function moveToTheEnd(
     await sql.unsafe(
       `update ${table.name} t set ${table.company} = ${table.company} where ${isLive(table, companyId)}`,
     );
+  await sql`update companies set id = id where id <> all(${shadows.map((shadow) => shadow.companyId)}::uuid[])`;
 }
 
 /** Lets the policies for tenants pass everything. */
