@@ -19,6 +19,9 @@ test: $(packages) ## Run all tests against a real server, PostgreSQL, Redis and 
 	@node tests/support/prepare.ts
 	@vitest run
 
+mutants: $(packages) ## Take every condition on a company or a mode out of the SQL, one at a time, and fail where nothing notices
+	@MUTANTS=all vitest run tests/isolation.test.ts
+
 bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
 
@@ -46,4 +49,4 @@ $(packages): package.json package-lock.json
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test bench check generate format migrate docs platform-key
+.PHONY: help start test mutants bench check generate format migrate docs platform-key

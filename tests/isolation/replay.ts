@@ -65,7 +65,9 @@ function flattenClaims(text: string, path: string, into: Observation): void {
   const claims = /^[\w-]+\.(ey[\w-]+)\.[\w-]+$/.exec(text)?.[1];
   if (!claims) return;
   try {
-    flatten(JSON.parse(Buffer.from(claims, 'base64url').toString()), `${path}.claims`, into);
+    const said = Object.entries(JSON.parse(Buffer.from(claims, 'base64url').toString()) as object);
+    // Numbers are moments.
+    for (const [name, value] of said) if (typeof value !== 'number') flatten(value, `${path}.claims.${name}`, into);
   } catch {
     // An example in the document that is no real token.
   }
