@@ -43,7 +43,7 @@ test.each(operations.filter((operation) => queryParameters(operation).length > 0
     for (const { name: parameter } of queryParameters(operation))
       for (const [name, text] of Object.entries(hostileTexts)) {
         // A request line is 16 KB at most, whatever is in it.
-        const query = { ...options.query, [parameter]: text.slice(0, 2500) };
+        const query = { ...options.query, [parameter]: text.slice(0, 1000) };
         const { status } = await call(operation.method, path, { ...options, query });
         if (status >= 500) faults.push(`${parameter} ${name}: ${status}`);
       }
