@@ -41,8 +41,8 @@ migrate: $(packages) ## Apply the migrations to DATABASE_URL, or to the embedded
 docs: $(packages) ## Write the documentation page as one file to docs/api.html, for the address in BASE_URL
 	@node docs.ts
 
-platform-key: $(packages) ## Mint an operator's key with the scope onboarding
-	@node platform-key.ts
+platform-key: $(packages) ## Mint an operator's key with the scope onboarding, or revoke one with REVOKE=<its id>
+	@REVOKE='$(REVOKE)' node platform-key.ts
 
 $(packages): package.json package-lock.json
 	@echo 'Installing packages ...' >&2

@@ -1,77 +1,61 @@
-// The composition root: reads the settings, starts the database, joins all parts and serves. The one file that may import everything.
-import type { AddressInfo } from 'node:net';
+// The composition root: reads the settings, starts the database, prepares it, and serves: in this process, or through workers.
+import { AggregatorRegistry } from 'prom-client';
 import { type EmbeddedDatabase, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
 import { ensureDemo, greeting } from './demo.ts';
-import { handlers } from './handlers/index.ts';
 import { startSweeps } from './jobs/sweeps.ts';
-import { readConfig } from './runtime/config.ts';
-import { docsPages } from './runtime/docs-page.ts';
-import { loadDocument } from './runtime/document.ts';
-import { openLog } from './runtime/log.ts';
-import { Cursors } from './runtime/paging.ts';
-import { MemoryCounters } from './runtime/rate-limit-memory.ts';
-import { RedisCounters } from './runtime/rate-limit-redis.ts';
-import { publicPolicies, RateLimits } from './runtime/rate-limits.ts';
+import { type Config, readConfig } from './runtime/config.ts';
+import { type Log, openLog, watchUncaught } from './runtime/log.ts';
+import { serveMetrics } from './runtime/metrics-server.ts';
 import { readSecretKey } from './runtime/secret-key.ts';
 import { Secrets } from './runtime/secrets.ts';
-import { buildServer } from './runtime/server.ts';
-import { newSigningKey, SessionTokens } from './runtime/session-tokens.ts';
+import { newSigningKey } from './runtime/session-tokens.ts';
+import { type Prepared, serve } from './serve.ts';
 import { whyNot } from './start-failure.ts';
-import { buildStore, closePools, openPools } from './store.ts';
-
-/** Milliseconds that requests in flight get to finish when the server is told to stop. */
-const drainTime = 8000;
+import { openBackgroundPool } from './store.ts';
+import { startWorkers } from './workers.ts';
 
 /** The embedded database, once it runs: it is a process of its own, and a start that fails must not leave it behind. */
 let embedded: EmbeddedDatabase | undefined;
 
+/** The database with its tables and the server's own keys, ready for whoever serves. */
+async function prepare(config: Config, log: Log): Promise<Prepared> {
+  if (config.databaseUrl === undefined) embedded = await startEmbedded(config.dataDir, (text) => log.info(text));
+  const databaseUrl = config.databaseUrl ?? (embedded?.url as string);
+  const applied = await migrate(databaseUrl);
+  if (applied.length > 0) log.info({ applied }, 'migrated');
+  const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
+  const { signingKey } = await openServerSecrets(databaseUrl, secrets, { newSigningKey });
+  return { databaseUrl, signingKey };
+}
+
 async function start(): Promise<void> {
   const config = readConfig(process.env);
-  const { log, noteRequest, flush } = openLog(config.logLevel);
-  // One request's forgotten promise must not end all the others.
-  process.on('unhandledRejection', (error) => {
-    const { message, stack } = error instanceof Error ? error : new Error(String(error));
-    log.error({ err: { message, stack } }, 'unexpected failure');
-  });
-  if (config.databaseUrl === undefined) embedded = await startEmbedded(config.dataDir, (text) => log.info(text));
-  const url = config.databaseUrl ?? (embedded?.url as string);
-  const applied = await migrate(url);
-  if (applied.length > 0) log.info({ applied }, 'migrated');
+  const openedLog = openLog(config.logLevel);
+  const { log, flush } = openedLog;
+  watchUncaught(openedLog);
+  const prepared = await prepare(config, log);
+  const demo = config.demo ? await ensureDemo(prepared.databaseUrl, config.dataDir, new Date()) : undefined;
 
-  const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
-  const { signingKey } = await openServerSecrets(url, secrets, { newSigningKey });
-  const sessionTokens = await SessionTokens.fromKey(config.authUrl, signingKey);
-  const demo = config.demo ? await ensureDemo(url, config.dataDir, new Date()) : undefined;
-  const policies = publicPolicies(config.onboardingPerHour);
-  const document = await loadDocument(new URL('./generated/openapi.json', import.meta.url), Object.keys(policies));
-  const pools = openPools(url, config.databasePool, config.databasePrepare);
-  const store = buildStore(pools);
-  await store.ping();
-  const redis = config.redisUrl === undefined ? undefined : new RedisCounters(config.redisUrl, log);
-  await redis?.open();
-
-  const server = buildServer({
-    document,
-    handlers,
-    store,
-    log,
-    noteRequest,
-    cursors: new Cursors(secrets),
-    sessionTokens,
-    limits: new RateLimits(redis ?? new MemoryCounters(), policies),
-    trustedProxies: config.trustedProxies,
-    anonKey: config.anonKey,
-    pages: docsPages(document),
-  });
-  const stopSweeps = startSweeps(pools.platform, log);
-  await new Promise<void>((resolve, reject) => {
-    server.on('error', reject);
-    server.listen(config.port, config.host, 1024, resolve);
-  });
-  const { port } = server.address() as AddressInfo;
-  log.info({ port, database: embedded ? 'embedded' : 'external', database_pid: embedded?.pid }, 'listening');
+  const background = await openBackgroundPool(prepared.databaseUrl, config.databasePrepare);
+  const serving =
+    config.workers > 1 ? await startWorkers(config, prepared, log) : await serve(config, prepared, openedLog);
+  const readMetrics = async (): Promise<string> =>
+    AggregatorRegistry.aggregate([await serving.readMetrics()]).metrics();
+  const metrics =
+    config.metricsPort === undefined
+      ? undefined
+      : await serveMetrics(config.metricsPort, config.host, readMetrics, log);
+  const stopSweeps = startSweeps(background, log);
+  const { port } = serving;
+  log.info(
+    {
+      ...{ port, workers: config.workers, database: embedded ? 'embedded' : 'external', database_pid: embedded?.pid },
+      metrics_port: metrics?.port,
+    },
+    'listening',
+  );
   // Where nobody reads along, on a server of its own database, the output stays one line of JSON each.
   if (demo || embedded || process.stdout.isTTY) {
     const atRealPort = (address: string) => address.replace(/:0(?=\/|$)/, `:${port}`);
@@ -85,13 +69,9 @@ async function start(): Promise<void> {
     stopping = true;
     log.info({ signal }, 'stopping: no new connections, requests in flight finish');
     stopSweeps();
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    server.closeIdleConnections();
-    const cut = setTimeout(() => server.closeAllConnections(), drainTime);
-    await closed;
-    clearTimeout(cut);
-    redis?.close();
-    await closePools(pools, 1);
+    await serving.stop();
+    metrics?.close();
+    await background.close(1);
     await embedded?.stop();
     log.info('stopped');
     flush();

@@ -1,11 +1,11 @@
-// The operator's command behind `make platform-key`: mints a key of the platform with the scope onboarding and prints it once.
+// The operator's command behind `make platform-key`: mints a key of the platform with the scope onboarding and prints it once, or revokes one.
 import { randomUUID } from 'node:crypto';
-import { v7 as uuidv7 } from 'uuid';
-import { insertApiKey } from './db/api-keys.ts';
+import { validate as isUuid, v7 as uuidv7 } from 'uuid';
+import { insertApiKey, revokeApiKey } from './db/api-keys.ts';
 import { Pool } from './db/connect.ts';
 import { type EmbeddedDatabase, findRunning, startEmbedded } from './db/embedded.ts';
 import { migrate } from './db/migrate.ts';
-import { Transaction } from './db/transaction.ts';
+import { type AuditRow, Transaction } from './db/transaction.ts';
 import { platformScope } from './domain/scopes.ts';
 import { readConfig } from './runtime/config.ts';
 import { newApiKey } from './runtime/secrets.ts';
@@ -22,58 +22,77 @@ async function run(): Promise<void> {
   try {
     // A database that a server runs on has its tables already.
     if (running === undefined) await migrate(url);
-    const key = await mint(url);
-    process.stderr.write(
-      'A key for POST /v1/onboard and POST /v1/check-email, shown this once. Only its digest is stored.\n',
-    );
-    process.stdout.write(`${key}\n`);
+    const revoked = process.env.REVOKE?.trim();
+    if (revoked) await change(url, (transaction) => revoke(transaction, revoked));
+    else await change(url, mint);
   } finally {
     await embedded?.stop();
   }
 }
 
-/** Writes the key with its audit row, under the role that row-level security binds: the owner of the tables need not be above it. */
-async function mint(url: string): Promise<string> {
+/** Runs one change under the role that row-level security binds: the owner of the tables need not be above it. */
+async function change(url: string, work: (transaction: Transaction) => Promise<void>): Promise<void> {
   const pool = new Pool({ url, role: 'crm_app', lanes: 1, prepare: false, wait: 5000, statementTimeout: 10_000 });
   try {
     const scope = { companyId: platformCompany, testMode: false };
-    const transaction = new Transaction(pool, await pool.acquire(), scope);
-    const made = newApiKey('live');
-    const now = new Date();
-    const id = uuidv7();
-    const name = `Operator's key of ${now.toISOString().slice(0, 10)}`;
-    const key = {
-      ...{ id, name, description: null, environment: 'live' as const, prefix: made.prefix, last4: made.last4 },
-      ...{ scopes: [platformScope], perMinute: 600, perHour: 20_000, perDay: null, ipAllowlist: [], expiresAt: null },
-      ...{ reachKind: 'company' as const, reachId: null, createdById: 'operator', createdByName: null, createdAt: now },
-    };
-    await insertApiKey(transaction.sql, platformCompany, key, made.hash);
-    const audit = {
-      companyId: platformCompany,
-      occurredAt: now,
-      actorKind: 'system',
-      actorId: 'operator',
-      apiKeyId: null,
-      keyName: null,
-      requestId: randomUUID(),
-      ip: 'local',
-      userAgent: null,
-      action: 'api_key.create',
-      object: 'api_keys',
-      recordId: id,
-      changes: null,
-      metadata: { name, scopes: key.scopes, last4: key.last4 },
-      testMode: false,
-      idempotencyKeyHash: null,
-    };
-    await transaction.commit([audit], [], undefined, now);
-    return made.key;
+    await work(new Transaction(pool, await pool.acquire(), scope));
   } finally {
     await pool.close(1);
   }
 }
 
+async function mint(transaction: Transaction): Promise<void> {
+  const made = newApiKey('live');
+  const now = new Date();
+  const id = uuidv7();
+  const name = `Operator's key of ${now.toISOString().slice(0, 10)}`;
+  const key = {
+    ...{ id, name, description: null, environment: 'live' as const, prefix: made.prefix, last4: made.last4 },
+    ...{ scopes: [platformScope], perMinute: 600, perHour: 20_000, perDay: null, ipAllowlist: [], expiresAt: null },
+    ...{ reachKind: 'company' as const, reachId: null, createdById: 'operator', createdByName: null, createdAt: now },
+  };
+  await insertApiKey(transaction.sql, platformCompany, key, made.hash);
+  const metadata = { name, scopes: key.scopes, last4: key.last4 };
+  await transaction.commit([auditRow('api_key.create', id, metadata, now)], [], undefined, now);
+  process.stderr.write(
+    `A key for POST /v1/onboard and POST /v1/check-email, shown this once. Only its digest is stored.\nTo revoke it: make platform-key REVOKE=${id}\n`,
+  );
+  process.stdout.write(`${made.key}\n`);
+}
+
+/** @throws Error when the operator has no such key that still opens something */
+async function revoke(transaction: Transaction, id: string): Promise<void> {
+  const now = new Date();
+  const found =
+    isUuid(id) && (await revokeApiKey(transaction.sql, platformCompany, id, 'operator', 'revoked by command', now));
+  if (!found)
+    throw new Error(`There is no key with the id ${id} that is not revoked. Its id was printed with the key.`);
+  await transaction.commit([auditRow('api_key.revoke', id, null, now)], [], undefined, now);
+  process.stderr.write('Revoked: the next call with this key is refused.\n');
+}
+
+function auditRow(action: string, recordId: string, metadata: object | null, now: Date): AuditRow {
+  return {
+    companyId: platformCompany,
+    occurredAt: now,
+    actorKind: 'system',
+    actorId: 'operator',
+    apiKeyId: null,
+    keyName: null,
+    requestId: randomUUID(),
+    ip: 'local',
+    userAgent: null,
+    action,
+    object: 'api_keys',
+    recordId,
+    changes: null,
+    metadata,
+    testMode: false,
+    idempotencyKeyHash: null,
+  };
+}
+
 run().catch((error: unknown) => {
-  process.stderr.write(`No key was minted. ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`Nothing was changed. ${error instanceof Error ? error.message : String(error)}\n`);
   process.exitCode = 1;
 });

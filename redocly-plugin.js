@@ -1,5 +1,6 @@
 // The project's own rules for the OpenAPI document, and the decorators that add what no area should have to repeat.
 import { curlSamples, parameterExample } from './redocly-curl.js';
+import { describeDeprecatedUses } from './redocly-deprecation.js';
 
 const verbs = ['list', 'get', 'create', 'update', 'delete', 'search', 'revoke', 'rotate', 'check', 'end', 'upsert'];
 const operationExtensions = new Set([
@@ -36,6 +37,8 @@ const errorAnswers = () => ({
     // 400: every operation refuses a query parameter that it does not know.
     const needed = ['400', '429', '500', '503'];
     if (!isPublic) needed.push('401', '403');
+    // Calls of keys are paid for by a subscription; those of people at the screen and of the operator are not counted.
+    if (operation.security?.some(({ apiKey }) => apiKey && !apiKey.includes('onboarding'))) needed.push('402');
     if (path.includes('{') || path.includes('%7B')) needed.push('404');
     if (operation['x-idempotency']) needed.push('409', '422');
     if (operation['x-idempotency'] === 'required') needed.push('428');
@@ -82,6 +85,21 @@ const limitedByAddress = () => ({
     const limit = operation['x-key-limit'];
     if (limit !== undefined && !(Number.isInteger(limit) && limit > 0 && !isPublic))
       ctx.report({ message: 'x-key-limit is a whole number of calls per minute for each key' });
+  },
+});
+
+/** OAuth tokens open what keys open, with the same scopes; the operator's own operations are for keys alone. */
+const sameScopesForOAuth = () => ({
+  Operation(operation, ctx) {
+    const scopesOf = (scheme) =>
+      (operation.security ?? [])
+        .flatMap((alternative) => (alternative[scheme] ? [alternative[scheme]] : []))
+        .filter((scopes) => !scopes.includes('onboarding'))
+        .map((scopes) => `(${scopes.toSorted().join(' ')})`)
+        .toSorted()
+        .join(' or ');
+    if (scopesOf('apiKey') !== scopesOf('oauth'))
+      ctx.report({ message: 'apiKey and oauth must be listed with the same scopes' });
   },
 });
 
@@ -173,6 +191,16 @@ const addCurlSamples = () => ({
   },
 });
 
+/** Tells of deprecated forms where an operation has one. */
+const addDeprecatedUses = () => ({
+  Root: {
+    leave(root) {
+      for (const item of Object.values(root.paths ?? {}))
+        for (const method of methods) if (item[method]?.['x-deprecated-use']) describeDeprecatedUses(item[method]);
+    },
+  },
+});
+
 export default function crm() {
   return {
     id: 'crm',
@@ -182,6 +210,7 @@ export default function crm() {
         'error-answers': errorAnswers,
         'known-extensions': knownExtensions,
         'limited-by-address': limitedByAddress,
+        'same-scopes-for-oauth': sameScopesForOAuth,
         'named-payloads': namedPayloads,
         'closed-schemas': closedSchemas,
         'success-example': successExample,
@@ -189,6 +218,12 @@ export default function crm() {
         'no-renamed-components': noRenamedComponents,
       },
     },
-    decorators: { oas3: { 'common-headers': addCommonHeaders, 'curl-samples': addCurlSamples } },
+    decorators: {
+      oas3: {
+        'common-headers': addCommonHeaders,
+        'curl-samples': addCurlSamples,
+        'deprecated-uses': addDeprecatedUses,
+      },
+    },
   };
 }

@@ -1,13 +1,32 @@
 // Part of the composition root: joins the functions of db/ to what the runtime asks of a store.
 import { LRUCache } from 'lru-cache';
 import { grace, isOutage, isRace, Pool } from './db/connect.ts';
-import { type AskedKey, findKeys, findSessions, type KeyRow, type SessionRow } from './db/credentials.ts';
+import {
+  type AskedGrant,
+  type AskedKey,
+  findGrants,
+  findKeys,
+  findSessions,
+  type SessionRow,
+} from './db/credentials.ts';
+import { refundCalls } from './db/quota.ts';
 import { type AuditRow, Transaction as DatabaseTransaction, type EventRow } from './db/transaction.ts';
 import { loadWorkspaceRows } from './db/workspace.ts';
+import { callsPerMonth } from './domain/plans.ts';
 import { buildWorkspace, type Workspace, type WorkspaceRows } from './domain/workspace.ts';
 import { coalesce } from './runtime/coalesce.ts';
 import type { Change } from './runtime/handler.ts';
-import type { ChangeContext, IdempotencyClaim, KeptAnswer, Store, Transaction } from './runtime/store.ts';
+import { shareOut } from './runtime/quota.ts';
+import { Refunds } from './runtime/refunds.ts';
+import type {
+  ChangeContext,
+  GrantRecord,
+  IdempotencyClaim,
+  KeptAnswer,
+  KeyRecord,
+  Store,
+  Transaction,
+} from './runtime/store.ts';
 
 /** Nobody waits in one of them while holding a connection of the same: that would be a deadlock under load. */
 export interface Pools {
@@ -37,6 +56,13 @@ export function openPools(url: string, lanes: number, prepare: boolean): Pools {
   };
 }
 
+/** Opens the one connection of what runs beside the requests, and waits until the database answers on it. */
+export async function openBackgroundPool(url: string, prepare: boolean): Promise<Pool> {
+  const pool = new Pool({ url, prepare, wait, statementTimeout, role: 'crm_platform', lanes: 1 });
+  await pool.use(async (sql) => void (await sql`select 1`));
+  return pool;
+}
+
 /** Ends all connections; those at work may finish within the time. */
 export async function closePools(pools: Pools, seconds: number): Promise<void> {
   await Promise.all(Object.values(pools).map((pool: Pool) => pool.close(seconds)));
@@ -45,8 +71,8 @@ export async function closePools(pools: Pools, seconds: number): Promise<void> {
 /** Tenants whose configuration is kept in memory. */
 const keptWorkspaces = 1000;
 
-export function buildStore(pools: Pools): Store {
-  const askKey = coalesce<{ hash: Buffer; ip: string }, KeyRow>(async (questions) => {
+export function buildStore(pools: Pools): Store & { settled(): Promise<void> } {
+  const askKey = coalesce<{ hash: Buffer; ip: string }, KeyRecord>(async (questions) => {
     const asked = new Map<string, AskedKey>();
     for (const { hash, ip } of questions) {
       const id = hash.toString('hex');
@@ -55,12 +81,22 @@ export function buildStore(pools: Pools): Store {
       else asked.set(id, { hash, ip, calls: 1 });
     }
     const sorted = [...asked.keys()].sort().map((id) => asked.get(id) as AskedKey);
-    const rows = await pools.credentials.use((sql) => findKeys(sql, sorted, new Date()));
-    return questions.map(({ hash }) => rows.get(hash.toString('hex')));
+    const rows = await pools.credentials.use((sql) => findKeys(sql, sorted, callsPerMonth, new Date()));
+    const share = shareOut();
+    return questions.map(({ hash }) => {
+      const row = rows.get(hash.toString('hex'));
+      return row && { ...row, quota: share(row.companyId, row) };
+    });
   }, 2);
+  const refunds = new Refunds((owed) => pools.credentials.use((sql) => refundCalls(sql, owed)));
   const askSession = coalesce<string, SessionRow>(async (ids) => {
     const rows = await pools.credentials.use((sql) => findSessions(sql, [...new Set(ids)]));
     return ids.map((id) => rows.get(id));
+  }, 1);
+  const askGrant = coalesce<AskedGrant, GrantRecord>(async (asked) => {
+    const rows = await pools.credentials.use((sql) => findGrants(sql, asked, callsPerMonth, new Date()));
+    const share = shareOut();
+    return rows.map((row) => row && { ...row, quota: share(row.companyId, row) });
   }, 1);
   const workspaces = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({ max: keptWorkspaces });
 
@@ -82,7 +118,10 @@ export function buildStore(pools: Pools): Store {
       return new RequestTransaction(new DatabaseTransaction(pool, await pool.acquire(), scope));
     },
     findKey: (hash, ip) => askKey({ hash, ip }),
+    refund: (charge) => refunds.add(charge),
+    settled: () => refunds.settled(),
     findSession: askSession,
+    findGrant: (userId, clientId) => askGrant({ userId, clientId }),
     workspace(companyId, version) {
       const kept = workspaces.get(companyId);
       // What was loaded for a version can only be newer than it, never older.

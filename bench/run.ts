@@ -6,12 +6,14 @@ import { readOne } from './read-one/measure.ts';
 import { print, type Result, save } from './report.ts';
 import type { Settings } from './rounds.ts';
 import { start } from './start.ts';
+import { twoWorkers } from './two-workers.ts';
 import { validatedPost } from './validated-post/measure.ts';
 
 const figures: Record<string, (settings: Settings) => Promise<Result | string>> = {
   'validated-post': validatedPost,
   'read-one': readOne,
   'create-one': createOne,
+  'two-workers': twoWorkers,
   start,
   memory,
   neighbour,

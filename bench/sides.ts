@@ -70,8 +70,31 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** Milliseconds of processor time that a process has used, and its resident memory; only Linux tells. */
-export function usageOf(pid: number): { cpuMilliseconds: number; residentMegabytes: number } | undefined {
+interface Usage {
+  cpuMilliseconds: number;
+  residentMegabytes: number;
+}
+
+/** Milliseconds of processor time that a process and its workers have used, and their resident memory; only Linux tells. */
+export function usageOf(pid: number): Usage | undefined {
+  const usages = [pid, ...childrenOf(pid)].map(usageOfOne);
+  if (usages[0] === undefined) return undefined;
+  const sum = (read: (usage: Usage) => number) => usages.reduce((total, each) => total + (each ? read(each) : 0), 0);
+  return {
+    cpuMilliseconds: sum((each) => each.cpuMilliseconds),
+    residentMegabytes: sum((each) => each.residentMegabytes),
+  };
+}
+
+function childrenOf(pid: number): number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+}
+
+function usageOfOne(pid: number): Usage | undefined {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
     const ticks = Number(fields[11]) + Number(fields[12]);

@@ -46,6 +46,35 @@ export async function noteContacts(sql: Sql, scope: Scope, contacts: readonly Co
   }
 }
 
+/**
+ * Locks the lead or deal that an activity is logged on. Sent before the activity itself is locked: whoever deletes the lead locks in
+ * this order too, and two orders would be a deadlock.
+ */
+export async function lockEntity(sql: Sql, scope: Scope, activityId: string): Promise<void> {
+  const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
+  await sql`
+    with entity as (
+      select r.entity_type, r.entity_id from activities r where ${own} and r.id = ${activityId}
+    ), lead as (
+      select r.id from leads r where ${own} and r.id = (select entity_id from entity where entity_type = 'lead') for no key update
+    ), deal as (
+      select r.id from deals r where ${own} and r.id = (select entity_id from entity where entity_type = 'deal') for no key update
+    )
+    select id from lead union all select id from deal`;
+}
+
+/** What an update of an activity does: as a new contact, as far as it changed; a follow-up that was called off leaves the next one. */
+export async function noteChange(
+  sql: Sql,
+  scope: Scope,
+  change: Contact & { followupCleared: boolean },
+  now: Date,
+): Promise<void> {
+  const { followupCleared, ...contact } = change;
+  await noteContacts(sql, scope, [contact], now);
+  if (followupCleared) await recomputeFollowup(sql, scope, contact, now);
+}
+
 /** Sets next_followup_at to the earliest one still to come among the entity's activities, or to null. */
 export async function recomputeFollowup(
   sql: Sql,

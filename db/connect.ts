@@ -57,13 +57,33 @@ const types = {
   day: { to: 1082, from: [1082], serialize: (value: string) => value, parse: (text: string) => text },
 };
 
+/** How a pool is used, for the metrics. */
+export interface PoolUsage {
+  lanes: number;
+  free: number;
+  /** Who waits for a connection now. */
+  waiting: number;
+  /** Since the start: who had to wait, for how many milliseconds together, and who waited in vain. */
+  waits: number;
+  waitedMilliseconds: number;
+  exhausted: number;
+}
+
 /** A fixed number of connections, opened when first needed. */
 export class Pool {
   readonly #options: PoolOptions;
   readonly #free: Lane[] = [];
-  readonly #waiting: { resolve: (lane: Lane) => void; reject: (error: Error) => void; timer: NodeJS.Timeout }[] = [];
+  readonly #waiting: {
+    resolve: (lane: Lane) => void;
+    reject: (error: Error) => void;
+    timer: NodeJS.Timeout;
+    since: number;
+  }[] = [];
   readonly #all = new Set<Lane>();
   #closed = false;
+  #waits = 0;
+  #waitedMilliseconds = 0;
+  #exhausted = 0;
 
   constructor(options: PoolOptions) {
     this.#options = options;
@@ -129,11 +149,15 @@ export class Pool {
       const waiter = {
         resolve,
         reject,
+        since: performance.now(),
         timer: setTimeout(() => {
+          this.#waitedMilliseconds += this.#options.wait;
+          this.#exhausted += 1;
           this.#waiting.splice(this.#waiting.indexOf(waiter), 1);
           reject(new PoolExhausted(`no connection became free in ${this.#options.wait} ms`));
         }, this.#options.wait),
       };
+      this.#waits += 1;
       this.#waiting.push(waiter);
     });
   }
@@ -160,6 +184,7 @@ export class Pool {
       return;
     }
     clearTimeout(waiter.timer);
+    this.#waitedMilliseconds += performance.now() - waiter.since;
     waiter.resolve(lane);
   }
 
@@ -167,6 +192,17 @@ export class Pool {
     this.#all.delete(lane);
     lane.cut();
     if (!this.#closed) this.#offer(this.#newLane());
+  }
+
+  get usage(): PoolUsage {
+    return {
+      lanes: this.#options.lanes,
+      free: this.#free.length,
+      waiting: this.#waiting.length,
+      waits: this.#waits,
+      waitedMilliseconds: this.#waitedMilliseconds,
+      exhausted: this.#exhausted,
+    };
   }
 
   /** Runs statements on one connection, without a transaction of its own. */

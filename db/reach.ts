@@ -2,7 +2,8 @@
 import type { Fragment } from 'postgres';
 import type { Sql } from './connect.ts';
 
-export type Reach = { kind: 'company' } | { kind: 'branch'; id: string } | { kind: 'team'; id: string };
+/** The id of `own` is the user's. */
+export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
 
 /** Whose records are asked for, and by whom. */
 export interface Scope {
@@ -10,10 +11,15 @@ export interface Scope {
   testMode: boolean;
   reach: Reach;
   actor: { kind: string; id: string; name: string | null };
+  /** The user in whose name an app or a session acts; null for keys. */
+  userId: string | null;
 }
 
+const columnOf = { branch: 'branch_id', team: 'team_id', own: 'id' } as const;
+
 /**
- * True for rows that are assigned to a user of the branch or team or, unassigned, were created by such a user or by the caller.
+ * True for rows that are assigned to a user of the branch or team (or to the user, where only their own are in reach) or,
+ * unassigned, were created by such a user, in the name of one, or by the calling key.
  * @param table without the column assigned_to, rows count as unassigned
  */
 export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned' = 'assigned'): Fragment {
@@ -21,9 +27,10 @@ export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned'
   if (reach.kind === 'company') return sql`true`;
   const members = sql`
     select id from users
-    where company_id = ${companyId} and ${reach.kind === 'branch' ? sql`branch_id` : sql`team_id`} = ${reach.id}`;
+    where company_id = ${companyId} and ${sql(columnOf[reach.kind])} = ${reach.id}`;
   const created = sql`(
-    created_by_kind = ${actor.kind} and created_by_id = ${actor.id}
+    ${actor.kind === 'api_key' ? sql`created_by_kind = 'api_key' and created_by_id = ${actor.id} or` : sql``}
+    created_by_user in (${members})
     or created_by_kind = 'user' and created_by_id in (select id::text from (${members}) member)
   )`;
   return table === 'assigned' ? sql`(assigned_to in (${members}) or assigned_to is null and ${created})` : created;

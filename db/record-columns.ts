@@ -102,6 +102,11 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...of('timestamp', { filled: true })('performed_at'),
     ...times('followup_at'),
     ['created_by', { name: 'created_by_id', type: 'text', filled: true }],
+    // Shown by the activities' own operations, and no fields of records: names that no tenant's field can have.
+    ['_created_by_kind', { name: 'created_by_kind', type: 'text', filled: true }],
+    ['_created_by_name', { name: 'created_by_name', type: 'text' }],
+    ['_duration_seconds', { name: 'duration_seconds', type: 'number' }],
+    ['_outcome', { name: 'outcome', type: 'text' }],
   ],
 };
 

@@ -56,6 +56,8 @@ export interface Page {
   after: readonly KeyValue[] | undefined;
   /** How many rows at most. */
   limit: number;
+  /** Rows to leave out at the beginning; for old clients, pages continue after a row instead. */
+  offset?: number | undefined;
 }
 
 /** Records within reach that pass the filter, in order, each with its key values for a cursor. */
@@ -74,11 +76,27 @@ export async function listRecords(
       ${page.filter ? sql`and ${filterCondition(sql, table, page.filter)}` : sql``}
       ${page.after ? order.after(page.after) : sql``}
     order by ${order.orderBy}
-    limit ${page.limit}`;
+    limit ${page.limit} ${page.offset ? sql`offset ${page.offset}` : sql``}`;
   const [key] = page.sort;
   const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
   const rows = await (isCommon ? query : unprepared(query));
   return rows.map((row) => ({ record: fromRow(table, row), keys: keysOf(row) }));
+}
+
+/** How many records within reach pass the filter. */
+export async function countRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  filter: Filter | undefined,
+): Promise<number> {
+  const table = recordTable(object);
+  const [row] = await unprepared(sql<{ total: number }[]>`
+    select count(*) as total
+    from ${sql(table.name)} r
+    where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+      ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}`);
+  return row?.total ?? 0;
 }
 
 export interface NewRecord {
@@ -106,6 +124,7 @@ export async function insertRecords(
     created_by_kind: scope.actor.kind,
     created_by_id: scope.actor.id,
     created_by_name: scope.actor.name,
+    created_by_user: scope.userId,
     created_at: now,
   };
   const rows = records.map((record) => ({
@@ -196,7 +215,7 @@ function belongs(sql: Sql, scope: Scope, table: RecordTable) {
 const entityTypes: Readonly<Record<string, string>> = { leads: 'lead', deals: 'deal' };
 
 const commonFields = new Set(['id', 'created_at', 'updated_at']);
-const fixedColumns = new Set(['id', 'created_at', 'created_by_id']);
+const fixedColumns = new Set(['id', 'created_at', 'created_by_kind', 'created_by_id', 'created_by_name']);
 
 /** The columns that a record is read from. */
 function selected(table: RecordTable): string[] {

@@ -2,6 +2,7 @@
 import type { FieldProblem } from './field-values.ts';
 import { filterValue, type Operator, operatorsOf, type ValueFault } from './filter-values.ts';
 import { queryableField, queryableNames, shown } from './queryable.ts';
+import { filterLimits } from './request-limits.ts';
 import type { Field, Workspace, WorkspaceObject } from './workspace.ts';
 
 /** One comparison. Values are in stored form: ids for configured lists, text for custom fields. */
@@ -11,9 +12,6 @@ export type Condition =
   | { field: string; op: 'is_null'; isNull: boolean };
 
 export type Filter = Condition | { and: readonly Filter[] } | { or: readonly Filter[] };
-
-/** How deep combinators may nest, how many conditions a filter has, and how many values `in` takes. */
-export const filterLimits = { depth: 3, conditions: 50, values: 100 } as const;
 
 interface Reading {
   object: WorkspaceObject;

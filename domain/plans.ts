@@ -15,19 +15,57 @@ const callsPerMinuteOf: Readonly<Record<string, number>> = { starter: 120, growt
 /** Without a plan that says or implies it. */
 const usualCallsPerMinute = 600;
 
+/** Calls per month that each package includes; null: unlimited. */
+export const callsPerMonth: Readonly<Record<string, number | null>> = {
+  starter: 50_000,
+  growth: 500_000,
+  scale: 3_000_000,
+  enterprise: null,
+};
+
+/** What a subscription says about calls; the agreed figures are those of a package made for one customer. */
+export interface CallTerms {
+  packageCode: string | null;
+  agreedPerMinute: number | null;
+  agreedPerDay: number | null;
+  agreedPerMonth: number | null;
+}
+
 /**
- * The ceiling of a workspace: what was agreed, else what its package includes, else its monthly calls spread over 30 days, else
- * the usual one.
- * @param monthlyCalls of a package made for one customer
+ * The ceiling of a workspace over all its credentials: what was agreed, else what its package includes, else its monthly calls
+ * spread over 30 days, else the usual one.
  */
-export function callsPerMinute(
-  packageCode: string | null,
-  agreed: number | null = null,
-  monthlyCalls: number | null = null,
-): number {
-  const included = agreed ?? callsPerMinuteOf[packageCode ?? ''];
+export function callsPerMinute({ packageCode, agreedPerMinute, agreedPerMonth }: CallTerms): number {
+  const included = agreedPerMinute ?? callsPerMinuteOf[packageCode ?? ''];
   if (included !== undefined) return included;
-  return monthlyCalls === null ? usualCallsPerMinute : Math.max(60, Math.ceil(monthlyCalls / (30 * 24 * 60)));
+  return agreedPerMonth === null ? usualCallsPerMinute : Math.max(60, Math.ceil(agreedPerMonth / (30 * 24 * 60)));
+}
+
+/** Calls per day over all credentials of a workspace; null: no such ceiling. No package of the catalogue has one. */
+export function callsPerDay({ packageCode, agreedPerDay, agreedPerMonth }: CallTerms): number | null {
+  if (agreedPerDay !== null) return agreedPerDay;
+  if (agreedPerMonth === null || Object.hasOwn(callsPerMonth, packageCode ?? '')) return null;
+  return Math.ceil(agreedPerMonth / 30);
+}
+
+/** Whether a subscription opens the API. A payment that failed does not close it: there are two weeks to mend it. */
+export function accessOf(
+  status: string | null,
+  trialEndsAt: Date | null,
+  now: Date,
+): 'open' | 'no_subscription' | 'subscription_ended' {
+  switch (status) {
+    case 'active':
+    case 'past_due':
+      return 'open';
+    case 'trialing':
+      return trialEndsAt === null || trialEndsAt > now ? 'open' : 'no_subscription';
+    case 'canceled':
+    case 'pending_deletion':
+      return 'subscription_ended';
+    default:
+      return 'no_subscription';
+  }
 }
 
 /** Days of the trial that a new workspace gets, of the package growth. */

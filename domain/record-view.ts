@@ -82,3 +82,32 @@ const singular: Readonly<Record<string, string>> = {
 export function actionOf(object: WorkspaceObject, verb: 'create' | 'update' | 'delete'): string {
   return `${singular[object.object] ?? 'record'}.${verb}`;
 }
+
+/** What a new record leaves in the audit log and the outbox. */
+export function creationOf(object: WorkspaceObject, id: string, now: Date) {
+  const data = { object: object.object, record_id: id, occurred_at: now.toISOString() };
+  return {
+    action: actionOf(object, 'create'),
+    object: object.object,
+    recordId: id,
+    event: { name: 'record.created', data },
+  };
+}
+
+/** What a change of a record leaves there. */
+export function updateOf(object: WorkspaceObject, before: ShownRecord, after: ShownRecord, now: Date) {
+  const changes = changesBetween(object, before, after);
+  const data = {
+    object: object.object,
+    record_id: after.id,
+    changed_fields: Object.keys(changes),
+    occurred_at: now.toISOString(),
+  };
+  return {
+    action: actionOf(object, 'update'),
+    object: object.object,
+    recordId: after.id,
+    changes: auditable(object, changes),
+    event: { name: 'record.updated', data },
+  };
+}

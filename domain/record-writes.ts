@@ -78,14 +78,20 @@ export function contactOf(values: Values, workspace: Workspace): LoggedContact {
   };
 }
 
+export interface ChangedContact extends LoggedContact {
+  /** True when the follow-up was called off. */
+  followupCleared: boolean;
+}
+
 /** The contact as far as an update of the activity changed it. */
-export function changedContact(before: Values, after: Values, workspace: Workspace): LoggedContact {
+export function changedContact(before: Values, after: Values, workspace: Workspace): ChangedContact {
   const contact = contactOf(after, workspace);
   const moved = before.performed_at !== after.performed_at || before.activity_type !== after.activity_type;
   return {
     ...contact,
     contactedAt: moved ? contact.contactedAt : null,
     followupAt: before.followup_at === after.followup_at ? null : contact.followupAt,
+    followupCleared: before.followup_at !== null && contact.followupAt === null,
   };
 }
 

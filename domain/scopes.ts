@@ -21,7 +21,7 @@ export const moduleActions: Readonly<Record<string, readonly string[]>> = {
   workforces: ['view', 'create'],
 };
 
-const customObjectActions = ['view', 'create', 'edit', 'delete'];
+export const customObjectActions = ['view', 'create', 'edit', 'delete'];
 
 /** Legacy scope to the one it grants; least privilege: leads:write does not edit. */
 export const legacyScopes: Readonly<Record<string, string>> = {
@@ -64,6 +64,14 @@ export function isGrantable(scope: string): boolean {
   if (/^object:[a-z][a-z0-9-]{1,39}$/.test(module)) return action === '*' || customObjectActions.includes(action);
   const actions = Object.hasOwn(moduleActions, module) ? moduleActions[module] : undefined;
   return actions !== undefined && (action === '*' || actions.includes(action));
+}
+
+/** The single actions that a scope stands for; none for `*`, which has no end, and for what cannot be granted. */
+export function concreteScopes(scope: string): string[] {
+  if (scope === '*' || !isGrantable(scope)) return [];
+  const module = moduleOf(scope);
+  if (!scope.endsWith(':*')) return [currentName(scope)];
+  return (moduleActions[module] ?? customObjectActions).map((action) => `${module}:${action}`);
 }
 
 /** What a list of scopes opens. */

@@ -1,15 +1,13 @@
 // The sort parameter: field names, separated by commas, a leading minus for descending.
 import { queryableField, queryableNames, shown } from './queryable.ts';
 import type { FieldProblem } from './record-values.ts';
+import { maxSortKeys } from './request-limits.ts';
 import type { WorkspaceObject } from './workspace.ts';
 
 export interface SortKey {
   field: string;
   descending: boolean;
 }
-
-/** Sort keys that one query may have. */
-export const maxSortKeys = 3;
 
 const defaultSort: readonly SortKey[] = [{ field: 'created_at', descending: true }];
 

@@ -49,6 +49,73 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/error-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List error codes
+         * @description Every value that `error.code` can have, with the statuses it comes with, what it means, whether the very same call may
+         *     pass later, and what to do. The list is frozen within v1. No credential is needed.
+         */
+        get: operations["listErrorCodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scopes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List scopes
+         * @description Every scope that a key of this workspace can hold, those of its own objects included, and for each whether this
+         *     credential holds it and whether its module is on. Legacy scopes are listed with the one that they grant.
+         *
+         *     Any credential of the workspace opens it. `*` stands for all of these scopes and `leads:*` for all of a module.
+         */
+        get: operations["listScopes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the limits
+         * @description Every number that bounds what you send and how often: the rates of this credential and of its workspace, the calls of
+         *     this month, and the sizes of requests. Read it once instead of copying numbers from this page.
+         *
+         *     Any credential of the workspace opens it. The call itself counts.
+         */
+        get: operations["getLimits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/onboarding": {
         parameters: {
             query?: never;
@@ -399,6 +466,10 @@ export interface paths {
          * @description For any credential, whatever its scopes: who it acts as, for which workspace, live or test, with which scopes and reach, until when,
          *     and which modules are on in the workspace. The cheapest call to check that a credential works.
          *
+         *     An OAuth access token acts as its app, in the name of the user who allowed it: `scopes` are what the user consented to, as far as
+         *     the user's own role goes, and `reach` is the user's. 403 FORBIDDEN_SCOPE with the reason `no_grant` or `grant_revoked` means that
+         *     the user does not allow the app anything (any more): start the consent again.
+         *
          *     A session token has no scopes; its `roles` decide what it opens, and it sees all of the workspace's keys.
          */
         get: operations["getMe"];
@@ -737,6 +808,208 @@ export interface paths {
         patch: operations["updateField"];
         trace?: never;
     };
+    "/v1/customers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find a customer by email
+         * @description The profile of the customer with this email, in any case. Where several have it, the one that was changed last;
+         *     `other_matches` says how many others there are.
+         *
+         *     Needs `customers:view`; the legacy `customers:read` grants it.
+         *
+         *     What can go wrong: **400** when `email` is missing (`MISSING_REQUIRED_FIELD`), is no email address
+         *     (`INVALID_FIELD_FORMAT`), or `include` names a group that there is not (`VALIDATION_ERROR`). **404** when no customer
+         *     that this key can see has it. To list customers, use `GET /v1/objects/customers/records`.
+         */
+        get: operations["getCustomerByEmail"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/customers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a customer's profile
+         * @description A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
+         *     workspace switched off are absent.
+         *
+         *     Needs `customers:view`; the legacy `customers:read` grants it. An `include` that names a group that there is not is 400.
+         *     A customer that does not exist, of another workspace or of the other mode, or that this key cannot see, is 404.
+         */
+        get: operations["getCustomer"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List activities
+         * @description The activities that this key can see, the latest `performed_at` first and, of the same moment, the greater id first.
+         *     All filters that are sent must hold. Needs `activities:view`; the legacy `activities:read` grants it. A key with a branch
+         *     or team sees the activities that it, or a user of that branch or team, logged.
+         *
+         *     Page with `cursor`: send `next_cursor` back until it is null. With `offset`, an older form, the answer has
+         *     `pagination` with the `total` beside `next_cursor` and `has_more`; from there you can go on with the cursor.
+         *
+         *     What can go wrong: **400** for a filter that cannot be (an `activity_type` that the workspace does not have lists those
+         *     it has), for a cursor that came from another query, and for `offset` together with `cursor`.
+         *
+         *     **Deprecated.** The query parameter `offset` is deprecated since 2026-09-04 and stops working on 2027-10-01. Page with `cursor` and `next_cursor` instead.
+         *
+         *     Every answer to a call that uses it carries the headers `Deprecation`, `Sunset` and `Link`.
+         */
+        get: operations["listActivities"];
+        put?: never;
+        /**
+         * Log an activity
+         * @description Logs a call, an email, a meeting or another activity on a lead or a deal. In the same transaction the lead or deal gets
+         *
+         *     - `last_contacted_at`, moved forward to `performed_at`, never back; a Note is no contact and does not move it;
+         *     - `next_followup_at`, where `followup_at` is given.
+         *
+         *     The answer shows both beside the activity. One of `summary` and `details` is needed; blank text counts as left out.
+         *
+         *     Needs `activities:create`; the legacy `activities:write` grants it. Send an `Idempotency-Key`, so that a retry after a
+         *     lost answer cannot log it twice.
+         *
+         *     What can go wrong:
+         *
+         *     - **400**: a required field is missing (`MISSING_REQUIRED_FIELD`), a value has the wrong format
+         *       (`INVALID_FIELD_FORMAT`), or problems of several kinds or of length and range (`VALIDATION_ERROR`): `performed_at`
+         *       may be at most 5 minutes ahead of our clock, and `followup_at` must be after `performed_at`.
+         *     - **404**: there is no such lead or deal, or this key cannot see it.
+         *     - **422**: a field is unknown or read-only, a value has the wrong JSON type, or `activity_type` is not the name of an
+         *       active type (`allowed` lists them; so does `GET /v1/activity-types`).
+         *
+         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
+         *     off is unknown. Fires `record.created` with the object `activities`.
+         */
+        post: operations["createActivity"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/activities/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the activity. */
+                id: components["parameters"]["ActivityId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read an activity
+         * @description One activity by its id. Needs `activities:view`; the legacy `activities:read` grants it. One that does not exist, of
+         *     another workspace or of the other mode, or that this key cannot see, is 404.
+         */
+        get: operations["getActivity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change an activity
+         * @description Changes what is sent, at least one field: `summary`, `details`, `activity_type`, `performed_at` and `followup_at`.
+         *     The lead or deal follows: a changed `performed_at` or type moves `last_contacted_at` forward, a new `followup_at` becomes
+         *     its `next_followup_at`, and `followup_at: null` calls the follow-up off: `next_followup_at` becomes the earliest one still
+         *     to come among its activities, or null.
+         *
+         *     Needs `activities:edit`; the legacy `activities:update` grants it.
+         *
+         *     What can go wrong:
+         *
+         *     - **400**: nothing to change, a value of the wrong length or range (`VALIDATION_ERROR`), or of the wrong format
+         *       (`INVALID_FIELD_FORMAT`); one of `summary` and `details` must remain, and `performed_at` cannot be cleared
+         *       (`MISSING_REQUIRED_FIELD`).
+         *     - **404**: there is no such activity, or this key cannot see it.
+         *     - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or `activity_type`
+         *       is not the name of an active type.
+         *
+         *     Fires `record.updated` with the object `activities`, unless nothing changed.
+         */
+        patch: operations["updateActivity"];
+        trace?: never;
+    };
+    "/v1/settings/activity-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add an activity type
+         * @description Adds a kind of activity; the very next call can use it. Without `order_position` it comes last; at a position, those
+         *     from there on move back by one. Live and test keys share the list.
+         *
+         *     Needs `settings:configure` and a live key. **409** `ALREADY_EXISTS`: a type has this name, in whatever case, active or
+         *     not; `CONFLICT` with the reason `type_limit_reached`: a workspace has 200 types at most. **422**: a field is unknown or
+         *     read-only, or has the wrong JSON type. **400**: a value is missing, or has the wrong length or format.
+         */
+        post: operations["createActivityType"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/activity-types/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change an activity type
+         * @description Changes what is sent, at least one field. A type is not deleted but switched off with `is_active: false`: activities keep
+         *     it, new ones cannot have it. Types that every workspace starts with (`is_system`) keep their names, since a Note is
+         *     known by its own.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such type. **409** `ALREADY_EXISTS`: another type has the
+         *     name; `CONFLICT` with the reason `system_type`: the name of such a type; with `last_active`: no other type is active.
+         *     **422**: a field is unknown or read-only, or has the wrong JSON type. **400**: a value has the wrong length or format.
+         */
+        patch: operations["updateActivityType"];
+        trace?: never;
+    };
     "/v1/activity-types": {
         parameters: {
             query?: never;
@@ -852,12 +1125,14 @@ export interface components {
             reason?: string;
             /** @description The scopes that would have opened the operation. */
             required_scopes?: string[];
-            /** @description Calls allowed in the window of the limit that refused. */
+            /** @description Calls allowed in the window of the limit that refused, or in the month. */
             limit?: number;
+            /** @description Calls of the month so far; only where the monthly quota refused. */
+            used?: number;
             /** @description 0 in a refusal. */
             remaining?: number;
-            /** @description When the same call would pass, in milliseconds since 1970-01-01 UTC. */
-            reset?: number;
+            /** @description When the same call would pass, in milliseconds since 1970-01-01 UTC; null where waiting does not help. */
+            reset?: number | null;
             /** @description Seconds until then, as in Retry-After. */
             retry_after?: number;
             /** @description The methods that this path answers. */
@@ -890,6 +1165,112 @@ export interface components {
             };
         } & {
             [key: string]: unknown;
+        };
+        ErrorCodeEntry: {
+            code: components["schemas"]["ErrorCode"];
+            /** @description The usual status first. */
+            statuses: number[];
+            meaning: string;
+            /** @description True when the very same call may pass later. */
+            retryable: boolean;
+            /** @description What to do about it. */
+            action: string;
+        };
+        ErrorCodes: {
+            error_codes: components["schemas"]["ErrorCodeEntry"][];
+        };
+        ErrorCodesAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ErrorCodes"];
+            meta: components["schemas"]["Meta"];
+        };
+        ScopeEntry: {
+            /** @example leads:view */
+            scope: string;
+            /** @example leads */
+            module: string;
+            /** @example view */
+            action: string;
+            /** @description The add-on that the module belongs to; null for modules of every plan. */
+            add_on: string | null;
+            /**
+             * @description While it is not `on`, the scope opens nothing, and is kept.
+             * @enum {string}
+             */
+            module_state: "on" | "not_in_plan" | "disabled_by_admin";
+            /** @description True when this credential holds it. */
+            granted: boolean;
+        };
+        LegacyScope: {
+            /** @example leads:write */
+            scope: string;
+            /** @example leads:create */
+            grants: string;
+        };
+        Scopes: {
+            scopes: components["schemas"]["ScopeEntry"][];
+            legacy_scopes: components["schemas"]["LegacyScope"][];
+        };
+        ScopesAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["Scopes"];
+            meta: components["schemas"]["Meta"];
+        };
+        RateLimits: {
+            /** @description Calls of this credential in a minute, to each endpoint. */
+            per_minute_and_endpoint: number;
+            /** @description Calls of this credential in an hour. */
+            per_hour: number;
+            /** @description Calls of the whole workspace in a minute. */
+            workspace_per_minute: number;
+            /** @description Calls of the whole workspace in 24 hours; null when there is no such limit. */
+            workspace_per_day: number | null;
+        };
+        QuotaPeriod: {
+            start: components["schemas"]["Timestamp"];
+            end: components["schemas"]["Timestamp"];
+        };
+        /** @description The calls of this month. Test keys' calls are not counted. */
+        QuotaFigures: {
+            /** @description What the plan includes; null when it is unlimited. */
+            limit: number | null;
+            used: number;
+            /** @description Null when it is unlimited. */
+            remaining: number | null;
+            period: components["schemas"]["QuotaPeriod"];
+        };
+        RequestLimits: {
+            /** @description Of a JSON body. */
+            body_bytes: number;
+            /** @description Levels of objects in a body. */
+            json_depth: number;
+            /** @description Keys in one object of a body. */
+            object_keys: number;
+            /** @description The highest `limit` of lists. */
+            page_size: number;
+            batch_items: number;
+            sort_fields: number;
+            /** @description Levels of `and` and `or`. */
+            filter_depth: number;
+            /** @description Conditions in one filter. */
+            filter_conditions: number;
+            /** @description Values of one `in`. */
+            filter_values: number;
+            /** @description How long answers are kept for replays. */
+            idempotency_hours: number;
+        };
+        Limits: {
+            rates: components["schemas"]["RateLimits"];
+            quota: components["schemas"]["QuotaFigures"];
+            requests: components["schemas"]["RequestLimits"];
+        };
+        LimitsData: {
+            limits: components["schemas"]["Limits"];
+        };
+        LimitsAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LimitsData"];
+            meta: components["schemas"]["Meta"];
         };
         OnboardingCompany: {
             name: string;
@@ -1315,17 +1696,17 @@ export interface components {
             name: string;
         };
         /** @enum {string} */
-        ApiKeyReachKind: "company" | "branch" | "team";
-        /** @description The records that a credential can see. */
-        Reach: {
-            kind: components["schemas"]["ApiKeyReachKind"];
+        MeReachKind: "company" | "branch" | "team" | "own";
+        /** @description The records that the credential can see. */
+        MeReach: {
+            kind: components["schemas"]["MeReachKind"];
             /**
              * Format: uuid
-             * @description The branch or team; null for company.
+             * @description The branch, the team, or the user whose own records they are; null for company.
              */
             id: string | null;
         };
-        /** @description The limits of the key; null for session tokens, which have the same for everybody. */
+        /** @description The limits of the key, or of the app for each user; null for session tokens, which have the same for everybody. */
         MeLimits: {
             /** @description Calls per minute and endpoint. */
             rate_limit_per_minute: number | null;
@@ -1337,11 +1718,11 @@ export interface components {
             company: components["schemas"]["MeCompany"];
             /** @enum {string} */
             environment: "live" | "test";
-            /** @description As granted. */
+            /** @description As granted to a key; for an app every single scope that is in force. */
             scopes: string[];
-            /** @description Of the person behind a session token; empty for keys. */
+            /** @description Of the person behind a session token; empty for keys and apps. */
             roles: string[];
-            reach: components["schemas"]["Reach"];
+            reach: components["schemas"]["MeReach"];
             /** Format: date-time */
             expires_at: string | null;
             /** @description The modules that are on in this workspace. */
@@ -1363,6 +1744,17 @@ export interface components {
          * @enum {string}
          */
         ApiKeyStatus: "active" | "expired" | "revoked";
+        /** @enum {string} */
+        ApiKeyReachKind: "company" | "branch" | "team";
+        /** @description The records that a credential can see. */
+        Reach: {
+            kind: components["schemas"]["ApiKeyReachKind"];
+            /**
+             * Format: uuid
+             * @description The branch or team; null for company.
+             */
+            id: string | null;
+        };
         /** @description The user who minted it. */
         ApiKeyCreator: {
             id: string;
@@ -1774,6 +2166,298 @@ export interface components {
             /** @description Cannot be changed. */
             type?: unknown;
         };
+        /** @description The account; null without one, and for one that this key cannot see. */
+        CustomerAccount: {
+            id: components["schemas"]["Uuid"];
+            name: string | null;
+        } | null;
+        /** @description The user that it is assigned to. */
+        CustomerAssignee: {
+            id: components["schemas"]["Uuid"];
+            full_name: string;
+            email: string;
+        } | null;
+        CustomerTag: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            /** @example #2563EB */
+            color: string;
+        };
+        /** @description Somebody to talk to, who is a customer too. */
+        CustomerContact: {
+            id: components["schemas"]["Uuid"];
+            full_name: string;
+            email: string | null;
+            /** @description The mobile number or, without one, the telephone number. */
+            phone: string | null;
+            job_title: string | null;
+            /** @description True for the customer itself. */
+            is_primary: boolean;
+        };
+        /** @description Fields that the workspace switched off are absent, so that most of them are optional here. */
+        Customer: {
+            id: components["schemas"]["Uuid"];
+            first_name?: string | null;
+            last_name?: string | null;
+            /** @description First and last name. */
+            full_name: string;
+            email?: string | null;
+            /** @description E.164. */
+            mobile?: string | null;
+            /** @description E.164. */
+            phone?: string | null;
+            company_name?: string | null;
+            /** Format: uuid */
+            account_id?: string | null;
+            account?: components["schemas"]["CustomerAccount"];
+            job_title?: string | null;
+            website?: string | null;
+            address?: string | null;
+            city?: string | null;
+            state?: string | null;
+            country?: string | null;
+            postal_code?: string | null;
+            /** @description The name of the source. */
+            source?: string | null;
+            /** Format: uuid */
+            source_id?: string | null;
+            notes?: string | null;
+            assigned_to?: components["schemas"]["CustomerAssignee"];
+            /**
+             * Format: uuid
+             * @description The lead that the customer came from.
+             */
+            lead_id?: string | null;
+            /** Format: date-time */
+            last_contacted_at?: string | null;
+            /** @description By the priority of the tags. */
+            tags: components["schemas"]["CustomerTag"][];
+            /** @description With `include=contacts`, the primary one first. */
+            contacts?: components["schemas"]["CustomerContact"][];
+            /** @description With `include=deals_count`. */
+            deals_count?: number;
+            /** @description With `include=leads_count`. */
+            leads_count?: number;
+            /** @description With `include=activities_count`. */
+            activities_count?: number;
+            /** @description With `include=custom_fields`. Every published field of the workspace's own, null where it has no value. */
+            custom_fields?: {
+                [key: string]: string | number | boolean | null;
+            };
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        CustomerMatch: {
+            customer: components["schemas"]["Customer"];
+            /** @description How many other customers have this email. */
+            other_matches: number;
+        };
+        CustomerMatchAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["CustomerMatch"];
+            meta: components["schemas"]["Meta"];
+        };
+        CustomerData: {
+            customer: components["schemas"]["Customer"];
+        };
+        CustomerAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["CustomerData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description What an activity is logged on.
+         * @example lead
+         * @enum {string}
+         */
+        EntityType: "lead" | "deal";
+        Activity: {
+            id: components["schemas"]["Uuid"];
+            entity_type: components["schemas"]["EntityType"];
+            entity_id: components["schemas"]["Uuid"];
+            /** @description The name of the type. */
+            activity_type: string;
+            activity_type_id: components["schemas"]["Uuid"];
+            summary: string | null;
+            details: string | null;
+            performed_at: components["schemas"]["Timestamp"];
+            /** Format: date-time */
+            followup_at: string | null;
+            duration_seconds: number | null;
+            outcome: string | null;
+            created_by: components["schemas"]["Actor"];
+            /** @description True for test data. */
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        /**
+         * @deprecated
+         * @description Only where `offset` is sent.
+         */
+        OffsetPagination: {
+            /**
+             * @description Items on a page, within the bounds.
+             * @example 25
+             */
+            limit: number;
+            /** @example 25 */
+            offset: number;
+            /**
+             * @description How many activities pass the filters.
+             * @example 61
+             */
+            total: number;
+        };
+        ActivityList: {
+            activities: components["schemas"]["Activity"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+            pagination?: components["schemas"]["OffsetPagination"];
+        };
+        ActivityListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ActivityList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description One of summary and details is needed. */
+        ActivityCreate: {
+            entity_type: components["schemas"]["EntityType"];
+            entity_id: components["schemas"]["Uuid"];
+            /**
+             * @description The name of an active activity type, in any case.
+             * @example Call
+             */
+            activity_type: string;
+            /** @example Asked for a quote */
+            summary?: string;
+            /** @example Wants 20 seats from January on. */
+            details?: string;
+            /**
+             * Format: date-time
+             * @description When it happened; now when left out. At most 5 minutes ahead of our clock.
+             * @example 2026-11-20T23:40:00.000Z
+             */
+            performed_at?: string;
+            /**
+             * Format: date-time
+             * @description When to get in touch again; after performed_at.
+             * @example 2036-11-27T09:00:00.000Z
+             */
+            followup_at?: string | null;
+            /**
+             * @description How long it took, up to a day.
+             * @example 420
+             */
+            duration_seconds?: number;
+            /**
+             * @description How it ended, in your own words.
+             * @example Interested
+             */
+            outcome?: string;
+            /**
+             * @description Anything of yours about this call, up to 20 keys with simple values. Kept in the audit log only, and not returned.
+             * @example {
+             *       "line": "4"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string | number | boolean | null;
+            };
+            readonly id?: string;
+            readonly activity_type_id?: string;
+            readonly created_by?: unknown;
+            readonly test_mode?: unknown;
+            readonly created_at?: string;
+            readonly updated_at?: string;
+        };
+        /** @description The lead or deal, as the activity left it. */
+        ActivityEntity: {
+            type: components["schemas"]["EntityType"];
+            id: components["schemas"]["Uuid"];
+            /** Format: date-time */
+            last_contacted_at: string | null;
+            /** Format: date-time */
+            next_followup_at: string | null;
+        };
+        ActivityLogged: {
+            activity: components["schemas"]["Activity"];
+            entity: components["schemas"]["ActivityEntity"];
+        };
+        ActivityLoggedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ActivityLogged"];
+            meta: components["schemas"]["Meta"];
+        };
+        ActivityData: {
+            activity: components["schemas"]["Activity"];
+        };
+        ActivityAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ActivityData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        ActivityPatch: {
+            /** @example Asked for a quote for 30 seats */
+            summary?: string;
+            /** @example Wants 30 seats from January on. */
+            details?: string;
+            /**
+             * @description The name of an active activity type, in any case.
+             * @example Meeting
+             */
+            activity_type?: string;
+            /**
+             * Format: date-time
+             * @description When it happened. At most 5 minutes ahead of our clock.
+             * @example 2026-11-20T23:40:00.000Z
+             */
+            performed_at?: string;
+            /**
+             * Format: date-time
+             * @description When to get in touch again, after performed_at; null calls it off.
+             * @example 2036-11-27T09:00:00.000Z
+             */
+            followup_at?: string | null;
+            entity_type?: string;
+            entity_id?: string;
+            duration_seconds?: unknown;
+            outcome?: string;
+            readonly id?: string;
+            readonly activity_type_id?: string;
+            readonly created_by?: unknown;
+            readonly test_mode?: unknown;
+            readonly created_at?: string;
+            readonly updated_at?: string;
+        };
+        ActivityTypeCreate: {
+            /**
+             * @description Unique in the workspace, whatever the case.
+             * @example Site visit
+             */
+            name: string;
+            /**
+             * @description The name of an icon, for whoever shows it.
+             * @example map-pin
+             */
+            icon?: string | null;
+            /**
+             * @default #9CA3AF
+             * @example #2563EB
+             */
+            color: string;
+            /** @default true */
+            is_active: boolean;
+            /**
+             * @description Where it stands in the list, from 1; last when left out or greater.
+             * @example 3
+             */
+            order_position?: number;
+            readonly id?: string;
+            readonly is_system?: unknown;
+        };
         ActivityType: {
             id: components["schemas"]["Uuid"];
             name: string;
@@ -1785,6 +2469,29 @@ export interface components {
             /** @description True for those that every workspace starts with. */
             is_system: boolean;
             order_position: number;
+        };
+        ActivityTypeData: {
+            activity_type: components["schemas"]["ActivityType"];
+        };
+        ActivityTypeAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ActivityTypeData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        ActivityTypePatch: {
+            /** @example Site visit */
+            name?: string;
+            /** @example map-pin */
+            icon?: string | null;
+            /** @example #2563EB */
+            color?: string;
+            /** @example false */
+            is_active?: boolean;
+            /** @example 3 */
+            order_position?: number;
+            readonly id?: string;
+            readonly is_system?: unknown;
         };
         ActivityTypes: {
             activity_types: components["schemas"]["ActivityType"][];
@@ -1809,7 +2516,11 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description Too many calls. Wait as many seconds as Retry-After says, then send the same call again. */
+        /**
+         * @description `RATE_LIMIT_EXCEEDED`: too many calls; wait as many seconds as Retry-After says, then send the same call again.
+         *     `QUOTA_EXCEEDED`: the calls of the month are used up; only a higher plan or the next month helps, and the X-Quota
+         *     headers say how many they were.
+         */
         RateLimited: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1817,28 +2528,12 @@ export interface components {
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Retry-After": components["headers"]["Retry-After"];
+                "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
+                "X-Quota-Used": components["headers"]["X-Quota-Used"];
+                "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
                 [name: string]: unknown;
             };
             content: {
-                /**
-                 * @example {
-                 *       "success": false,
-                 *       "error": {
-                 *         "code": "RATE_LIMIT_EXCEEDED",
-                 *         "message": "Too many calls. Try again in 12 seconds.",
-                 *         "details": {
-                 *           "limit": 60,
-                 *           "remaining": 0,
-                 *           "reset": 1795219260000,
-                 *           "retry_after": 12
-                 *         }
-                 *       },
-                 *       "meta": {
-                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
-                 *         "timestamp": "2026-11-20T23:55:00.000Z"
-                 *       }
-                 *     }
-                 */
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
@@ -1868,29 +2563,20 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description A part that the call needs is down for the moment. Try again with backoff, and with the same Idempotency-Key on writes. */
+        /**
+         * @description A part that the call needs is down for the moment: `SERVICE_UNAVAILABLE`, or `QUOTA_UNAVAILABLE` when the call could not
+         *     be counted. Nothing was done. Try again with backoff, and with the same Idempotency-Key on writes.
+         */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                /**
-                 * @example {
-                 *       "success": false,
-                 *       "error": {
-                 *         "code": "SERVICE_UNAVAILABLE",
-                 *         "message": "The service is not available for the moment. Try again shortly."
-                 *       },
-                 *       "meta": {
-                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
-                 *         "timestamp": "2026-11-20T23:55:00.000Z"
-                 *       }
-                 *     }
-                 */
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
@@ -1905,6 +2591,103 @@ export interface components {
                 [name: string]: unknown;
             };
             content?: never;
+        };
+        /** @description The credential is missing, unknown, revoked or expired. Mend the credential; a retry with the same one cannot succeed. */
+        Unauthorized: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": false,
+                 *       "error": {
+                 *         "code": "MISSING_API_KEY",
+                 *         "message": "Send an API key in the header x-api-key, or an access token in Authorization: Bearer."
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
+        /**
+         * @description Nothing pays for the call. `details.reason` is `no_subscription` (the trial is over and no plan was chosen) or
+         *     `subscription_ended` (the data is kept for 90 days). A retry cannot succeed before a plan is chosen.
+         */
+        PaymentRequired: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
+                "X-Quota-Used": components["headers"]["X-Quota-Used"];
+                "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": false,
+                 *       "error": {
+                 *         "code": "QUOTA_EXCEEDED",
+                 *         "message": "This workspace has no subscription. Choose a plan to use the API.",
+                 *         "details": {
+                 *           "limit": 0,
+                 *           "used": 0,
+                 *           "remaining": 0,
+                 *           "reset": null,
+                 *           "reason": "no_subscription"
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
+        /** @description The credential is good and may not do this. `FORBIDDEN_SCOPE` lists the scopes that would open it; `MODULE_DISABLED` names the module; `IP_NOT_ALLOWED` means that the key's allowlist lacks your address. */
+        Forbidden: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": false,
+                 *       "error": {
+                 *         "code": "FORBIDDEN_SCOPE",
+                 *         "message": "This needs the scope leads:create.",
+                 *         "details": {
+                 *           "required_scopes": [
+                 *             "leads:create"
+                 *           ]
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
         };
         /** @description The workspace is ready. */
         Onboarded: {
@@ -1979,64 +2762,6 @@ export interface components {
                  *       "error": {
                  *         "code": "VALIDATION_ERROR",
                  *         "message": "The signup request could not be accepted."
-                 *       },
-                 *       "meta": {
-                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
-                 *         "timestamp": "2026-11-20T23:55:00.000Z"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["ErrorAnswer"];
-            };
-        };
-        /** @description The credential is missing, unknown, revoked or expired. Mend the credential; a retry with the same one cannot succeed. */
-        Unauthorized: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "success": false,
-                 *       "error": {
-                 *         "code": "MISSING_API_KEY",
-                 *         "message": "Send an API key in the header x-api-key, or an access token in Authorization: Bearer."
-                 *       },
-                 *       "meta": {
-                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
-                 *         "timestamp": "2026-11-20T23:55:00.000Z"
-                 *       }
-                 *     }
-                 */
-                "application/json": components["schemas"]["ErrorAnswer"];
-            };
-        };
-        /** @description The credential is good and may not do this. `FORBIDDEN_SCOPE` lists the scopes that would open it; `MODULE_DISABLED` names the module; `IP_NOT_ALLOWED` means that the key's allowlist lacks your address. */
-        Forbidden: {
-            headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "success": false,
-                 *       "error": {
-                 *         "code": "FORBIDDEN_SCOPE",
-                 *         "message": "This needs the scope leads:create.",
-                 *         "details": {
-                 *           "required_scopes": [
-                 *             "leads:create"
-                 *           ]
-                 *         }
                  *       },
                  *       "meta": {
                  *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -2467,6 +3192,25 @@ export interface components {
          * @example budget_range
          */
         Field: components["schemas"]["FieldName"];
+        /**
+         * @description What to add, separated by commas; `contacts` when left out, nothing when empty.
+         *
+         *     | Group | Adds |
+         *     |---|---|
+         *     | `contacts` | the customer itself, as the primary contact, and up to 99 other customers of its account |
+         *     | `deals_count` | how many deals are with the customer |
+         *     | `leads_count` | how many leads it came from, or became it |
+         *     | `activities_count` | how many activities are logged on those deals and leads |
+         *     | `custom_fields` | the workspace's own fields of customers |
+         *
+         *     Contacts and counts hold what this key can see.
+         * @example contacts,deals_count
+         */
+        CustomerInclude: string;
+        /** @description The id of the customer. */
+        CustomerId: components["schemas"]["Uuid"];
+        /** @description The id of the activity. */
+        ActivityId: components["schemas"]["Uuid"];
     };
     requestBodies: {
         Onboarding: {
@@ -2512,10 +3256,40 @@ export interface components {
          */
         "X-RateLimit-Reset": number;
         /**
+         * @description Only where the call used a deprecated form. When that form became deprecated, as an HTTP date.
+         * @example Fri, 04 Sep 2026 00:00:00 GMT
+         */
+        Deprecation: string;
+        /**
+         * @description With Deprecation. When the form stops working, as an HTTP date, at least 12 months later.
+         * @example Fri, 01 Oct 2027 00:00:00 GMT
+         */
+        Sunset: string;
+        /**
+         * @description With Deprecation. Where it says what to do instead, with `rel="deprecation"`.
+         * @example <https://app.example.com/docs/deprecations#activities-offset>; rel="deprecation"
+         */
+        Link: string;
+        /**
          * @description Seconds to wait before the next try, at least 1.
          * @example 12
          */
         "Retry-After": number;
+        /**
+         * @description Calls of a month that the plan includes, or `unlimited`. Sent when the monthly quota refuses a call.
+         * @example 500000
+         */
+        "X-Quota-Limit": string;
+        /**
+         * @description Calls of this month so far. Sent when the monthly quota refuses a call.
+         * @example 500000
+         */
+        "X-Quota-Used": number;
+        /**
+         * @description Calls of this month that are left. Sent when the monthly quota refuses a call.
+         * @example 0
+         */
+        "X-Quota-Remaining": number;
         /**
          * @description Names this state of the answer. Send it back as If-None-Match.
          * @example W/"mXhVJ2b0Wk9CqkKPq0yfWg"
@@ -2631,6 +3405,194 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listErrorCodes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All codes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "error_codes": [
+                     *           {
+                     *             "code": "RATE_LIMIT_EXCEEDED",
+                     *             "statuses": [
+                     *               429
+                     *             ],
+                     *             "meaning": "Too many calls in a window.",
+                     *             "retryable": true,
+                     *             "action": "Wait as many seconds as Retry-After says."
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErrorCodesAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listScopes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All scopes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "scopes": [
+                     *           {
+                     *             "scope": "leads:view",
+                     *             "module": "leads",
+                     *             "action": "view",
+                     *             "add_on": null,
+                     *             "module_state": "on",
+                     *             "granted": true
+                     *           },
+                     *           {
+                     *             "scope": "campaigns:view",
+                     *             "module": "campaigns",
+                     *             "action": "view",
+                     *             "add_on": "campaigns",
+                     *             "module_state": "not_in_plan",
+                     *             "granted": false
+                     *           }
+                     *         ],
+                     *         "legacy_scopes": [
+                     *           {
+                     *             "scope": "leads:write",
+                     *             "grants": "leads:create"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ScopesAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limits. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "limits": {
+                     *           "rates": {
+                     *             "per_minute_and_endpoint": 60,
+                     *             "per_hour": 1000,
+                     *             "workspace_per_minute": 600,
+                     *             "workspace_per_day": null
+                     *           },
+                     *           "quota": {
+                     *             "limit": 500000,
+                     *             "used": 1204,
+                     *             "remaining": 498796,
+                     *             "period": {
+                     *               "start": "2026-11-01T00:00:00.000Z",
+                     *               "end": "2026-12-01T00:00:00.000Z"
+                     *             }
+                     *           },
+                     *           "requests": {
+                     *             "body_bytes": 102400,
+                     *             "json_depth": 5,
+                     *             "object_keys": 100,
+                     *             "page_size": 100,
+                     *             "batch_items": 100,
+                     *             "sort_fields": 3,
+                     *             "filter_depth": 3,
+                     *             "filter_conditions": 50,
+                     *             "filter_values": 100,
+                     *             "idempotency_hours": 24
+                     *           }
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LimitsAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -2810,6 +3772,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
@@ -2898,6 +3861,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -2974,6 +3938,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
@@ -3038,6 +4003,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -3131,6 +4097,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -3238,6 +4205,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -3332,6 +4300,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
@@ -3547,6 +4516,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -3940,6 +4910,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -4054,6 +5025,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
@@ -4130,6 +5102,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -4225,6 +5198,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
@@ -4296,6 +5270,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
@@ -4364,8 +5339,715 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getCustomerByEmail: {
+        parameters: {
+            query: {
+                /**
+                 * @description The email address of the customer.
+                 * @example sara@bluelake.example
+                 */
+                email: string;
+                /**
+                 * @description What to add, separated by commas; `contacts` when left out, nothing when empty.
+                 *
+                 *     | Group | Adds |
+                 *     |---|---|
+                 *     | `contacts` | the customer itself, as the primary contact, and up to 99 other customers of its account |
+                 *     | `deals_count` | how many deals are with the customer |
+                 *     | `leads_count` | how many leads it came from, or became it |
+                 *     | `activities_count` | how many activities are logged on those deals and leads |
+                 *     | `custom_fields` | the workspace's own fields of customers |
+                 *
+                 *     Contacts and counts hold what this key can see.
+                 * @example contacts,deals_count
+                 */
+                include?: components["parameters"]["CustomerInclude"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The customer. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "customer": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *           "first_name": "Sara",
+                     *           "last_name": "Haddad",
+                     *           "full_name": "Sara Haddad",
+                     *           "email": "sara@bluelake.example",
+                     *           "mobile": "+971501234567",
+                     *           "phone": null,
+                     *           "company_name": "Blue Lake",
+                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *           "account": {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *             "name": "Blue Lake"
+                     *           },
+                     *           "job_title": "Head of purchasing",
+                     *           "website": null,
+                     *           "address": null,
+                     *           "city": "Dubai",
+                     *           "state": null,
+                     *           "country": "AE",
+                     *           "postal_code": null,
+                     *           "source": "Website",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20",
+                     *           "notes": null,
+                     *           "assigned_to": {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "full_name": "Uma Berg",
+                     *             "email": "uma@bluelake.example"
+                     *           },
+                     *           "lead_id": null,
+                     *           "last_contacted_at": null,
+                     *           "tags": [
+                     *             {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d42",
+                     *               "name": "Key account",
+                     *               "color": "#2563EB"
+                     *             }
+                     *           ],
+                     *           "contacts": [
+                     *             {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *               "full_name": "Sara Haddad",
+                     *               "email": "sara@bluelake.example",
+                     *               "phone": "+971501234567",
+                     *               "job_title": "Head of purchasing",
+                     *               "is_primary": true
+                     *             }
+                     *           ],
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "other_matches": 0
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CustomerMatchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getCustomer: {
+        parameters: {
+            query?: {
+                /**
+                 * @description What to add, separated by commas; `contacts` when left out, nothing when empty.
+                 *
+                 *     | Group | Adds |
+                 *     |---|---|
+                 *     | `contacts` | the customer itself, as the primary contact, and up to 99 other customers of its account |
+                 *     | `deals_count` | how many deals are with the customer |
+                 *     | `leads_count` | how many leads it came from, or became it |
+                 *     | `activities_count` | how many activities are logged on those deals and leads |
+                 *     | `custom_fields` | the workspace's own fields of customers |
+                 *
+                 *     Contacts and counts hold what this key can see.
+                 * @example contacts,deals_count
+                 */
+                include?: components["parameters"]["CustomerInclude"];
+            };
+            header?: never;
+            path: {
+                /** @description The id of the customer. */
+                id: components["parameters"]["CustomerId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The customer. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "customer": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *           "first_name": "Sara",
+                     *           "last_name": "Haddad",
+                     *           "full_name": "Sara Haddad",
+                     *           "email": "sara@bluelake.example",
+                     *           "mobile": "+971501234567",
+                     *           "phone": null,
+                     *           "company_name": "Blue Lake",
+                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *           "account": {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *             "name": "Blue Lake"
+                     *           },
+                     *           "job_title": "Head of purchasing",
+                     *           "website": null,
+                     *           "address": null,
+                     *           "city": "Dubai",
+                     *           "state": null,
+                     *           "country": "AE",
+                     *           "postal_code": null,
+                     *           "source": "Website",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20",
+                     *           "notes": null,
+                     *           "assigned_to": {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "full_name": "Uma Berg",
+                     *             "email": "uma@bluelake.example"
+                     *           },
+                     *           "lead_id": null,
+                     *           "last_contacted_at": null,
+                     *           "tags": [
+                     *             {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d42",
+                     *               "name": "Key account",
+                     *               "color": "#2563EB"
+                     *             }
+                     *           ],
+                     *           "contacts": [
+                     *             {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *               "full_name": "Sara Haddad",
+                     *               "email": "sara@bluelake.example",
+                     *               "phone": "+971501234567",
+                     *               "job_title": "Head of purchasing",
+                     *               "is_primary": true
+                     *             }
+                     *           ],
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CustomerAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listActivities: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @deprecated
+                 * @description How many activities to leave out at the beginning. Rows that come or go between two pages shift what follows, so that
+                 *     pages may repeat or skip rows. Not together with `cursor`.
+                 * @example 25
+                 */
+                offset?: number;
+                /** @description Only activities on leads, or only those on deals. */
+                entity_type?: components["schemas"]["EntityType"];
+                /** @description Only activities on this lead or deal. One that does not exist, or that you cannot see, has none. */
+                entity_id?: components["schemas"]["Uuid"];
+                /**
+                 * @description The name of an activity type, in any case; also of one that is no longer active.
+                 * @example Call
+                 */
+                activity_type?: string;
+                /**
+                 * @description Only activities performed at this moment or later.
+                 * @example 2026-11-01T00:00:00.000Z
+                 */
+                performed_from?: string;
+                /**
+                 * @description Only activities performed at this moment or earlier; not before `performed_from`.
+                 * @example 2026-11-30T23:59:59.999Z
+                 */
+                performed_to?: string;
+                /**
+                 * @description The id of who logged it, as in `created_by.id`.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13
+                 */
+                created_by?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of activities. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    Deprecation: components["headers"]["Deprecation"];
+                    Sunset: components["headers"]["Sunset"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "activities": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *             "entity_type": "lead",
+                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "activity_type": "Call",
+                     *             "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
+                     *             "summary": "Asked for a quote",
+                     *             "details": null,
+                     *             "performed_at": "2026-05-20T09:40:00.000Z",
+                     *             "followup_at": "2026-05-27T09:00:00.000Z",
+                     *             "duration_seconds": 420,
+                     *             "outcome": "Interested",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Telephone system"
+                     *             },
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActivityListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createActivity: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ActivityCreate"];
+            };
+        };
+        responses: {
+            /** @description The activity is logged. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "activity": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "entity_type": "lead",
+                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "activity_type": "Call",
+                     *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
+                     *           "summary": "Asked for a quote",
+                     *           "details": null,
+                     *           "performed_at": "2026-05-20T09:40:00.000Z",
+                     *           "followup_at": "2026-05-27T09:00:00.000Z",
+                     *           "duration_seconds": 420,
+                     *           "outcome": "Interested",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "entity": {
+                     *           "type": "lead",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "last_contacted_at": "2026-05-20T09:40:00.000Z",
+                     *           "next_followup_at": "2026-05-27T09:00:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActivityLoggedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getActivity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the activity. */
+                id: components["parameters"]["ActivityId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The activity. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "activity": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "entity_type": "lead",
+                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "activity_type": "Call",
+                     *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
+                     *           "summary": "Asked for a quote",
+                     *           "details": null,
+                     *           "performed_at": "2026-05-20T09:40:00.000Z",
+                     *           "followup_at": "2026-05-27T09:00:00.000Z",
+                     *           "duration_seconds": 420,
+                     *           "outcome": "Interested",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActivityAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateActivity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the activity. */
+                id: components["parameters"]["ActivityId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ActivityPatch"];
+            };
+        };
+        responses: {
+            /** @description The activity as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "activity": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "entity_type": "lead",
+                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "activity_type": "Call",
+                     *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
+                     *           "summary": "Asked for a quote",
+                     *           "details": null,
+                     *           "performed_at": "2026-05-20T09:40:00.000Z",
+                     *           "followup_at": "2026-05-27T09:00:00.000Z",
+                     *           "duration_seconds": 420,
+                     *           "outcome": "Interested",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActivityAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createActivityType: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Site visit",
+                 *       "icon": "map-pin",
+                 *       "color": "#2563EB",
+                 *       "order_position": 3
+                 *     }
+                 */
+                "application/json": components["schemas"]["ActivityTypeCreate"];
+            };
+        };
+        responses: {
+            /** @description The type. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "activity_type": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "name": "Site visit",
+                     *           "icon": "map-pin",
+                     *           "color": "#2563EB",
+                     *           "is_active": true,
+                     *           "is_system": false,
+                     *           "order_position": 3
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActivityTypeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateActivityType: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the activity type. */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "is_active": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ActivityTypePatch"];
+            };
+        };
+        responses: {
+            /** @description The type as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "activity_type": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "name": "Site visit",
+                     *           "icon": "map-pin",
+                     *           "color": "#2563EB",
+                     *           "is_active": false,
+                     *           "is_system": false,
+                     *           "order_position": 3
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ActivityTypeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -4418,6 +6100,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

@@ -1,8 +1,11 @@
 // Joins the areas. An operation without a handler, or a handler without an operation, does not compile.
 import type { Handlers } from '../runtime/handler.ts';
+import * as activities from './activities.ts';
 import * as activityTypes from './activity-types.ts';
 import * as apiKeys from './api-keys.ts';
 import * as availability from './availability.ts';
+import * as customers from './customers.ts';
+import * as discovery from './discovery.ts';
 import * as document from './document.ts';
 import * as health from './health.ts';
 import * as leads from './leads.ts';
@@ -15,8 +18,11 @@ import * as records from './records.ts';
 import * as sessions from './sessions.ts';
 
 export const handlers = {
+  ...activities,
   ...activityTypes,
   ...apiKeys,
+  ...discovery,
+  ...customers,
   ...document,
   ...health,
   ...leads,

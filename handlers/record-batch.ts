@@ -5,7 +5,7 @@ import { findReferences } from '../db/record-references.ts';
 import { insertRecords } from '../db/records.ts';
 import { repeatsOf } from '../domain/duplicates-in-batch.ts';
 import { type CheckedRecord, checkRecord } from '../domain/record-values.ts';
-import { actionOf, showRecord } from '../domain/record-view.ts';
+import { creationOf, showRecord } from '../domain/record-view.ts';
 import { contactOf, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import { notFound, problem } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
@@ -44,15 +44,7 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
       records.map((record) => contactOf(record.values, workspace)),
       now,
     );
-  for (const record of records) {
-    const event = { object: object.object, record_id: record.id, occurred_at: now.toISOString() };
-    call.record({
-      action: actionOf(object, 'create'),
-      object: object.object,
-      recordId: record.id,
-      event: { name: 'record.created', data: event },
-    });
-  }
+  for (const record of records) call.record(creationOf(object, record.id, now));
 
   const failed = [...checked.entries()].flatMap(([index, item]) => failureOf(index, item, repeats.get(index)) ?? []);
   const succeeded = stored.flatMap(({ index }, position) => {

@@ -1,6 +1,6 @@
 // Records of every object, one at a time and as lists.
 import { v7 as uuidv7 } from 'uuid';
-import { noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
+import { lockEntity, noteChange, noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
 import { findDuplicate } from '../db/duplicates.ts';
 import { findReferences } from '../db/record-references.ts';
 import {
@@ -14,7 +14,7 @@ import {
 import { duplicateSets } from '../domain/duplicates.ts';
 import { parseFilter } from '../domain/filter.ts';
 import { checkRecord } from '../domain/record-values.ts';
-import { actionOf, auditable, builtinValues, changesBetween, showRecord } from '../domain/record-view.ts';
+import { actionOf, builtinValues, creationOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import { parseSort } from '../domain/sort.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
@@ -87,13 +87,7 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
   );
   if (!record) throw new Error('an inserted record was not returned');
   if (object.object === 'activities') await noteContacts(sql, caller, [contactOf(record.values, workspace)], now);
-  const event = { object: object.object, record_id: record.id, occurred_at: now.toISOString() };
-  call.record({
-    action: actionOf(object, 'create'),
-    object: object.object,
-    recordId: record.id,
-    event: { name: 'record.created', data: event },
-  });
+  call.record(creationOf(object, record.id, now));
   return { status: 201, data: { object: object.object, record: showRecord(object, record, workspace) } };
 };
 
@@ -117,6 +111,7 @@ async function refuseDuplicate(
 export const updateRecord: Handler<'updateRecord'> = async (call) => {
   const { sql, caller, now } = call;
   const { workspace, object } = await open(call);
+  if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
   const before = await lockRecord(sql, caller, object.object, call.path.id);
   if (!before) throw notFound();
   const checked = checkRecord(object, call.body, 'update', workspace, now, builtinValues(object, before));
@@ -127,33 +122,17 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
   if (!merged) return { status: 200, data: { object: object.object, record: shown } };
 
   const after = await updateStored(sql, caller, object.object, merged, now);
-  if (object.object === 'activities') {
-    const contact = changedContact(before.values, after.values, workspace);
-    await noteContacts(sql, caller, [contact], now);
-    if (before.values.followup_at !== null && after.values.followup_at === null)
-      await recomputeFollowup(sql, caller, contact, now);
-  }
+  if (object.object === 'activities')
+    await noteChange(sql, caller, changedContact(before.values, after.values, workspace), now);
   const record = showRecord(object, after, workspace);
-  const changes = changesBetween(object, shown, record);
-  const event = {
-    object: object.object,
-    record_id: after.id,
-    changed_fields: Object.keys(changes),
-    occurred_at: now.toISOString(),
-  };
-  call.record({
-    action: actionOf(object, 'update'),
-    object: object.object,
-    recordId: after.id,
-    changes: auditable(object, changes),
-    event: { name: 'record.updated', data: event },
-  });
+  call.record(updateOf(object, shown, record, now));
   return { status: 200, data: { object: object.object, record } };
 };
 
 export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   const { sql, caller, now } = call;
   const { workspace, object } = await open(call);
+  if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
   const gone = await deleteStored(sql, caller, object.object, call.path.id);
   if (!gone) throw notFound();
   if (object.object === 'activities' && gone.values.followup_at !== null)

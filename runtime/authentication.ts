@@ -1,17 +1,30 @@
 // From the request's headers to the caller: who it is, for which tenant, with which scopes.
 import type { IncomingHttpHeaders } from 'node:http';
-import { activeModules, callsPerMinute } from '../domain/plans.ts';
+import { scopesOfToken } from '../domain/oauth-groups.ts';
+import { activeModules, callsPerDay, callsPerMinute } from '../domain/plans.ts';
+import { permissionsOf, type RoleReach } from '../domain/role-permissions.ts';
 import { grantsOf, noGrants } from '../domain/scopes.ts';
+import { type BearerTokens, claimsSession } from './bearer-tokens.ts';
 import { addressSet } from './client-address.ts';
-import { ApiError } from './errors.ts';
-import type { Caller } from './handler.ts';
+import { ApiError, serviceUnavailable } from './errors.ts';
+import type { Caller, Reach } from './handler.ts';
 import { isKeyShaped, sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
-import type { KeyRecord, SessionRecord, Store } from './store.ts';
+import type { GrantRecord, KeyRecord, Quota, SessionRecord, Store, SubscriptionRecord } from './store.ts';
+
+/** What credentials are checked with. */
+export interface CredentialParts {
+  store: Store;
+  sessionTokens: SessionTokens;
+  bearerTokens: BearerTokens;
+}
 
 export interface Authenticated {
   caller: Caller;
   configVersion: number;
+  /** Who pays for the call; undefined for people at the screen, whose calls are not counted. */
+  subscription: SubscriptionRecord | undefined;
+  quota: Quota | undefined;
 }
 
 /** What is known of a request before anybody is authenticated. */
@@ -23,6 +36,9 @@ export interface RequestFacts {
 
 const challenge = { 'www-authenticate': 'Bearer' };
 const invalidToken = { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' };
+
+/** What an app may call in the name of each person; keys say themselves what they may. */
+const callsOfApp = { perMinute: 60, perHour: 1000 };
 
 const noModules: ReadonlySet<string> = new Set();
 
@@ -42,33 +58,52 @@ export function anonymous(facts: RequestFacts): Caller {
     userId: null,
     sessionId: null,
     modules: noModules,
-    limits: { perMinute: 0, perHour: 0, tenantPerMinute: 0 },
+    limits: { perMinute: 0, perHour: 0, tenantPerMinute: 0, tenantPerDay: null },
   };
 }
 
+/** What a request was sent with. */
+export interface Credential {
+  kind: 'api_key' | 'session' | 'access_token';
+  text: string;
+}
+
 /**
- * Authenticates a request. An API key wins over a bearer token.
- * @throws ApiError 401 for every credential that is missing or not good, always with WWW-Authenticate; 403 IP_NOT_ALLOWED
+ * Reads the credential of a request. An API key wins over a bearer token.
+ * @param ownIssuer who issues session tokens
+ * @throws ApiError 401 when there is none
  */
-export async function authenticate(
-  headers: IncomingHttpHeaders,
+export function readCredential(
+  { 'x-api-key': key, authorization }: IncomingHttpHeaders,
+  ownIssuer: string,
+): Credential {
+  if (typeof key === 'string') return { kind: 'api_key', text: key };
+  if (authorization === undefined) {
+    throw new ApiError(
+      'MISSING_API_KEY',
+      'Send an API key in the header x-api-key, or an access token in Authorization: Bearer.',
+      undefined,
+      { headers: challenge },
+    );
+  }
+  const token = /^Bearer ([^ ]+)$/i.exec(authorization)?.[1];
+  if (token === undefined) throw badToken('AUTH_INVALID_KEY', 'This is not a bearer token.');
+  return { kind: claimsSession(token, ownIssuer) ? 'session' : 'access_token', text: token };
+}
+
+/**
+ * Finds out who calls.
+ * @throws ApiError 401 for every credential that is not good, always with WWW-Authenticate; 403 IP_NOT_ALLOWED, and for apps
+ *   that the user does not allow
+ */
+export function authenticate(
+  { kind, text }: Credential,
   facts: RequestFacts,
-  store: Store,
-  tokens: SessionTokens,
+  parts: CredentialParts,
   now: Date,
 ): Promise<Authenticated> {
-  const key = headers['x-api-key'];
-  if (typeof key === 'string') return byKey(key, facts, store, now);
-  const authorization = headers.authorization;
-  if (authorization !== undefined) return bySession(authorization, facts, store, tokens, now);
-  throw new ApiError(
-    'MISSING_API_KEY',
-    'Send an API key in the header x-api-key, or an access token in Authorization: Bearer.',
-    undefined,
-    {
-      headers: challenge,
-    },
-  );
+  if (kind === 'api_key') return byKey(text, facts, parts.store, now);
+  return kind === 'session' ? bySession(text, facts, parts, now) : byAccessToken(text, facts, parts, now);
 }
 
 async function byKey(key: string, facts: RequestFacts, store: Store, now: Date): Promise<Authenticated> {
@@ -80,9 +115,12 @@ async function byKey(key: string, facts: RequestFacts, store: Store, now: Date):
     throw new ApiError('API_KEY_EXPIRED', 'This API key has expired.', undefined, { headers: challenge });
   }
   if (record.ipAllowlist.length > 0 && !addressSet(record.ipAllowlist).has(facts.ip)) {
+    // A stolen key that is useless where it is tried must not use up what its owner paid for.
+    if (record.quota?.charged) store.refund(record.quota);
     throw new ApiError('IP_NOT_ALLOWED', 'This API key may not be used from your address.', {});
   }
-  return { caller: keyCaller(record, facts), configVersion: record.configVersion };
+  const { configVersion, quota } = record;
+  return { caller: keyCaller(record, facts), configVersion, subscription: record, quota };
 }
 
 function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
@@ -106,29 +144,38 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
     limits: {
       perMinute: record.perMinute,
       perHour: record.perHour,
-      tenantPerMinute: callsPerMinute(record.packageCode, record.agreedPerMinute),
+      tenantPerMinute: callsPerMinute(record),
+      tenantPerDay: callsPerDay(record),
     },
   };
 }
 
+function badToken(code: 'AUTH_INVALID_KEY' | 'API_KEY_EXPIRED', message: string): ApiError {
+  return new ApiError(code, message, undefined, { headers: invalidToken });
+}
+
+const expired = () => badToken('API_KEY_EXPIRED', 'This token has expired. Refresh it, or sign in again.');
+const invalid = () => badToken('AUTH_INVALID_KEY', 'This bearer token is not valid.');
+
 async function bySession(
-  authorization: string,
+  token: string,
   facts: RequestFacts,
-  store: Store,
-  tokens: SessionTokens,
+  { store, sessionTokens }: CredentialParts,
   now: Date,
 ): Promise<Authenticated> {
-  const refused = (code: 'AUTH_INVALID_KEY' | 'API_KEY_EXPIRED', message: string) =>
-    new ApiError(code, message, undefined, { headers: invalidToken });
-  const token = /^Bearer ([^ ]+)$/i.exec(authorization)?.[1];
-  const verdict = token === undefined ? { kind: 'invalid' as const } : await tokens.verify(token, now);
-  if (verdict.kind === 'expired')
-    throw refused('API_KEY_EXPIRED', 'This token has expired. Refresh it, or sign in again.');
-  if (verdict.kind === 'invalid') throw refused('AUTH_INVALID_KEY', 'This bearer token is not valid.');
+  const verdict = await sessionTokens.verify(token, now);
+  if (verdict.kind === 'expired') throw expired();
+  if (verdict.kind === 'invalid') throw invalid();
   const record = await store.findSession(verdict.sessionId);
   if (!record || record.userId !== verdict.userId)
-    throw refused('AUTH_INVALID_KEY', 'This session has ended. Sign in again.');
-  return { caller: sessionCaller(record, verdict.expiresAt, facts), configVersion: record.configVersion };
+    throw badToken('AUTH_INVALID_KEY', 'This session has ended. Sign in again.');
+  const { configVersion } = record;
+  return {
+    caller: sessionCaller(record, verdict.expiresAt, facts),
+    configVersion,
+    subscription: undefined,
+    quota: undefined,
+  };
 }
 
 function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFacts): Caller {
@@ -146,6 +193,67 @@ function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFac
     userId: record.userId,
     sessionId: record.sessionId,
     modules: activeModules(record.packageCode, record.disabledModules),
-    limits: { perMinute: 0, perHour: 0, tenantPerMinute: callsPerMinute(record.packageCode, record.agreedPerMinute) },
+    limits: {
+      perMinute: 0,
+      perHour: 0,
+      tenantPerMinute: callsPerMinute(record),
+      tenantPerDay: callsPerDay(record),
+    },
   };
+}
+
+async function byAccessToken(
+  token: string,
+  facts: RequestFacts,
+  { store, bearerTokens }: CredentialParts,
+  now: Date,
+): Promise<Authenticated> {
+  const verdict = await bearerTokens.verify(token, now);
+  if (verdict.kind === 'unavailable') throw serviceUnavailable();
+  if (verdict.kind === 'expired') throw expired();
+  if (verdict.kind === 'invalid') throw invalid();
+  const record = await store.findGrant(verdict.userId, verdict.clientId);
+  if (!record) throw badToken('AUTH_INVALID_KEY', 'The user of this token is not active.');
+  const { configVersion, quota } = record;
+  return { caller: appCaller(record, verdict, facts), configVersion, subscription: record, quota };
+}
+
+/** @throws ApiError 403 when the user allows the app nothing: the token proves who it is for, not what it may do */
+function appCaller(
+  record: GrantRecord,
+  { scopes: asked, expiresAt }: { scopes: string[]; expiresAt: Date },
+  facts: RequestFacts,
+): Caller {
+  const { grant, userId } = record;
+  if (!grant || grant.revoked) {
+    throw new ApiError('FORBIDDEN_SCOPE', 'The user does not allow this app to act for them. Ask for consent again.', {
+      required_scopes: [],
+      reason: grant ? 'grant_revoked' : 'no_grant',
+    });
+  }
+  const permissions = permissionsOf(record.roles);
+  const scopes = scopesOfToken(grant, asked, permissions);
+  return {
+    ...facts,
+    kind: 'oauth_client',
+    companyId: record.companyId,
+    companyName: record.companyName,
+    testMode: false,
+    actor: { kind: 'oauth_client', id: `oauth_${record.clientId}`, name: grant.clientName },
+    grants: grantsOf(scopes),
+    scopes,
+    reach: reachOf(permissions.reach, record),
+    expiresAt,
+    userId,
+    sessionId: null,
+    modules: activeModules(record.packageCode, record.disabledModules),
+    limits: { ...callsOfApp, tenantPerMinute: callsPerMinute(record), tenantPerDay: callsPerDay(record) },
+  };
+}
+
+/** Who belongs to no team or branch sees what is their own. */
+function reachOf(kind: RoleReach, { branchId, teamId, userId }: GrantRecord): Reach {
+  if (kind === 'company') return { kind };
+  const id = { branch: branchId, team: teamId, own: userId }[kind];
+  return id === null ? { kind: 'own', id: userId } : { kind, id };
 }

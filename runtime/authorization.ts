@@ -6,7 +6,7 @@ import type { Operation } from './document.ts';
 import { ApiError, notFound } from './errors.ts';
 import type { Caller } from './handler.ts';
 
-const schemeOf = { api_key: 'apiKey', session: 'session', anonymous: '' } as const;
+const schemeOf = { api_key: 'apiKey', oauth_client: 'oauth', session: 'session', anonymous: '' } as const;
 
 /**
  * Lets a caller pass, or refuses.
@@ -14,14 +14,7 @@ const schemeOf = { api_key: 'apiKey', session: 'session', anonymous: '' } as con
  */
 export function authorize(operation: Operation, caller: Caller, path: Record<string, string>): void {
   const alternatives = operation.requirements.filter((requirement) => requirement.scheme === schemeOf[caller.kind]);
-  if (alternatives.length === 0) {
-    const reason = caller.kind === 'session' ? 'api_key_required' : 'session_token_required';
-    const message =
-      caller.kind === 'session'
-        ? 'A session token does not open this operation. Send an API key.'
-        : 'An API key does not open this operation. Sign in, and send the session token.';
-    throw new ApiError('FORBIDDEN_SCOPE', message, { required_scopes: [], reason });
-  }
+  if (alternatives.length === 0) throw otherCredential(operation, caller);
   const missing = new Set<string>();
   let opened: string[] | undefined;
   for (const alternative of alternatives) {
@@ -49,6 +42,17 @@ export function authorize(operation: Operation, caller: Caller, path: Record<str
       reason: 'live_key_required',
     });
   }
+}
+
+const nameOf = { api_key: 'An API key', oauth_client: 'An OAuth token', session: 'A session token', anonymous: '' };
+
+function otherCredential(operation: Operation, caller: Caller): ApiError {
+  const bySession = operation.requirements.some(({ scheme }) => scheme === 'session');
+  const advice = bySession ? 'Sign in, and send the session token.' : 'Send an API key.';
+  return new ApiError('FORBIDDEN_SCOPE', `${nameOf[caller.kind]} does not open this operation. ${advice}`, {
+    required_scopes: [],
+    reason: bySession ? 'session_token_required' : 'api_key_required',
+  });
 }
 
 /** @throws ApiError 403 MODULE_DISABLED when the plan lacks the module or an administrator switched it off */

@@ -1,9 +1,8 @@
 // Reads a JSON body within the limits: 100 KB, five levels of objects, 100 keys in one object, UTF-8, nothing that cannot be stored.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { bodyLimits } from '../domain/request-limits.ts';
 import { type FieldProblem, problem, unreadable } from './errors.ts';
-
-export const bodyLimits = { bytes: 102_400, depth: 5, keys: 100 } as const;
 
 /** The client closed the connection before its body had arrived: nobody is left to answer. */
 export class ClientGone extends Error {}

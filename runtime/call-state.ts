@@ -1,6 +1,7 @@
 // The state of one call, which handlers see as Call, and what is noted of it on the way.
 import type { Workspace } from '../domain/workspace.ts';
 import { Deadline } from './deadline.ts';
+import type { DeprecatedUse } from './deprecation.ts';
 import type { Document, Operation } from './document.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
 import type { Call, Caller, Change, Sql } from './handler.ts';
@@ -8,7 +9,7 @@ import type { Cursors } from './paging.ts';
 import type { PreparedBody } from './prepared-body.ts';
 import { type RateFigures, type RateLimits, refuse, type Verdict } from './rate-limits.ts';
 import type { SessionTokens } from './session-tokens.ts';
-import type { Store, Transaction } from './store.ts';
+import type { Charge, Store, Transaction } from './store.ts';
 import { joinedRefusal } from './validation.ts';
 
 /** Parts of the server that calls reach. */
@@ -20,7 +21,7 @@ export interface CallParts {
   limits: RateLimits;
 }
 
-/** What is noted of a request for its log line. */
+/** What is noted of a request for its answer's headers and its log line. */
 export interface Trace {
   requestId: string;
   operation: string;
@@ -30,6 +31,10 @@ export interface Trace {
   oauth: boolean;
   /** Of the limit that is closest to refusing; undefined as long as nothing was counted. */
   figures: RateFigures | undefined;
+  /** What the call was charged to, if it was. */
+  charge: Charge | undefined;
+  /** Deprecated forms that the request uses; its answer says so, whatever it is. */
+  deprecated: readonly DeprecatedUse[];
 }
 
 /** @throws ApiError 429 when the verdict refuses */

@@ -16,16 +16,29 @@ export interface Config {
   /** False behind a transaction-mode pooler that does not keep prepared statements. */
   databasePrepare: boolean;
   redisUrl: string | undefined;
+  /** Processes that answer requests. */
   workers: number;
+  /** Where Prometheus reads; undefined: nowhere. */
+  metricsPort: number | undefined;
   trustedProxies: string[];
   logLevel: string;
   demo: boolean;
+  /** Whose OAuth access tokens are accepted. */
+  oauth: OAuthSettings;
   /** When set, the identity provider's routes ask for it in the header `apikey`. */
   anonKey: string | undefined;
   /** 64 hex characters; undefined: made once and kept in dataDir. */
   secretKey: string | undefined;
   /** Per IP and hour; the daily limit is four times as much. */
   onboardingPerHour: number;
+}
+
+export interface OAuthSettings {
+  issuer: string;
+  /** undefined: the tokens are our own, and so are the keys. */
+  jwksUri: string | undefined;
+  /** undefined: whom a token is meant for is not asked. */
+  audience: string | undefined;
 }
 
 /** Thrown for a setting that cannot be used; the message is written for the operator. */
@@ -53,8 +66,11 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     throw new ConfigError('REDIS_URL must start with redis:// or rediss://, or be unset.');
   }
   const workers = integer(env, 'WORKERS', 1, 1, 64);
-  if (workers > 1)
-    throw new ConfigError('WORKERS above 1 is not supported yet: start several servers behind a balancer.');
+  if (workers > 1 && !redisUrl) {
+    throw new ConfigError(
+      'WORKERS above 1 needs REDIS_URL, where the workers count rate limits together: set it, or leave WORKERS at 1.',
+    );
+  }
   const secretKey = text(env, 'SECRET_KEY');
   if (secretKey && !/^[0-9a-f]{64}$/i.test(secretKey)) {
     throw new ConfigError('SECRET_KEY must be 64 hexadecimal characters (try: openssl rand -hex 32), or be unset.');
@@ -72,11 +88,12 @@ export function readConfig(env: Record<string, string | undefined>): Config {
       );
     }
   }
+  const authUrl = url(env, 'AUTH_URL') ?? `${baseUrl}/auth/v1`;
   return {
     port,
     host,
     baseUrl,
-    authUrl: url(env, 'AUTH_URL') ?? `${baseUrl}/auth/v1`,
+    authUrl,
     dashboardUrl: url(env, 'DASHBOARD_URL') ?? baseUrl,
     dataDir: resolve(text(env, 'DATA_DIR') ?? '.data'),
     databaseUrl,
@@ -84,12 +101,24 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     databasePrepare: flag(env, 'DATABASE_PREPARE', true),
     redisUrl,
     workers,
+    metricsPort: text(env, 'METRICS_PORT') ? integer(env, 'METRICS_PORT', 0, 0, 65_535) : undefined,
     trustedProxies,
     logLevel,
     demo: flag(env, 'DEMO', databaseUrl === undefined),
+    oauth: oauthSettings(env, authUrl),
     anonKey: text(env, 'ANON_KEY'),
     secretKey: secretKey?.toLowerCase(),
     onboardingPerHour: integer(env, 'ONBOARDING_PER_HOUR', 5, 1, 1_000_000),
+  };
+}
+
+function oauthSettings(env: Record<string, string | undefined>, authUrl: string): OAuthSettings {
+  const issuer = exactUrl(env, 'OAUTH_ISSUER') ?? authUrl;
+  const usual = issuer === authUrl ? undefined : `${issuer.replace(/\/+$/, '')}/.well-known/jwks.json`;
+  return {
+    issuer,
+    jwksUri: exactUrl(env, 'OAUTH_JWKS_URI') ?? usual,
+    audience: text(env, 'OAUTH_EXPECTED_AUDIENCE'),
   };
 }
 
@@ -123,10 +152,15 @@ function flag(env: Record<string, string | undefined>, name: string, fallback: b
 }
 
 function url(env: Record<string, string | undefined>, name: string): string | undefined {
+  return exactUrl(env, name)?.replace(/\/+$/, '');
+}
+
+/** As it was written: tokens are compared with it, and some issuers end in a slash. */
+function exactUrl(env: Record<string, string | undefined>, name: string): string | undefined {
   const value = text(env, name);
   if (value === undefined) return undefined;
   if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) {
     throw new ConfigError(`${name} must be an http or https address; it is "${value}".`);
   }
-  return value.replace(/\/+$/, '');
+  return value;
 }

@@ -42,6 +42,7 @@ export function docsPages(document: Document): Record<string, Page> {
     '/docs': page('text/html; charset=utf-8', html(document.json, scripts)),
     '/docs/redoc.js': page('text/javascript; charset=utf-8', redoc()),
     '/docs/start.js': page('text/javascript; charset=utf-8', start),
+    [deprecationsPath]: page('text/html; charset=utf-8', deprecations(document)),
   };
 }
 
@@ -64,6 +65,43 @@ function page(contentType: string, content: string): Page {
     body: new PreparedBody(content),
     headers: { 'content-security-policy': policy, 'cache-control': 'public, max-age=300' },
   };
+}
+
+/** Where the links of deprecated forms lead, unless a web app of its own has this page. */
+const deprecationsPath = '/docs/deprecations';
+
+/** Every deprecated form under the anchor that its link names. */
+function deprecations(document: Document): string {
+  const sections = document.operations.flatMap((operation) =>
+    operation.deprecatedUses.map((use) => {
+      const [since, sunset] = [use.since, use.sunset].map((day) => day.toISOString().slice(0, 10));
+      const anchor = escaped(new URL(use.link).hash.slice(1));
+      return `<h2 id="${anchor}">${escaped(use.name)} of ${operation.method} ${escaped(operation.path)}</h2>
+<p>Deprecated since ${since}; stops working on ${sunset}. ${escaped(use.note).replace(/`([^`]+)`/g, '<code>$1</code>')}</p>`;
+    }),
+  );
+  const { title } = document.json.info;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Deprecated forms – ${escaped(title)}</title>
+<link rel="icon" href="data:,">
+<style>body { font: 16px/1.5 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em }</style>
+</head>
+<body>
+<h1>Deprecated forms</h1>
+<p>They work until the day that is given, and their answers carry the headers Deprecation, Sunset and Link.</p>
+${sections.join('\n')}
+<p><a href="/docs">All operations</a></p>
+</body>
+</html>
+`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 }
 
 function redoc(): string {

@@ -6,6 +6,7 @@ import addFormats from 'ajv-formats';
 import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { isAddressRange } from './client-address.ts';
+import { type DeprecatedUse, readDeprecatedUses } from './deprecation.ts';
 import { refineLengths, strictFormats } from './formats.ts';
 import { PreparedBody } from './prepared-body.ts';
 
@@ -52,6 +53,7 @@ export interface Operation {
   validateParameters: ValidateFunction;
   validateBody: ValidateFunction | undefined;
   queryParameters: readonly string[];
+  deprecatedUses: readonly DeprecatedUse[];
 }
 
 export interface Document {
@@ -87,9 +89,10 @@ const allowedValues: Record<string, readonly unknown[]> = {
 /**
  * Loads and compiles the document.
  * @param publicLimits names of the per-IP policies that the server knows
+ * @param site the web app, where links about deprecated forms lead
  * @throws Error naming the operation and the value, when the document declares something that the server does not know
  */
-export async function loadDocument(file: URL, publicLimits: readonly string[]): Promise<Document> {
+export async function loadDocument(file: URL, publicLimits: readonly string[], site: string): Promise<Document> {
   const text = readFileSync(file, 'utf8');
   const json = JSON.parse(text) as OpenAPIV3_1.Document;
   const bodies = newAjv({ coerceTypes: false });
@@ -107,7 +110,7 @@ export async function loadDocument(file: URL, publicLimits: readonly string[]): 
     for (const method of methods) {
       const declared = item?.[method] as (OpenAPIV3_1.OperationObject & Record<string, unknown>) | undefined;
       if (!declared) continue;
-      operations.push(readOperation(path, method, declared, backend, publicLimits));
+      operations.push(readOperation(path, method, declared, backend, publicLimits, site));
     }
   }
   return { json, body: new PreparedBody(text), operations };
@@ -138,6 +141,7 @@ function readOperation(
   declared: OpenAPIV3_1.OperationObject & Record<string, unknown>,
   backend: OpenAPIBackend,
   publicLimits: readonly string[],
+  site: string,
 ): Operation {
   const id = declared.operationId;
   if (!id) throw new Error(`${method} ${path} has no operationId`);
@@ -191,7 +195,17 @@ function readOperation(
     validateParameters: validators[validators.length - 1] as ValidateFunction,
     validateBody: requestBody ? (validators[0] as ValidateFunction) : undefined,
     queryParameters: parameters.filter((parameter) => parameter.in === 'query').map((parameter) => parameter.name),
+    deprecatedUses: named(id, () => readDeprecatedUses(declared['x-deprecated-use'], parameters, requestBody, site)),
   };
+}
+
+/** Runs, and names the operation in what goes wrong. */
+function named<T>(id: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new Error(`${id}: ${(error as Error).message}`);
+  }
 }
 
 function takesArray(body: OpenAPIV3_1.RequestBodyObject | undefined): boolean {

@@ -1,40 +1,9 @@
-// Every failure that a caller can see: one class, one table from code to status, and a function per case.
+// Every failure that a caller can see: one class, and a function per case.
+import { type ErrorCode, errorCatalogue } from '../domain/error-catalogue.ts';
 import type { components } from '../generated/api.ts';
 
-export type ErrorCode = components['schemas']['ErrorCode'];
 export type FieldProblem = components['schemas']['FieldError'];
 export type FieldProblemCode = FieldProblem['code'];
-
-/** The status that each code answers with unless a case below says otherwise; the frozen catalogue of the document. */
-const statusOf: Record<ErrorCode, number> = {
-  MISSING_API_KEY: 401,
-  AUTH_INVALID_KEY: 401,
-  API_KEY_EXPIRED: 401,
-  API_KEY_REVOKED: 401,
-  FORBIDDEN_SCOPE: 403,
-  IP_NOT_ALLOWED: 403,
-  MODULE_DISABLED: 403,
-  RATE_LIMIT_EXCEEDED: 429,
-  QUOTA_EXCEEDED: 429,
-  QUOTA_UNAVAILABLE: 503,
-  IDEMPOTENCY_KEY_REQUIRED: 428,
-  IDEMPOTENCY_CONFLICT: 422,
-  IDEMPOTENCY_IN_PROGRESS: 409,
-  VALIDATION_ERROR: 400,
-  MISSING_REQUIRED_FIELD: 400,
-  INVALID_FIELD_FORMAT: 400,
-  NOT_FOUND: 404,
-  ALREADY_EXISTS: 409,
-  CONFLICT: 409,
-  AGREEMENT_ACTIVE: 409,
-  CARD_CHARGE_FAILED: 402,
-  NO_ACTIVE_SUBSCRIPTION: 409,
-  NO_BILLING_CUSTOMER: 409,
-  SEAT_LIMIT_REACHED: 409,
-  INTERNAL_ERROR: 500,
-  SERVICE_UNAVAILABLE: 503,
-  METHOD_NOT_ALLOWED: 405,
-};
 
 /** A failure to answer with. Its message and details are shown to the caller: nothing internal goes in. */
 export class ApiError extends Error {
@@ -53,7 +22,7 @@ export class ApiError extends Error {
   ) {
     super(message);
     this.code = code;
-    this.status = options.status ?? statusOf[code];
+    this.status = options.status ?? errorCatalogue[code].status;
     this.details = details;
     this.headers = options.headers;
     this.keepsWork = options.keepsWork ?? false;

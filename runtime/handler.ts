@@ -20,12 +20,12 @@ export interface Actor {
   name: string | null;
 }
 
-/** The rows that a credential can see. */
-export type Reach = { kind: 'company' } | { kind: 'branch'; id: string } | { kind: 'team'; id: string };
+/** The rows that a credential can see; the id of `own` is the user's. */
+export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
 
 /** Who calls. For public operations the company is empty and nothing is granted. */
 export interface Caller {
-  kind: 'anonymous' | 'api_key' | 'session';
+  kind: 'anonymous' | 'api_key' | 'oauth_client' | 'session';
   companyId: string;
   companyName: string;
   testMode: boolean;
@@ -35,13 +35,13 @@ export interface Caller {
   scopes: readonly string[];
   reach: Reach;
   expiresAt: Date | null;
-  /** The user behind a session token; null for keys. */
+  /** The user behind a session token, or in whose name an app acts; null for keys. */
   userId: string | null;
   sessionId: string | null;
   /** Modules that are on for this workspace. */
   modules: ReadonlySet<string>;
   /** Of the credential, and of all calls of its workspace together. */
-  limits: { perMinute: number; perHour: number; tenantPerMinute: number };
+  limits: { perMinute: number; perHour: number; tenantPerMinute: number; tenantPerDay: number | null };
   ip: string;
   userAgent: string | null;
   requestId: string;

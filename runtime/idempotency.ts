@@ -1,4 +1,5 @@
 // Idempotency keys: which call a key belongs to, what is kept, and what the verdicts answer.
+import type { Operation } from './document.ts';
 import { ApiError } from './errors.ts';
 import type { Caller } from './handler.ts';
 import { sha256 } from './secrets.ts';
@@ -31,12 +32,22 @@ export function readKey(header: string | string[] | undefined, required: boolean
   return header;
 }
 
-/** Joins what makes a call the same call. The body counts by meaning: the order of its keys does not matter. */
-export function claimOf(caller: Caller, method: string, path: string, key: string, body: unknown): IdempotencyClaim {
+/**
+ * Joins what makes a call the same call. The body counts by meaning: the order of its keys does not matter; nor does the
+ * spelling of the path.
+ * @param path the values of the path's parameters, decoded
+ */
+export function claimOf(
+  caller: Caller,
+  operation: Operation,
+  path: Record<string, string>,
+  key: string,
+  body: unknown,
+): IdempotencyClaim {
   return {
     companyId: caller.companyId,
     testMode: caller.testMode,
-    endpoint: `${method} ${path}`,
+    endpoint: `${operation.method} ${operation.path.replace(/\{(\w+)\}/g, (_, name: string) => path[name] ?? '')}`,
     key,
     requestHash: sha256(canonical(body)),
   };

@@ -1,5 +1,6 @@
 // Pages: the limit, and cursors that cannot be forged or carried over to another query.
 import { createHash } from 'node:crypto';
+import { maxPageSize } from '../domain/request-limits.ts';
 import { problem, validationFailed } from './errors.ts';
 import { type Secrets, sameText, sign } from './secrets.ts';
 
@@ -8,7 +9,7 @@ export type CursorValue = string | number | boolean | null;
 
 /** 1 to 100; a value outside is moved to the nearest bound. */
 export function pageLimit(limit: number | undefined, fallback = 25): number {
-  return Math.min(100, Math.max(1, limit ?? fallback));
+  return Math.min(maxPageSize, Math.max(1, limit ?? fallback));
 }
 
 /**

@@ -54,6 +54,7 @@ export class RedisCounters implements Counters {
   readonly #clock: (() => number) | undefined;
   #isOpen = false;
   #isProbing = false;
+  #uncounted = 0;
 
   /**
    * @param clock in place of Redis's own, for tests
@@ -79,6 +80,11 @@ export class RedisCounters implements Counters {
     return this.#isOpen;
   }
 
+  /** Calls that were let through without being counted, since the start. */
+  get uncounted(): number {
+    return this.#uncounted;
+  }
+
   /** Connects; where that fails the counters are open, and it is tried again and again. */
   async open(): Promise<void> {
     await this.#redis.connect().catch((error: unknown) => this.#fail(error));
@@ -88,9 +94,17 @@ export class RedisCounters implements Counters {
     this.#redis.disconnect();
   }
 
+  /** True when Redis answers now. */
+  async answers(): Promise<boolean> {
+    return await this.#redis.ping().then(
+      () => true,
+      () => false,
+    );
+  }
+
   async take(layers: readonly Layer[], now: number): Promise<Verdict> {
     // In an outage one call at a time tries whether it is over, so that the others need not wait for a silent Redis.
-    if (this.#isOpen && this.#isProbing) return letThrough(layers, now);
+    if (this.#isOpen && this.#isProbing) return this.#letThrough(layers, now);
     this.#isProbing = this.#isOpen;
     try {
       const answer = await this.#redis.takeCall(
@@ -105,10 +119,17 @@ export class RedisCounters implements Counters {
       return judge(answer[0] === 1, layers, used, waits, now);
     } catch (error) {
       this.#fail(error);
-      return letThrough(layers, now);
+      return this.#letThrough(layers, now);
     } finally {
       this.#isProbing = false;
     }
+  }
+
+  /** Lets a call pass uncounted, with the tightest limit as it is configured. */
+  #letThrough(layers: readonly Layer[], now: number): Verdict {
+    this.#uncounted += 1;
+    const tightest = layers.reduce((found, layer) => (layer.limit < found.limit ? layer : found));
+    return { allowed: true, limit: tightest.limit, remaining: tightest.limit, reset: now + tightest.window };
   }
 
   #fail(error: unknown): void {
@@ -122,10 +143,4 @@ export class RedisCounters implements Counters {
     this.#isOpen = false;
     this.#log.info('Redis answers again: rate limits are counted');
   }
-}
-
-/** Lets a call pass uncounted, with the tightest limit as it is configured. */
-function letThrough(layers: readonly Layer[], now: number): Verdict {
-  const tightest = layers.reduce((found, layer) => (layer.limit < found.limit ? layer : found));
-  return { allowed: true, limit: tightest.limit, remaining: tightest.limit, reset: now + tightest.window };
 }

@@ -42,6 +42,7 @@ export interface Counters {
 
 const minute = 60_000;
 const hour = 60 * minute;
+const day = 24 * hour;
 
 /** Calls of one address that carry no credential, or none that is good, on operations that need one. */
 const failedAuthentication: Allowance = { limit: 30, window: minute };
@@ -58,7 +59,7 @@ export function publicPolicies(onboardingPerHour: number): Readonly<Record<strin
     document: [{ limit: 60, window: minute }],
     onboarding: [
       { limit: onboardingPerHour, window: hour },
-      { limit: 4 * onboardingPerHour, window: 24 * hour },
+      { limit: 4 * onboardingPerHour, window: day },
     ],
     'sign-in': [{ limit: 10, window: minute }],
   };
@@ -96,20 +97,19 @@ export class RateLimits {
   /** Counts a call of somebody who is known. */
   takeAuthenticated(operation: Operation, caller: Caller, now: number): Verdict | Promise<Verdict> {
     const { limits, actor } = caller;
-    const tenant = { key: `tenant:${caller.companyId}`, limit: limits.tenantPerMinute, window: minute };
+    const layers: Layer[] = [{ key: `tenant:${caller.companyId}`, limit: limits.tenantPerMinute, window: minute }];
+    if (limits.tenantPerDay !== null)
+      layers.push({ key: `tenant-day:${caller.companyId}`, limit: limits.tenantPerDay, window: day });
     if (caller.kind === 'session') {
-      const person = { key: `user:${actor.id}:${operation.id}`, limit: perPersonAndMinute, window: minute };
-      return this.#counters.take([person, tenant], now);
+      layers.push({ key: `user:${actor.id}:${operation.id}`, limit: perPersonAndMinute, window: minute });
+    } else {
+      const perMinute = Math.min(limits.perMinute, operation.keyLimit ?? limits.perMinute);
+      // An app acts for many people, each of whom has calls of their own.
+      const credential = caller.kind === 'oauth_client' ? `oauth:${caller.userId}:${actor.id}` : `key:${actor.id}`;
+      layers.push({ key: `${credential}:${operation.id}`, limit: perMinute, window: minute });
+      layers.push({ key: credential, limit: limits.perHour, window: hour });
     }
-    const perMinute = Math.min(limits.perMinute, operation.keyLimit ?? limits.perMinute);
-    return this.#counters.take(
-      [
-        { key: `key:${actor.id}:${operation.id}`, limit: perMinute, window: minute },
-        { key: `key:${actor.id}`, limit: limits.perHour, window: hour },
-        tenant,
-      ],
-      now,
-    );
+    return this.#counters.take(layers, now);
   }
 
   /** The refusal of an address whose credentials failed too often; nothing is looked up for it. */

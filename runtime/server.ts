@@ -2,12 +2,22 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Authenticated, anonymous, authenticate, type RequestFacts } from './authentication.ts';
+import { bodyLimits } from '../domain/request-limits.ts';
+import {
+  type Authenticated,
+  anonymous,
+  authenticate,
+  type Credential,
+  type RequestFacts,
+  readCredential,
+} from './authentication.ts';
 import { authorize } from './authorization.ts';
-import { bodyLimits, ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
+import type { BearerTokens } from './bearer-tokens.ts';
+import { ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { admit, type CallParts, CallState, type Trace } from './call-state.ts';
 import { clientAddressReader } from './client-address.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
+import { deprecationHeaders, usedInBody, usedInQuery } from './deprecation.ts';
 import type { Operation } from './document.ts';
 import { failureBody, oauthFailureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
@@ -15,6 +25,7 @@ import type { Caller } from './handler.ts';
 import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
 import type { Log, RequestLine } from './log.ts';
 import { PreparedBody } from './prepared-body.ts';
+import { admitToQuota, QuotaAlarm } from './quota.ts';
 import type { RateFigures } from './rate-limits.ts';
 import { buildRouter } from './router.ts';
 import { sha256 } from './secrets.ts';
@@ -38,6 +49,9 @@ export interface ServerParts extends CallParts {
   handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
   log: Log;
   noteRequest: (line: RequestLine) => void;
+  bearerTokens: BearerTokens;
+  /** Requests that are being answered. */
+  inFlight: { requests: number };
   trustedProxies: readonly string[];
   /** The public `apikey` that the identity provider's routes ask for, if any. */
   anonKey: string | undefined;
@@ -68,6 +82,7 @@ export function buildServer(parts: ServerParts): Server {
   const { log, limits } = parts;
   const route = buildRouter(parts.document.operations);
   const addressOf = clientAddressReader(parts.trustedProxies);
+  const alarm = new QuotaAlarm(log);
   /** Connections that had an answer before their request had ended: what goes wrong on them afterwards needs no other. */
   const answeredEarly = new WeakSet<object>();
 
@@ -124,8 +139,11 @@ export function buildServer(parts: ServerParts): Server {
       error: undefined,
       oauth: false,
       figures: undefined,
+      charge: undefined,
+      deprecated: [],
     };
     let answer: Answer;
+    parts.inFlight.requests += 1;
     try {
       answer = await answerTo(request, trace);
     } catch (error) {
@@ -134,7 +152,10 @@ export function buildServer(parts: ServerParts): Server {
         return;
       }
       answer = failure(error, trace, false);
+    } finally {
+      parts.inFlight.requests -= 1;
     }
+    if (trace.charge && isFree(answer)) parts.store.refund(trace.charge);
     const sent = chooseForm(answer, request);
     send(request, response, sent, trace);
     const { requestId, operation, caller, error } = trace;
@@ -200,14 +221,15 @@ export function buildServer(parts: ServerParts): Server {
     const { operation } = found;
     trace.operation = operation.id;
     trace.oauth = operation.answer === 'oauth';
-    return run(operation, found.path, mark === -1 ? '' : url.slice(mark + 1), pathText, request, trace);
+    const queryText = mark === -1 ? '' : url.slice(mark + 1);
+    trace.deprecated = usedInQuery(operation.deprecatedUses, queryText);
+    return run(operation, found.path, queryText, request, trace);
   }
 
   async function run(
     operation: Operation,
     path: Record<string, string>,
     queryText: string,
-    pathText: string,
     request: IncomingMessage,
     trace: Trace,
   ): Promise<Answer> {
@@ -229,14 +251,18 @@ export function buildServer(parts: ServerParts): Server {
       );
     }
     let authenticated: Authenticated;
-    if (isPublic) authenticated = { caller: anonymous(facts), configVersion: 0 };
+    if (isPublic)
+      authenticated = { caller: anonymous(facts), configVersion: 0, subscription: undefined, quota: undefined };
     else {
       authenticated = await identify(request, facts, now, deadline, trace);
+      const { subscription, quota } = authenticated;
       trace.caller = authenticated.caller;
+      if (quota?.charged) trace.charge = quota;
       const verdict = limits.takeAuthenticated(operation, authenticated.caller, Date.now());
       // The counters of this process answer at once: then nothing waits.
       admit(verdict instanceof Promise ? await verdict : verdict, trace);
       authorize(operation, authenticated.caller, path);
+      if (subscription) admitToQuota(subscription, quota, now);
     }
     const { caller } = authenticated;
     const parameters = checkParameters(operation, path, queryText);
@@ -245,6 +271,8 @@ export function buildServer(parts: ServerParts): Server {
         ? undefined
         : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
     const { body, problems } = operation.takesBody ? readBody(operation, request, await readBytes(request)) : noBody;
+    const inBody = usedInBody(operation.deprecatedUses, body);
+    if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
 
     const call = new CallState(
       parts,
@@ -263,7 +291,7 @@ export function buildServer(parts: ServerParts): Server {
     if (problems.length > 0 && key === undefined && !handlerRefuses(operation))
       throw refusal(operation, problems, 'body');
 
-    const claim = key === undefined ? undefined : claimOf(caller, operation.method, pathText, key, body);
+    const claim = key === undefined ? undefined : claimOf(caller, operation, path, key, body);
     try {
       return await deadline.race(() => runInTransaction(operation, call, deadline, claim, trace));
     } catch (error) {
@@ -284,12 +312,25 @@ export function buildServer(parts: ServerParts): Server {
   ): Promise<Authenticated> {
     const blocked = limits.refusalOfAddress(facts.ip, now.getTime());
     if (blocked) admit({ ...blocked, allowed: false }, trace);
+    let credential: Credential | undefined;
     try {
-      return await deadline.race(() => authenticate(request.headers, facts, parts.store, parts.sessionTokens, now));
+      const sent = readCredential(request.headers, parts.sessionTokens.issuer);
+      credential = sent;
+      const found = await deadline.race(() => authenticate(sent, facts, parts, now));
+      if (found.subscription) alarm.clear();
+      return found;
     } catch (error) {
-      if (error instanceof ApiError && error.status < 500) admit(await limits.takeFailed(facts.ip, Date.now()), trace);
+      // The look-up of keys and grants is the quota's charge too; sessions are not charged.
+      if (credential && credential.kind !== 'session' && isUnavailable(error)) throw alarm.raise();
+      // An app that one user no longer allows must not lock out its others, who come from the same address.
+      const isBad = error instanceof ApiError && (error.status === 401 || error.code === 'IP_NOT_ALLOWED');
+      if (isBad) admit(await limits.takeFailed(facts.ip, Date.now()), trace);
       throw error;
     }
+  }
+
+  function isUnavailable(error: unknown): boolean {
+    return error instanceof DeadlinePassed || parts.store.isOutage(error);
   }
 
   function figuresOf(trace: Trace): RateFigures {
@@ -384,6 +425,7 @@ export function buildServer(parts: ServerParts): Server {
   function send(request: IncomingMessage, response: ServerResponse, answer: SentAnswer, trace: Trace): void {
     if (response.destroyed) return;
     const headers = ['X-Request-Id', trace.requestId, ...figureHeaders(figuresOf(trace)), ...securityHeaders];
+    if (trace.deprecated.length > 0) headers.push(...deprecationHeaders(trace.deprecated));
     let encoding: BufferEncoding = 'utf8';
     if (answer.body !== undefined) {
       if (!answer.headers?.['content-type']) headers.push('Content-Type', 'application/json; charset=utf-8');
@@ -418,6 +460,11 @@ function figureHeaders({ limit, remaining, reset }: RateFigures): string[] {
     'X-RateLimit-Reset',
     String(reset),
   ];
+}
+
+/** True for calls that the quota does not count: refused by a limit, failed on our side, or answered from what was kept. */
+function isFree({ status, headers }: Answer): boolean {
+  return status === 429 || status >= 500 || headers?.['idempotent-replay'] !== undefined;
 }
 
 /** True where the handler is told of the body's problems instead of being spared them. */

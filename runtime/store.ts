@@ -55,15 +55,40 @@ export interface ChangeContext {
   idempotencyKeyHash: Buffer | null;
 }
 
+/** What every look-up of a credential tells about the subscription that pays for its calls; all null without one. */
+export interface SubscriptionRecord {
+  packageCode: string | null;
+  subscriptionStatus: string | null;
+  trialEndsAt: Date | null;
+  /** Calls of the workspace, where an agreement says something other than the package. */
+  agreedPerMinute: number | null;
+  agreedPerDay: number | null;
+  agreedPerMonth: number | null;
+}
+
+/** The month of a company that a call was charged to. */
+export interface Charge {
+  companyId: string;
+  monthStart: Date;
+}
+
+/** What became of charging one call. */
+export interface Quota extends Charge {
+  /** False: the calls of the month are used up. */
+  charged: boolean;
+  /** null: unlimited. */
+  limit: number | null;
+  monthEnd: Date;
+}
+
 /** What the credential look-up tells about an API key, whether it is still good or not. */
-export interface KeyRecord {
+export interface KeyRecord extends SubscriptionRecord {
   companyId: string;
   companyName: string;
   configVersion: number;
   disabledModules: string[];
-  packageCode: string | null;
-  /** Calls per minute of the workspace, where an agreement says so. */
-  agreedPerMinute: number | null;
+  /** undefined: not charged, because the key is not good or a test key, or because nothing is subscribed to. */
+  quota: Quota | undefined;
   keyId: string;
   keyName: string;
   testMode: boolean;
@@ -78,26 +103,44 @@ export interface KeyRecord {
 }
 
 /** What the session look-up tells about a signed-in person. */
-export interface SessionRecord {
+export interface SessionRecord extends SubscriptionRecord {
   companyId: string;
   companyName: string;
   configVersion: number;
   disabledModules: string[];
-  packageCode: string | null;
-  /** Calls per minute of the workspace, where an agreement says so. */
-  agreedPerMinute: number | null;
   sessionId: string;
   userId: string;
   fullName: string;
   roles: string[];
 }
 
+/** What the look-up tells about an active user and what they allowed an app to do. */
+export interface GrantRecord extends SubscriptionRecord {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+  /** undefined: not charged, because the user allows the app nothing, or because nothing is subscribed to. */
+  quota: Quota | undefined;
+  userId: string;
+  branchId: string | null;
+  teamId: string | null;
+  roles: string[];
+  clientId: string;
+  /** null when the user never allowed the app anything. */
+  grant: { clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;
+}
+
 export interface Store {
   open(scope: Scope): Promise<Transaction>;
-  /** Keys by their hash; counts the use of those that are good, in the same statement. Requests that wait share one statement. */
+  /** Keys by their hash; counts and charges the use of those that are good, in the same statement. Requests that wait share one statement. */
   findKey(hash: Buffer, ip: string): Promise<KeyRecord | undefined>;
+  /** Gives a call back that costs nothing after all; nothing waits for it. */
+  refund(charge: Charge): void;
   /** Sessions that are not revoked, of active users. */
   findSession(sessionId: string): Promise<SessionRecord | undefined>;
+  /** Active users, each with what they allowed an app to do; charges the call, in the same statement. */
+  findGrant(userId: string, clientId: string): Promise<GrantRecord | undefined>;
   /** The tenant's configuration at that version. */
   workspace(companyId: string, version: number): Promise<Workspace>;
   /** Resolves when the database answers. */

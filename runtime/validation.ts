@@ -70,7 +70,8 @@ export function refusal(operation: Operation, problems: FieldProblem[], part: 'q
       : 400;
   const failure = validationFailed(problems, status);
   if (!operation.singleKindCodes || status === 422) return failure;
-  const single = problems.every((each) => each.code === 'REQUIRED')
+  // A body that is empty as a whole lacks no field in particular.
+  const single = problems.every((each) => each.code === 'REQUIRED' && each.field !== '')
     ? 'MISSING_REQUIRED_FIELD'
     : problems.every((each) => each.code === 'INVALID_FORMAT')
       ? 'INVALID_FIELD_FORMAT'

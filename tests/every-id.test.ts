@@ -2,12 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { everyModule, newBearer } from './support/access-tokens.ts';
 import { arrangedPaths, type Mode, newBranch, removeRecord } from './support/arranged-ids.ts';
-import { type Answer, call } from './support/client.ts';
+import { type Answer, type CallOptions, call } from './support/client.ts';
 import type { DeclaredOperation } from './support/document.ts';
 import { goodRequest, newWideTenant } from './support/requests.ts';
-import { newKey, type Tenant } from './support/tenants.ts';
-import { openedByKey, withIds } from './support/walk.ts';
+import { newKey, newUser, type Tenant } from './support/tenants.ts';
+import { openedByKey, openedByOAuth, withIds } from './support/walk.ts';
 
 let tenant: Tenant;
 let other: Tenant;
@@ -87,7 +88,14 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
       const legacyKey = await newKey(tenant, { environment: mode, legacy: true });
       for (const [what, values] of await hiddenPaths(operation, mode)) {
         const { path, options } = await goodRequest(operation, tenant, { mode, values });
-        for (const credential of options.key ? [{}, { key: legacyKey }] : [{}])
+        const credentials: CallOptions[] = options.key ? [{}, { key: legacyKey }] : [{}];
+        // Tokens of apps are live ones. Each app may call a little, so that each call has one of its own.
+        if (mode === 'live' && openedByOAuth.includes(operation)) {
+          const modules = values.object?.startsWith('object:') ? [...everyModule, values.object] : everyModule;
+          const scopes = modules.map((module) => `${module}:*`);
+          credentials.push({ key: undefined, token: await newBearer(tenant, scopes) });
+        }
+        for (const credential of credentials)
           expectHidden(what, mode, await call(operation.method, path, { ...options, ...credential }));
       }
     }
@@ -100,6 +108,21 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
       const key = await newKey(tenant, { environment: mode, reach: { kind: 'branch', id: branch } });
       const { path, options } = await goodRequest(operation, tenant, { mode });
       expectHidden('out of reach', mode, await call(operation.method, path, { ...options, key }));
+      if (mode === 'live' && openedByOAuth.includes(operation)) {
+        // One in another branch, and one who sees nothing but their own.
+        for (const [role, branchId] of [
+          ['Branch_Manager', branch],
+          ['Sales_Manager', tenant.branchId],
+        ] as const) {
+          const { id: userId } = await newUser(tenant, { role, branchId });
+          const credential = { key: undefined, token: await newBearer(tenant, undefined, { userId }) };
+          expectHidden(
+            `out of reach of a ${role}`,
+            mode,
+            await call(operation.method, path, { ...options, ...credential }),
+          );
+        }
+      }
       const { status } = await call(operation.method, path, options);
       expect(status).toBeLessThan(300);
     }

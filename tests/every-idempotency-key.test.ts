@@ -34,6 +34,14 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
     },
   );
 
+  test('belong to what a path names, however it is spelled', async () => {
+    const options = { key: tenant.key, idempotencyKey: randomUUID(), body: { name: 'Acme' } };
+    const first = await call('POST', '/v1/objects/accounts/records', options);
+    const again = await call('POST', '/v1/objects/%61ccounts/records', options);
+    expect({ status: again.status, text: again.text }).toEqual({ status: 201, text: first.text });
+    expect(again.headers.get('idempotent-replay')).toBe('true');
+  });
+
   test.each(honouring.filter((operation) => bodySchema(operation)))(
     '$id refuses the same key with another body',
     async (operation) => {

@@ -1,5 +1,6 @@
 // What holds for every operation, walked from the document: examples, credentials, scopes, methods. A new operation is covered the day it is written.
 import { beforeAll, describe, expect, test } from 'vitest';
+import { newBearer } from './support/access-tokens.ts';
 import { newObject } from './support/arranged-ids.ts';
 import { type Answer, anyAddress, type CallOptions, call } from './support/client.ts';
 import { type DeclaredOperation, document, operations } from './support/document.ts';
@@ -7,7 +8,16 @@ import { exchange, requestText } from './support/raw.ts';
 import { alternativesOf, credentialFor, goodRequest, isForPlatform, newWideTenant } from './support/requests.ts';
 import { bodyExamples } from './support/schemas.ts';
 import { database, newKey, newPlatformKey, type Tenant } from './support/tenants.ts';
-import { anyPath, changesBy, exempt, expectFailure, guarded, openedByKey, openedBySession } from './support/walk.ts';
+import {
+  anyPath,
+  changesBy,
+  exempt,
+  expectFailure,
+  guarded,
+  openedByKey,
+  openedByOAuth,
+  openedBySession,
+} from './support/walk.ts';
 
 let tenant: Tenant;
 /** One with so many keys that no more can be minted. */
@@ -17,21 +27,26 @@ beforeAll(async () => {
   [tenant, crowded] = await Promise.all([newWideTenant(), newWideTenant()]);
 });
 
-test('every example of the document is accepted, and leaves a trace in the audit log where it changes something', async () => {
-  const examples = operations.flatMap((operation) =>
-    Array.from({ length: Math.max(1, bodyExamples(operation).length) }, (_, index) => ({ operation, index })),
-  );
-  for (const { operation, index } of examples) {
+const examples = operations.flatMap((operation) =>
+  Array.from({ length: Math.max(1, bodyExamples(operation).length) }, (_, index) => ({
+    id: operation.id,
+    number: index + 1,
+    operation,
+  })),
+);
+test.each(examples)(
+  "$id accepts the document's example $number, and leaves a trace in the audit log where it changes something",
+  async ({ operation, number }) => {
     // Some examples change the configuration that others rely on.
-    const { path, options } = await goodRequest(operation, await newWideTenant(), { example: index });
+    const { path, options } = await goodRequest(operation, await newWideTenant(), { example: number - 1 });
     const answer = await call(operation.method, path, options);
-    expect({ operation: operation.id, status: answer.status, answer: answer.text }).toMatchObject({
+    expect({ status: answer.status, answer: answer.text }).toMatchObject({
       status: expect.toSatisfy((status: number) => status >= 200 && status < 300),
     });
     const changes = operation.method !== 'GET' && !exempt.auditing.includes(operation.id);
-    expect([operation.id, await changesBy(answer)]).toEqual([operation.id, changes ? expect.toSatisfy(isPositive) : 0]);
-  }
-});
+    expect(await changesBy(answer)).toEqual(changes ? expect.toSatisfy(isPositive) : 0);
+  },
+);
 
 const isPositive = (count: number): boolean => count > 0;
 
@@ -71,6 +86,19 @@ describe('without a good credential', () => {
   );
 });
 
+describe('without a subscription', () => {
+  let unpaid: Tenant;
+  beforeAll(async () => {
+    unpaid = await newWideTenant();
+    await database()`update subscriptions set status = 'canceled' where company_id = ${unpaid.companyId}`;
+  });
+
+  test.each(openedByKey.filter((operation) => !isForPlatform(operation)))('$id answers 402', async (operation) => {
+    const answer = await call(operation.method, anyPath(operation), { key: unpaid.key });
+    expectFailure(operation, answer, 402, 'QUOTA_EXCEEDED', { reason: 'subscription_ended' });
+  });
+});
+
 describe('scopes', () => {
   const legacy: Record<string, string> = {
     'leads:read': 'leads:view',
@@ -100,15 +128,35 @@ describe('scopes', () => {
     ),
   );
 
-  test.each(openedByKey)(
-    '$id is opened by the scopes that the document lists for it, and by no others',
-    async (operation) => {
+  /** What scopes are given to; a token is given none of those that only keys may hold. */
+  const holders = [
+    {
+      what: 'an API key',
+      scheme: 'apiKey',
+      opened: openedByKey,
+      credential: async (scopes: string[]) => ({ key: await newKey(crowded, { scopes }) }),
+      holds: () => true,
+    },
+    {
+      what: 'an OAuth token',
+      scheme: 'oauth',
+      opened: openedByOAuth,
+      credential: async (scopes: string[]) => ({ token: await newBearer(crowded, scopes) }),
+      holds: (scope: string) => scope !== '*' && scope !== 'onboarding',
+    },
+  ];
+
+  test.each(
+    holders.flatMap(({ opened, ...holder }) => opened.map((operation) => ({ ...holder, operation, id: operation.id }))),
+  )(
+    '$id is opened by the scopes of $what that the document lists for it, and by no others',
+    async ({ operation, scheme: wanted, credential, holds }) => {
       const custom = await newObject(crowded);
       const objects = operation.path.includes('{object}') ? ['accounts', custom] : [''];
       for (const object of objects) {
         const path = anyPath(operation, object ? { object } : {});
         const alternatives = alternativesOf(operation)
-          .filter(({ scheme }) => scheme === 'apiKey')
+          .filter(({ scheme }) => scheme === wanted)
           .map(({ scopes }) =>
             scopes.map((scope) => ({ scope: scope.replace('{object}', object), ofObject: scope.startsWith('{') })),
           );
@@ -121,14 +169,14 @@ describe('scopes', () => {
         // Alone, and beside the right to see the object, without which it does not exist.
         const sets = held.flatMap((scope) => (object ? [[scope], [`${object}:view`, scope]] : [[scope]]));
         for (const scopes of sets) {
-          const has = (needed: string): boolean => scopes.some((scope) => grants(scope, needed));
+          const has = (needed: string): boolean => scopes.some((scope) => holds(scope) && grants(scope, needed));
           const hidden =
             alternatives.some((needed) => needed.some(({ ofObject }) => ofObject)) && !has(`${object}:view`);
           const lacking = alternatives.map((needed) => needed.map(({ scope }) => scope).filter((scope) => !has(scope)));
           const opened = lacking.some((missing) => missing.length === 0);
           // An unknown query parameter is refused right behind this door, before anything happens.
           const answer = await call(operation.method, path, {
-            key: await newKey(crowded, { scopes }),
+            ...(await credential(scopes)),
             query: { zzz: 'zzz' },
           });
           const expected = hidden ? 404 : opened ? 400 : 403;
@@ -177,6 +225,13 @@ describe('scopes', () => {
   test.each(onlySessions)('$id is not opened by an API key with every scope', async (operation) => {
     const answer = await call(operation.method, anyPath(operation), { key: tenant.key });
     expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'session_token_required' });
+  });
+
+  const noApps = guarded.filter((operation) => !openedByOAuth.includes(operation));
+  test.each(noApps)('$id is not opened by an OAuth token with every scope', async (operation) => {
+    const answer = await call(operation.method, anyPath(operation), { token: await newBearer(tenant) });
+    const reason = openedBySession.includes(operation) ? 'session_token_required' : 'api_key_required';
+    expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { required_scopes: [], reason });
   });
 
   test.each(operations.filter((operation) => operation.declared['x-live-only']))(

@@ -62,6 +62,24 @@ describe('make platform-key', () => {
     });
   });
 
+  test('revokes a key by the id that was printed with it, from its next call on and only once', async () => {
+    const env = { DATABASE_URL: inject('databaseUrl') };
+    const { out, err } = await run(env);
+    const id = /REVOKE=(\S+)/.exec(err)?.[1] ?? '';
+    await ask(out.trim());
+    expect((await run({ ...env, REVOKE: id })).code).toBe(0);
+    const refused = await expectStatus(401, 'POST', '/v1/check-email', {
+      key: out.trim(),
+      body: { email: 'a@example.com' },
+    });
+    expect(refused.body.error.code).toBe('API_KEY_REVOKED');
+    for (const unknown of [id, randomUUID(), 'nonsense']) {
+      const again = await run({ ...env, REVOKE: unknown });
+      expect([again.code, again.out]).toEqual([1, '']);
+      expect(again.err).toMatch(/^Nothing was changed\. There is no key/);
+    }
+  });
+
   test('prints another key each time', async () => {
     const env = { DATABASE_URL: inject('databaseUrl') };
     expect(await expectKey(env)).not.toBe(await expectKey(env));
@@ -89,6 +107,6 @@ describe('make platform-key', () => {
   test('says what is wrong when there is no database, and prints no key', async () => {
     const { code, out, err } = await run({ DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' });
     expect([code, out]).toEqual([1, '']);
-    expect(err).toMatch(/^No key was minted\. /);
+    expect(err).toMatch(/^Nothing was changed\. /);
   });
 });

@@ -179,8 +179,8 @@ describe('a workspace', () => {
     [null, null, null, 600],
   ])(
     'of the package %s, with %s agreed and %s calls a month, may call %s times a minute',
-    (code, agreed, calls, limit) => {
-      expect(callsPerMinute(code, agreed, calls)).toBe(limit);
+    (packageCode, agreedPerMinute, agreedPerMonth, limit) => {
+      expect(callsPerMinute({ packageCode, agreedPerMinute, agreedPerDay: null, agreedPerMonth })).toBe(limit);
     },
   );
 });

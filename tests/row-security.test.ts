@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { newGrant } from './support/access-tokens.ts';
 import { newActivity, newField, newObject, newRecord } from './support/arranged-ids.ts';
 import { database, newTenant, newUser, type Tenant } from './support/tenants.ts';
 
@@ -20,6 +21,7 @@ beforeAll(async () => {
   for (const each of [tenant, other]) {
     await newUser(each);
     await newField(each, await newObject(each));
+    await newGrant(each);
     for (const mode of ['live', 'test'] as const) {
       await newActivity(each, mode);
       await newRecord(each, mode, 'customers');

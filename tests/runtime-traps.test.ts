@@ -375,7 +375,8 @@ describe('the document', () => {
     const file = join(tmpdir(), `document-${process.pid}-${Math.random()}.json`);
     writeFileSync(file, JSON.stringify(copy));
     try {
-      return await loadDocument(pathToFileURL(file), ['health', 'availability', 'onboarding', 'document', 'sign-in']);
+      const policies = ['health', 'availability', 'onboarding', 'document', 'sign-in'];
+      return await loadDocument(pathToFileURL(file), policies, 'https://app.example.com');
     } finally {
       rmSync(file);
     }
@@ -396,6 +397,47 @@ describe('the document', () => {
     ['security', [{ basic: [] }]],
   ])('stops the start when an operation says %s: %j', async (name, value) => {
     await expect(load((operation) => Object.assign(operation, { [name]: value }))).rejects.toThrow('checkEmail');
+  });
+
+  const deprecated = {
+    field: 'email',
+    since: '2026-09-04',
+    sunset: '2027-09-04',
+    link: '/docs/d#e',
+    note: 'Leave it.',
+  };
+  const marked = (operation: Record<string, unknown>, use: object): void => {
+    const { schema } = (operation as { requestBody: { content: Record<string, { schema: object }> } }).requestBody
+      .content['application/json'] as { schema: { $ref?: string } };
+    Object.assign(schema, {
+      $ref: undefined,
+      type: 'object',
+      properties: { email: { type: 'string', deprecated: true } },
+    });
+    Object.assign(operation, { 'x-deprecated-use': [use] });
+  };
+
+  test.each([
+    ['a sunset a day too early', { ...deprecated, sunset: '2027-09-03' }],
+    ['a day that there is not', { ...deprecated, since: '2026-02-30' }],
+    ['no sunset', { ...deprecated, sunset: undefined }],
+    ['a form that is not there', { ...deprecated, field: 'mail' }],
+    ['a parameter that is not there', { ...deprecated, field: undefined, parameter: 'email' }],
+    ['two forms at once', { ...deprecated, parameter: 'email' }],
+    ['a link elsewhere', { ...deprecated, link: 'https://x.example' }],
+    ['no note', { ...deprecated, note: '' }],
+    ['an unknown key', { ...deprecated, until: '2028-01-01' }],
+  ])('stops the start when a deprecated form has %s', async (_, use) => {
+    await expect(load((operation) => marked(operation, use))).rejects.toThrow('checkEmail: x-deprecated-use');
+  });
+
+  test('stops the start when a deprecated form is not marked deprecated', async () => {
+    const unmarked = load((operation) => Object.assign(operation, { 'x-deprecated-use': [deprecated] }));
+    await expect(unmarked).rejects.toThrow('checkEmail: x-deprecated-use');
+  });
+
+  test('may deprecate a field of a body for exactly 12 months', async () => {
+    await expect(load((operation) => marked(operation, deprecated))).resolves.toBeDefined();
   });
 
   test('is loaded as it is', async () => {

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type EmbeddedDatabase, startEmbedded } from '../../db/embedded.ts';
 import { type Answer, type CallOptions, call, useServer } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
+import { readMetrics, seriesValue } from '../support/metrics.ts';
 import { goodRequest, newWideTenant } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
@@ -34,6 +35,7 @@ beforeAll(async () => {
     DATABASE_URL: database.url,
     SECRET_KEY: '5e'.repeat(32),
     DATA_DIR: folder,
+    METRICS_PORT: '0',
   });
   useServer(server.url);
   await useDatabase(database.url);
@@ -66,12 +68,15 @@ async function send({ operation, path, options }: Prepared): Promise<Answer> {
 const needsDatabase = ({ operation }: Prepared): boolean =>
   operation.method !== 'GET' || operation.id === 'getHealth' || (operation.declared.security ?? []).length > 0;
 
-function expectUnavailable({ operation }: Prepared, answer: Answer): void {
-  const code = operation.declared['x-answer'] === 'oauth' ? answer.body.error : answer.body.error?.code;
+function expectUnavailable({ operation, options }: Prepared, answer: Answer): void {
+  const isOAuth = operation.declared['x-answer'] === 'oauth';
+  const code = isOAuth ? answer.body.error : answer.body.error?.code;
+  // A key's call is charged first, and what cannot be charged is not let through.
+  const own = options.key === undefined ? 'SERVICE_UNAVAILABLE' : 'QUOTA_UNAVAILABLE';
   expect({ operation: operation.id, status: answer.status, code }).toEqual({
     operation: operation.id,
     status: 503,
-    code: operation.declared['x-answer'] === 'oauth' ? 'temporarily_unavailable' : 'SERVICE_UNAVAILABLE',
+    code: isOAuth ? 'temporarily_unavailable' : own,
   });
   expect(answer.headers.get('retry-after')).toBe('1');
 }
@@ -113,6 +118,7 @@ describe('a database that was stopped', () => {
         if (needsDatabase(each)) expectUnavailable(each, answer);
         else expect(answer.status).toBe(200);
       }
+      expect(seriesValue(await readMetrics(server), 'crm_database_up')).toBe(0);
     } finally {
       await revive();
     }
@@ -142,6 +148,7 @@ describe('a database that hangs', () => {
     try {
       const since = performance.now();
       // For five seconds, more at once than there are connections.
+      expect(seriesValue(await readMetrics(server), 'crm_database_up')).toBe(0);
       while (performance.now() - since < 5000) {
         const crowd = [...prepared, ...prepared.filter(({ operation }) => operation.method === 'GET')];
         const answers = await Promise.all(crowd.map(send));

@@ -78,6 +78,8 @@ describe('settings', () => {
     ['REDIS_URL', 'http://localhost'],
     ['WORKERS', '0'],
     ['WORKERS', '2'],
+    ['METRICS_PORT', 'yes'],
+    ['METRICS_PORT', '65536'],
     ['SECRET_KEY', 'secret'],
     ['SECRET_KEY', 'g'.repeat(64)],
     ['LOG_LEVEL', 'loud'],
@@ -97,6 +99,9 @@ describe('settings', () => {
 
 describe('the network', () => {
   test('a port that is taken', () => expectRefusal({ PORT: takenPort }, 'PORT'));
+  test('a port that is taken, for workers', () =>
+    expectRefusal({ PORT: takenPort, WORKERS: '2', REDIS_URL: 'redis://127.0.0.1:1' }, 'PORT'));
+  test('a port for the metrics that is taken', () => expectRefusal({ METRICS_PORT: takenPort }, 'METRICS_PORT'));
   test('an address that is not of this machine', () => expectRefusal({ HOST: '203.0.113.1' }, 'HOST'));
   test('a name that is no address', () => expectRefusal({ HOST: 'no-such-host.invalid' }, 'HOST'));
 });

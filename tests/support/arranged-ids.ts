@@ -14,7 +14,7 @@ export interface ArrangedPath {
   /** True for configuration, which live and test keys share. */
   shared?: true;
   /** The table of a record, which can be deleted, and which a key of another branch does not see. */
-  recordsOf?: 'leads' | 'customers' | 'accounts';
+  recordsOf?: 'leads' | 'customers' | 'accounts' | 'activities';
 }
 
 const inObject: ArrangedPath = {
@@ -47,7 +47,14 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }),
     recordsOf: 'customers',
   },
-  '/v1/activities/{id}': { exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }) },
+  '/v1/activities/{id}': {
+    exists: async (tenant, mode) => ({ id: await newActivity(tenant, mode) }),
+    recordsOf: 'activities',
+  },
+  '/v1/settings/activity-types/{id}': {
+    exists: async (tenant) => ({ id: await newActivityType(tenant) }),
+    shared: true,
+  },
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
@@ -78,9 +85,15 @@ export const arrangedBodies: Record<
   }),
 };
 
-/** By operationId: query parameters that follow from the body. */
-export const arrangedQueries: Record<string, (body: unknown) => Record<string, string>> = {
+/** By operationId: query parameters that follow from the body, or name what must exist. */
+export const arrangedQueries: Record<
+  string,
+  (body: unknown, tenant: Tenant, mode: Mode) => Promise<Record<string, string>> | Record<string, string>
+> = {
   createSession: (body) => ({ grant_type: 'refresh_token' in (body as Example) ? 'refresh_token' : 'password' }),
+  getCustomerByEmail: async (_, tenant, mode) => ({
+    email: `${await newRecord(tenant, mode, 'customers')}@example.com`,
+  }),
 };
 
 function newSignup(example: Example): Example {
@@ -157,6 +170,14 @@ export async function newActivity(tenant: Tenant, mode: Mode): Promise<string> {
       created_by_kind, created_by_id, created_at, updated_at)
     select company_id, ${mode === 'test'}, ${id}, id, 'lead', ${lead}, 'Called', now(), 'system', 'test', now(), now()
     from activity_types where company_id = ${tenant.companyId} and name = 'Call'`;
+  return id;
+}
+
+/** A kind of activity of a tenant's own; answers its id. */
+async function newActivityType(tenant: Tenant): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into activity_types (company_id, id, name, order_position) values (${tenant.companyId}, ${id}, ${id}, 100)`;
   return id;
 }
 

@@ -76,13 +76,18 @@ export async function credentialFor(
 }
 
 /** The query of the document's examples, required parameters only. */
-function exampleQuery(operation: DeclaredOperation, body: unknown): Record<string, string> {
+async function exampleQuery(
+  operation: DeclaredOperation,
+  body: unknown,
+  tenant: Tenant,
+  mode: Mode,
+): Promise<Record<string, string>> {
   const needed = queryParameters(operation).filter((parameter) => parameter.required);
   return {
     ...Object.fromEntries(
       needed.map((parameter) => [parameter.name, String(parameter.example ?? parameter.schema.enum?.[0])]),
     ),
-    ...arrangedQueries[operation.id]?.(body),
+    ...(await arrangedQueries[operation.id]?.(body, tenant, mode)),
   };
 }
 
@@ -113,7 +118,7 @@ export async function goodRequest(
     path: fillPath(operation.path, filled),
     options: {
       ...(await credentialFor(operation, tenant, mode)),
-      query: exampleQuery(operation, body),
+      query: await exampleQuery(operation, body, tenant, mode),
       ...(body === undefined ? {} : { body }),
       ...(operation.declared['x-idempotency'] ? { idempotencyKey: true as const } : {}),
     },

@@ -33,7 +33,7 @@ export function startServer(env: Record<string, string>, logFile?: string, main 
   return new Promise((resolve, reject) => {
     const read = (chunk: Buffer): void => {
       file?.write(chunk);
-      if (output.length < 2_000_000) output += chunk.toString();
+      if (output.length < 20_000_000) output += chunk.toString();
       const port = /"port":(\d+),.*"msg":"listening"/.exec(output)?.[1];
       if (port) {
         resolve({

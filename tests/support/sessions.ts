@@ -20,6 +20,12 @@ export async function signIn(email: string, baseUrl?: string): Promise<Json> {
 let issuer: Promise<string> | undefined;
 let tokens: Promise<SessionTokens> | undefined;
 
+/** In whose name the server issues tokens: one real sign-in tells. */
+export function serverIssuer(tenant: Tenant): Promise<string> {
+  issuer ??= signIn(tenant.admin.email).then((body) => decodeJwt(body.access_token).iss ?? '');
+  return issuer;
+}
+
 /** A session token of the tenant's admin, arranged in the database: a sign-in costs a password check. */
 export function adminToken(tenant: Tenant): Promise<string> {
   return tokenFor(tenant, tenant.admin);
@@ -27,9 +33,9 @@ export function adminToken(tenant: Tenant): Promise<string> {
 
 /** A session token of a user, arranged in the same way. */
 export async function tokenFor(tenant: Tenant, user: { id: string }): Promise<string> {
-  // One real sign-in tells in whose name the server issues tokens.
-  issuer ??= signIn(tenant.admin.email).then((body) => decodeJwt(body.access_token).iss ?? '');
-  tokens ??= Promise.all([issuer, serverSigningKey()]).then(([name, key]) => SessionTokens.fromKey(name, key));
+  tokens ??= Promise.all([serverIssuer(tenant), serverSigningKey()]).then(([name, key]) =>
+    SessionTokens.fromKey(name, key),
+  );
   const sessionId = uuidv7();
   await database()`
     insert into sessions (company_id, id, user_id, created_at, expires_at)

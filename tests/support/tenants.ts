@@ -125,14 +125,20 @@ export async function platformKeys(): Promise<() => string> {
 /** A further user of a tenant. */
 export async function newUser(
   tenant: Tenant,
-  options: { status?: 'active' | 'inactive'; branchId?: string; createdAt?: Date; role?: string } = {},
+  options: {
+    status?: 'active' | 'inactive';
+    branchId?: string;
+    teamId?: string;
+    createdAt?: Date;
+    role?: string;
+  } = {},
 ): Promise<{ id: string; email: string }> {
   const id = uuidv7();
   const email = `user-${id}@example.com`;
   const sql = database();
   await sql`
-    insert into users (company_id, id, email, full_name, status, branch_id, created_at, updated_at)
-    values (${tenant.companyId}, ${id}, ${email}, 'Uma User', ${options.status ?? 'active'}, ${options.branchId ?? tenant.branchId}, ${options.createdAt ?? new Date()}, now())`;
+    insert into users (company_id, id, email, full_name, status, branch_id, team_id, created_at, updated_at)
+    values (${tenant.companyId}, ${id}, ${email}, 'Uma User', ${options.status ?? 'active'}, ${options.branchId ?? tenant.branchId}, ${options.teamId ?? null}, ${options.createdAt ?? new Date()}, now())`;
   await sql`insert into user_roles (company_id, user_id, role_id) select ${tenant.companyId}, ${id}, id from roles where name = ${options.role ?? 'Sales_Rep'}`;
   return { id, email };
 }

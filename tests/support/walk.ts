@@ -25,6 +25,9 @@ export const guarded = operations.filter((operation) => alternativesOf(operation
 export const openedByKey = guarded.filter((operation) =>
   alternativesOf(operation).some(({ scheme }) => scheme === 'apiKey'),
 );
+export const openedByOAuth = guarded.filter((operation) =>
+  alternativesOf(operation).some(({ scheme }) => scheme === 'oauth'),
+);
 export const openedBySession = guarded.filter((operation) =>
   alternativesOf(operation).some(({ scheme }) => scheme === 'session'),
 );

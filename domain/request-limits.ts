@@ -1,0 +1,12 @@
+// What bounds a request, wherever it is enforced; GET /v1/limits tells these numbers.
+
+/** Of a JSON body. Only objects count towards the depth. */
+export const bodyLimits = { bytes: 102_400, depth: 5, keys: 100 } as const;
+
+/** Of a filter: levels of `and` and `or`, conditions in all, values of one `in`. */
+export const filterLimits = { depth: 3, conditions: 50, values: 100 } as const;
+
+export const maxSortKeys = 3;
+export const maxPageSize = 100;
+/** As the document says in maxItems; a test holds the two together. */
+export const maxBatchItems = 100;

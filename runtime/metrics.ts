@@ -1,0 +1,186 @@
+// The instruments that Prometheus reads: one set for each process. What each means is told to operators in docs/operations.md.
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { RequestLine } from './log.ts';
+
+/** How a pool of connections is used. */
+interface PoolUsage {
+  lanes: number;
+  free: number;
+  waiting: number;
+  waits: number;
+  waitedMilliseconds: number;
+  exhausted: number;
+}
+
+/** What is looked at when somebody reads the metrics. */
+export interface Watched {
+  inFlight: { requests: number };
+  /** Resolves when the database answers. */
+  ping: () => Promise<void>;
+  pools: Readonly<Record<string, { usage: PoolUsage }>>;
+  /** Absent where limits are counted in the process. */
+  redis: { answers: () => Promise<boolean>; uncounted: number } | undefined;
+}
+
+/** The values of one process, as they travel from a worker to the process that is asked. */
+export type MetricValues = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+/** Milliseconds that the database is given to answer when it is asked for the metrics alone. */
+const patience = 1000;
+
+/** A registry with what Node tells of every process. @param worker its number, or primary; undefined where there is one process only */
+export function openRegistry(worker: string | undefined): Registry {
+  const registry = new Registry();
+  if (worker !== undefined) registry.setDefaultLabels({ worker });
+  collectDefaultMetrics({ register: registry });
+  return registry;
+}
+
+/** Makes the instruments of a process that answers requests. @returns what notes a request in them */
+export function watchRequests(registry: Registry): (line: RequestLine) => void {
+  const registers = [registry];
+  const durations = new Histogram({
+    name: 'crm_http_request_duration_seconds',
+    help: 'Requests and the time they took, by operation, method and class of the status.',
+    labelNames: ['operation', 'method', 'status'],
+    buckets: seconds,
+    registers,
+  });
+  const errors = new Counter({
+    name: 'crm_http_errors_total',
+    help: 'Answers that were no success, by operation and code of the error.',
+    labelNames: ['operation', 'code'],
+    registers,
+  });
+  const refusals = new Counter({
+    name: 'crm_rate_limit_refusals_total',
+    help: 'Calls refused by a rate limit.',
+    registers,
+  });
+  const quotaUnavailable = new Counter({
+    name: 'crm_quota_unavailable_total',
+    help: 'Calls refused because the monthly quota could not be looked up.',
+    registers,
+  });
+  /** Made once for each, since there is one lookup per request. */
+  const labels = new Map<string, { operation: string; method: string; status: string }>();
+  return ({ operation: id, method, status, milliseconds, error }) => {
+    const operation = id === '' ? 'none' : id;
+    const kind = Math.floor(status / 100);
+    const key = `${kind}${method}${operation}`;
+    let found = labels.get(key);
+    if (!found) {
+      found = { operation, method, status: `${kind}xx` };
+      labels.set(key, found);
+    }
+    durations.observe(found, milliseconds / 1000);
+    if (error === undefined) return;
+    errors.inc({ operation, code: error });
+    if (error === 'RATE_LIMIT_EXCEEDED') refusals.inc();
+    if (error === 'QUOTA_UNAVAILABLE') quotaUnavailable.inc();
+  };
+}
+
+/** Makes the instruments that look at the parts of a process that answers requests when they are read. */
+export function watchParts(registry: Registry, { inFlight, ping, pools, redis }: Watched): void {
+  gauge(registry, 'crm_http_requests_in_flight', 'Requests that are being answered.', (set) => set(inFlight.requests));
+  const each = (read: (usage: PoolUsage) => number) => (set: (value: number, labels: Labels) => void) => {
+    for (const [pool, { usage }] of Object.entries(pools)) set(read(usage), { pool });
+  };
+  const help = 'Connections of each pool';
+  gauge(
+    registry,
+    'crm_database_connections',
+    `${help}.`,
+    each(({ lanes }) => lanes),
+  );
+  gauge(
+    registry,
+    'crm_database_connections_busy',
+    `${help} that are in use.`,
+    each(({ lanes, free }) => lanes - free),
+  );
+  gauge(
+    registry,
+    'crm_database_waiting',
+    'Who waits for a connection now.',
+    each(({ waiting }) => waiting),
+  );
+  total(
+    registry,
+    'crm_database_waits_total',
+    'Who had to wait for a connection.',
+    each(({ waits }) => waits),
+  );
+  total(
+    registry,
+    'crm_database_wait_seconds_total',
+    'Time spent on waiting for a connection.',
+    each(({ waitedMilliseconds }) => waitedMilliseconds / 1000),
+  );
+  total(
+    registry,
+    'crm_database_exhausted_total',
+    'Who waited in vain, and was answered with 503.',
+    each(({ exhausted }) => exhausted),
+  );
+  // After the pools, so that its own connection is not shown as busy.
+  gauge(registry, 'crm_database_up', '1 when the database answered while the metrics were read.', async (set) =>
+    set(await isInTime(ping())),
+  );
+  if (redis) {
+    gauge(registry, 'crm_redis_up', '1 when Redis answered while the metrics were read.', async (set) =>
+      set(Number(await redis.answers())),
+    );
+    total(
+      registry,
+      'crm_rate_limit_uncounted_total',
+      'Calls let through uncounted because Redis did not answer.',
+      (add) => add(redis.uncounted),
+    );
+  }
+}
+
+type Labels = { pool: string };
+type Read = (note: (value: number, labels?: Labels) => void) => void | Promise<void>;
+
+/** A value that is read when it is asked for. */
+function gauge(registry: Registry, name: string, help: string, read: Read): void {
+  const made = new Gauge<string>({
+    name,
+    help,
+    labelNames: ['pool'],
+    registers: [registry],
+    collect: () => read((value, labels = {} as Labels) => made.set(labels, value)),
+  });
+}
+
+/** A total that somebody else counts. */
+function total(registry: Registry, name: string, help: string, read: Read): void {
+  const made = new Counter<string>({
+    name,
+    help,
+    labelNames: ['pool'],
+    registers: [registry],
+    collect: () => {
+      made.reset();
+      return read((value, labels = {} as Labels) => made.inc(labels, value));
+    },
+  });
+}
+
+/** 1 when the work is done in time. */
+async function isInTime(work: Promise<void>): Promise<number> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<number>((resolve) => {
+    timer = setTimeout(resolve, patience, 0);
+  });
+  const done = work.then(
+    () => 1,
+    () => 0,
+  );
+  const verdict = await Promise.race([done, late]);
+  clearTimeout(timer);
+  return verdict;
+}

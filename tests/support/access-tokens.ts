@@ -1,0 +1,75 @@
+// OAuth access tokens of the server's own issuer, and the grants that give them something to do.
+import { randomUUID } from 'node:crypto';
+import { importJWK, SignJWT } from 'jose';
+import { v7 as uuidv7 } from 'uuid';
+import { serverIssuer, serverSigningKey } from './sessions.ts';
+import { database, newUser, type Tenant } from './tenants.ts';
+
+export const consentGroups = ['records', 'automation', 'messaging', 'billing', 'admin'];
+
+/** Every scope that a token may ask for, by module. */
+export const everyModule = [
+  'leads',
+  'deals',
+  'customers',
+  'accounts',
+  'tasks',
+  'activities',
+  'reports',
+  'users',
+  'access_control',
+  'settings',
+  'billing',
+  'webhooks',
+  'attachments',
+  'bookings',
+  'inbox',
+  'campaigns',
+  'workforces',
+];
+
+export interface GrantOptions {
+  /** Of the user; a new one of that role unless it is Company_Admin, who is the tenant's. */
+  role?: string;
+  userId?: string;
+  clientId?: string;
+  groups?: string[];
+  extraScopes?: string[];
+  revokedAt?: Date;
+}
+
+export interface Grant {
+  userId: string;
+  clientId: string;
+}
+
+/** What a user allowed an app: nothing but what the token itself asks for, unless groups or scopes are named. */
+export async function newGrant(tenant: Tenant, options: GrantOptions = {}): Promise<Grant> {
+  const { role = 'Company_Admin', clientId = `app-${randomUUID()}` } = options;
+  const userId = options.userId ?? (role === 'Company_Admin' ? tenant.admin : await newUser(tenant, { role })).id;
+  await database()`
+    insert into oauth_grants (company_id, id, user_id, client_id, client_name, groups, extra_scopes, created_at, revoked_at)
+    values (${tenant.companyId}, ${uuidv7()}, ${userId}, ${clientId}, 'Test app', ${options.groups ?? []}, ${options.extraScopes ?? []},
+      now(), ${options.revokedAt ?? null})`;
+  return { userId, clientId };
+}
+
+/** An access token of the server's own issuer. */
+export async function accessToken(
+  tenant: Tenant,
+  { userId, clientId }: Grant,
+  claims: Record<string, unknown> = {},
+): Promise<string> {
+  const [issuer, key] = await Promise.all([serverIssuer(tenant), serverSigningKey()]);
+  const seconds = Math.floor(Date.now() / 1000);
+  const said = { iss: issuer, sub: userId, client_id: clientId, iat: seconds, exp: seconds + 3600, ...claims };
+  return new SignJWT(said)
+    .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: key.kid ?? '' })
+    .sign(await importJWK(key, 'ES256'));
+}
+
+/** A token of an app of its own, with the scopes named, as far as the user's role goes; with all scopes unless some are named. */
+export async function newBearer(tenant: Tenant, scopes?: string[], options: GrantOptions = {}): Promise<string> {
+  const scope = (scopes ?? everyModule.map((module) => `${module}:*`)).join(' ');
+  return accessToken(tenant, await newGrant(tenant, options), { scope });
+}
