@@ -1,6 +1,7 @@
 // The policies of row-level security with one condition less, and what then gets through to a tenant's request.
 import type { ISql, TransactionSql } from 'postgres';
-import type { Column, TenantTable } from './schema.ts';
+import { samplesOf } from './filling.ts';
+import type { TenantTable } from './schema.ts';
 
 export interface PolicyMutant {
   name: string;
@@ -128,16 +129,7 @@ function insertInto(table: TenantTable, owner: string, testMode: string): string
   const columns = table.columns.filter((column) => column.needed || column.key);
   const values = columns.map((column) => {
     if (column.name === table.company) return `'${owner}'`;
-    return column.name === 'test_mode' ? testMode : sample(column);
+    return column.name === 'test_mode' ? testMode : (samplesOf(column)[0] ?? 'null');
   });
   return `insert into ${table.name} (${columns.map(({ name }) => `"${name}"`).join(', ')}) values (${values.join(', ')})`;
-}
-
-function sample({ type }: Column): string {
-  if (type === 'uuid') return 'gen_random_uuid()';
-  if (type === 'jsonb' || type.endsWith('[]')) return `'{}'`;
-  if (type === 'bytea') return `'\\x00'`;
-  if (type === 'boolean') return 'false';
-  if (/^(timestamp|date)/.test(type)) return 'now()';
-  return /int|numeric/.test(type) ? '1' : `'x'`;
 }

@@ -11,13 +11,18 @@ export interface Column {
   needed: boolean;
   /** In the primary key. */
   key: boolean;
-  /** In a check constraint, with one of the texts that it allows. */
-  allowed: string | null;
+  /** Has a default. */
+  hasDefault: boolean;
+  /** The check constraints that it is in, and the texts that these name. */
+  checks: string[];
+  named: string[];
   /** Looked up without a company, or refers to such a column: no two tenants have the same. */
   global: boolean;
   /** The table that it refers to, and the column there. */
   refersTo: string | null;
   refersToColumn: string | null;
+  /** Refers to what all tenants share, e.g. a role. */
+  refersToShared: boolean;
 }
 
 export interface TenantTable {
@@ -35,13 +40,21 @@ export async function tenantTables(sql: Sql): Promise<TenantTable[]> {
     select c.relname as table, a.attname as name, format_type(a.atttypid, a.atttypmod) as type,
       a.attnotnull and not a.atthasdef as needed,
       exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary and a.attnum = any(i.indkey)) as key,
-      (
-        select (regexp_match(pg_get_constraintdef(k.oid), '''([^'']*)'''))[1]
-        from pg_constraint k where k.conrelid = c.oid and k.contype = 'c' and a.attnum = any(k.conkey) limit 1
-      ) as allowed,
+      a.atthasdef as "hasDefault",
+      array(
+        select k.conname::text from pg_constraint k where k.conrelid = c.oid and k.contype = 'c' and a.attnum = any(k.conkey)
+      ) as checks,
+      array(
+        select distinct literal[1]
+        from pg_constraint k, regexp_matches(pg_get_constraintdef(k.oid), '''([^'']*)''', 'g') as literal
+        where k.conrelid = c.oid and k.contype = 'c' and a.attnum = any(k.conkey)
+      ) as named,
       exists (
-        select from pg_index i join pg_attribute first on first.attrelid = c.oid and first.attnum = i.indkey[0]
-        where i.indrelid = c.oid and a.attnum = any(i.indkey) and first.attname <> 'company_id' and (i.indisunique or a.atttypid = 'uuid'::regtype)
+        select from pg_index i
+        where i.indrelid = c.oid and pg_get_indexdef(i.indexrelid, 1, true) <> 'company_id' and (i.indisunique or a.atttypid = 'uuid'::regtype)
+          -- In an expression, too.
+          and (a.attnum = any(i.indkey) or exists (
+            select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = i.indexrelid and d.refobjid = c.oid and d.refobjsubid = a.attnum))
       ) as global,
       target.relname as "refersTo", there.attname as "refersToColumn"
     from pg_class c
@@ -67,6 +80,7 @@ export async function tenantTables(sql: Sql): Promise<TenantTable[]> {
   }
   const found = [...tables.values()];
   for (const column of found.flatMap((table) => table.columns)) {
+    column.refersToShared = column.refersTo !== null && !tables.has(column.refersTo);
     const there = tables.get(column.refersTo ?? '')?.columns.find(({ name }) => name === column.refersToColumn);
     column.global ||= there?.global === true && column.refersTo !== 'companies';
   }
@@ -78,47 +92,11 @@ export function isTextual(column: Column): boolean {
   return /^(text|jsonb|text\[\]|character varying.*)$/.test(column.type);
 }
 
-/** One row of a tenant's for each table that has none, so that every wall has something behind it. @returns their names */
-export async function fillEmptyTables(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<string[]> {
-  const filled: string[] = [];
-  for (const table of tables) {
-    const [row] = await sql`select from ${sql(table.name)} where ${sql(table.company)} = ${companyId} limit 1`;
-    if (row) continue;
-    const columns = table.columns.filter(
-      (column) => column.needed || column.key || (isTextual(column) && !column.refersTo),
-    );
-    const values = columns.map((column) => anyValue(column, companyId));
-    await sql.unsafe(
-      `insert into ${table.name} (${columns.map((column) => `"${column.name}"`).join(', ')}) select ${values.join(', ')}`,
-    );
-    filled.push(table.name);
-  }
-  return filled;
-}
-
-/** A value of a column, as SQL. */
-function anyValue(column: Column, companyId: string): string {
-  if (column.name === 'company_id') return `'${companyId}'`;
-  if (column.name === 'test_mode') return 'false';
-  if (column.refersTo && column.refersTo !== 'companies') {
-    const own = column.refersTo === 'roles' ? '' : `where company_id = '${companyId}'`;
-    return `(select ${column.refersToColumn} from ${column.refersTo} ${own} order by 1 limit 1)`;
-  }
-  if (column.allowed !== null) return `'${column.allowed}'`;
-  if (column.type === 'uuid') return 'gen_random_uuid()';
-  if (column.type === 'boolean') return 'false';
-  if (column.type === 'jsonb') return `'{"said": "A text"}'`;
-  if (column.type === 'bytea') return `'\\x01'`;
-  if (column.type.endsWith('[]')) return `'{}'`;
-  if (/^(timestamp|date)/.test(column.type)) return 'now()';
-  return /int|numeric/.test(column.type) ? '1' : `'A text'`;
-}
-
-/** Columns of texts, as `table.column`, in which no value of a tenant has the marker, though any text could. */
+/** Columns of texts, as `table.column`, in which no value of a tenant has the marker. */
 export async function unmarkedColumns(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<string[]> {
   const without: string[] = [];
   for (const { name, company, columns } of tables)
-    for (const column of columns.filter((each) => isTextual(each) && each.allowed === null && !each.refersTo)) {
+    for (const column of columns.filter((each) => isTextual(each) && !each.refersTo)) {
       const [row] = await sql.unsafe(
         `select from ${name} where ${company} = $1 and "${column.name}"::text like $2 limit 1`,
         [companyId, `%${marker}%`],

@@ -10,6 +10,7 @@ import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { useDatabase } from '../support/tenants.ts';
 import { inDatabase, newDatabase } from './databases.ts';
+import { fillEmptyTables } from './filling.ts';
 import {
   arrangeAbsent,
   arrangeGround,
@@ -22,8 +23,8 @@ import {
   type Probe,
   probesOf,
 } from './probes.ts';
-import { fillEmptyTables, type TenantTable, tenantTables } from './schema.ts';
-import { copyTenant, type Shadow } from './shadows.ts';
+import { type TenantTable, tenantTables } from './schema.ts';
+import { copyTenant, dropChecks, type Shadow } from './shadows.ts';
 
 export interface World {
   companyId: string;
@@ -119,6 +120,7 @@ async function crowd({ alone, companyId, tables, probes, made }: Filled): Promis
   const crowded = await newDatabase(alone);
   await inDatabase(crowded, async (other) => {
     await other`set session_replication_role = replica`;
+    await dropChecks(other, tables);
     for (const shadow of shadows)
       for (const testMode of [false, true]) await copyTenant(other, tables, companyId, shadow, testMode);
     await copyTenant(other, tables, companyId, { companyId, kind: 'twin' }, true);
