@@ -5,10 +5,11 @@ import { resolve } from 'node:path';
 import type { Sql, TransactionSql } from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dropAllDatabases, dropDatabase, inDatabase, newDatabase } from './isolation/databases.ts';
+import { holdRows } from './isolation/locks.ts';
 import { copySources, sampleOf, withMutation } from './isolation/mutants.ts';
 import { breachesIn, policyMutants } from './isolation/policies.ts';
 import { type Predicate, tenantPredicates } from './isolation/predicates.ts';
-import { junkOf } from './isolation/probes.ts';
+import { junkOf, type Probe } from './isolation/probes.ts';
 import { redundant, unreached } from './isolation/redundant.ts';
 import { differences, type Observation, replay, type Volatile, volatileIn } from './isolation/replay.ts';
 import { marker, unmarkedColumns } from './isolation/schema.ts';
@@ -22,30 +23,60 @@ const seed = Number(process.env.MUTANTS_SEED ?? Date.now() % 2 ** 31);
 const lanes = 2;
 
 let world: World;
-/** What the tenant is told when there is nobody else. */
-let expected: Observation[];
-let volatile: Volatile;
+
+/** Requests, and what the tenant is told when there is nobody else. */
+interface Walk {
+  testMode: boolean;
+  probes: readonly Probe[];
+  expected: readonly Observation[];
+  /** What differs whenever they are sent again. */
+  volatile: Volatile;
+}
+
+/** With all credentials of the tenant; then with its keys alone, which are test keys. */
+let live: Walk;
+let inTest: Walk;
 
 beforeAll(async () => {
   world = await buildWorld();
-  const [first, second] = await Promise.all([run(world.alone), run(world.alone)]);
-  volatile = volatileIn(first.observations, second.observations, world.probes);
-  expected = first.observations;
-}, 180_000);
+  live = await walkOf(world.alone, world.probes, false);
+  inTest = await walkOf(
+    world.aloneInTest,
+    world.probes.filter(({ options }) => options.key !== undefined),
+    true,
+  );
+}, 240_000);
 
 afterAll(dropAllDatabases);
+
+async function walkOf(template: string, probes: readonly Probe[], testMode: boolean): Promise<Walk> {
+  const told = await Promise.all([1, 2].map(() => tell(template, probes)));
+  const [expected = [], again = []] = told;
+  return { testMode, probes, expected, volatile: volatileIn(expected, again, probes) };
+}
+
+/** What a tenant is told that has a copy of the data to itself. */
+async function tell(template: string, probes: readonly Probe[]): Promise<Observation[]> {
+  const url = await newDatabase(template);
+  const server = await serve(url);
+  try {
+    return await replay(server.url, probes);
+  } finally {
+    await server.stop();
+    await dropDatabase(url);
+  }
+}
 
 let crowdedRun: Promise<Run> | undefined;
 
 /** Everything asked with all walls up, and much that is not well asked after it. */
 function inTheCrowd(): Promise<Run> {
-  crowdedRun ??= run(world.crowded, undefined, [...world.probes, ...junkOf(world.probes)]);
+  crowdedRun ??= run(world.crowded, live, { more: junkOf(world.probes) });
   return crowdedRun;
 }
 
 interface Run {
-  observations: Observation[];
-  /** What differs from what is told when there is nobody else. */
+  /** What differs from what is told when there is nobody else, and what had to wait for others. */
   leaks: string[];
   /** Tables in which a row of somebody else was changed. */
   changed: string[];
@@ -53,34 +84,43 @@ interface Run {
   log: string;
 }
 
-/** Sends all requests to a server on a copy of the data. @param main another program than the project's own; then the first leak ends it */
-async function run(template: string, main?: string, probes = world.probes): Promise<Run> {
+interface RunOptions {
+  /** Requests of which nothing is expected. */
+  more?: readonly Probe[];
+  /** Another program than the project's own; then the first leak ends the walk. */
+  main?: string;
+}
+
+/** Sends the requests of a walk to a server on a copy of the data, of which the rows of others are locked all the while. */
+async function run(template: string, walk: Walk, { more = [], main }: RunOptions = {}): Promise<Run> {
   const url = await newDatabase(template);
   const { companyId, tables, shadows } = world;
-  const digest = () => inDatabase(url, (sql) => digestOf(sql, tables, companyId, shadows));
+  const whose = { companyId, shadows, testMode: walk.testMode };
+  const digest = () => inDatabase(url, (sql) => digestOf(sql, tables, whose));
   const before = await digest();
   const server = await serve(url, main);
   try {
     let answers = '';
     const leaks: string[] = [];
-    const observations = await replay(server.url, probes, (observation, index, text) => {
+    const held = await holdRows(url, tables, whose);
+    await replay(server.url, [...walk.probes, ...more], (observation, index, text) => {
       answers += text;
-      leaks.push(...leaksOf(observation, index));
+      leaks.push(...held.waited.splice(0), ...leaksOf(walk, observation, index));
       return main === undefined || leaks.length === 0;
-    });
+    }).finally(held.release);
     const after = await digest();
     const changed = [...before.keys()].filter((name) => before.get(name) !== after.get(name));
-    leaks.push(...(await inDatabase(url, (sql) => markedRows(sql, tables, companyId))));
-    return { observations, leaks, changed, answers, log: server.output() };
+    leaks.push(...(await inDatabase(url, (sql) => markedRows(sql, tables, whose))));
+    return { leaks, changed, answers, log: server.output() };
   } finally {
     await server.stop();
     await dropDatabase(url);
   }
 }
 
-function leaksOf(observation: Observation, index: number): string[] {
-  const wanted = expected?.[index];
-  const probe = world.probes[index];
+function leaksOf({ expected, probes, volatile }: Walk, observation: Observation, index: number): string[] {
+  const wanted = expected[index];
+  const probe = probes[index];
   if (!wanted || !probe) return [];
   const { operation, path, options } = probe;
   return differences(observation, wanted)
@@ -98,8 +138,13 @@ describe('a tenant among others with rows of the same ids, in both modes', () =>
     expect({ leaks, changed }).toEqual({ leaks: [], changed: [] });
   }, 60_000);
 
+  test('is answered so with its test keys, when all that it has there its doubles have too, and it itself in live mode', async () => {
+    const { leaks, changed } = await run(world.unwalledInTest, inTest);
+    expect({ leaks, changed }).toEqual({ leaks: [], changed: [] });
+  }, 60_000);
+
   test('is answered so by the statements alone, where row-level security lets everything through', async () => {
-    const { leaks, changed } = await run(world.unwalled);
+    const { leaks, changed } = await run(world.unwalled, live);
     expect({ leaks, changed }).toEqual({ leaks: [], changed: [] });
   }, 60_000);
 });
@@ -201,6 +246,6 @@ describe('without row-level security, every condition on a company or a mode is 
 
 /** What gives it away that a condition is missing. */
 async function consequenceOf(folder: string, predicate: Predicate): Promise<string | undefined> {
-  const { leaks, changed } = await withMutation(folder, predicate, (main) => run(world.unwalled, main));
+  const { leaks, changed } = await withMutation(folder, predicate, (main) => run(world.unwalled, live, { main }));
   return leaks[0] ?? (changed.length > 0 ? `changes rows of others in ${changed.join(', ')}` : undefined);
 }

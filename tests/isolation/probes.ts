@@ -1,11 +1,12 @@
 // Requests of one tenant for every operation of the document, prepared once, so that they can be sent again to copies of the same data.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
+import { consentGroups, newBearer } from '../support/access-tokens.ts';
 import type { PublishedField } from '../support/arbitraries.ts';
 import { arrangedPaths } from '../support/arranged-ids.ts';
 import { anyAddress, type CallOptions, expectStatus } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
-import { goodRequest, pathParameters } from '../support/requests.ts';
+import { alternativesOf, goodRequest, pathParameters } from '../support/requests.ts';
 import { bodyExamples, bodySchema, queryParameters } from '../support/schemas.ts';
 import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
 
@@ -24,6 +25,8 @@ export interface Ground {
   records: Map<string, string[]>;
   /** Keys of a branch and of a team. */
   narrowKeys: string[];
+  /** Access tokens of apps, in the name of somebody who sees everything and of somebody who does not. */
+  bearers: string[];
   assignees: string[];
 }
 
@@ -35,7 +38,7 @@ export async function arrangeAbsent(ground: Ground): Promise<Ground> {
   await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${tenant.companyId}, 'deals', true, ${['name']})
     on conflict (company_id, object) do update set enabled = true, fields = excluded.fields`;
   const assignees = [(await newUser(tenant)).id, (await newUser(tenant)).id];
-  const absent = { tenant, fields, assignees, records: new Map(), narrowKeys: [] };
+  const absent = { tenant, fields, assignees, records: new Map(), narrowKeys: [], bearers: [] };
   await addRecords(absent);
   return absent;
 }
@@ -75,6 +78,7 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
     fields: new Map(),
     records: new Map(),
     narrowKeys,
+    bearers: await newBearers(tenant, near.id),
     assignees: [near.id, far.id],
   };
   const listed = await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
@@ -85,6 +89,17 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   await addRecords(ground);
   await addTags(ground);
   return ground;
+}
+
+/** Apps enough for all requests: each may ask sixty times a minute. */
+async function newBearers(tenant: Tenant, seller: string): Promise<string[]> {
+  const bearers: string[] = [];
+  for (let app = 0; app < 10; app += 1)
+    bearers.push(
+      await newBearer(tenant),
+      await newBearer(tenant, undefined, { userId: seller, role: 'Sales_Rep', groups: consentGroups }),
+    );
+  return bearers;
 }
 
 async function addTags({ tenant: { companyId }, records }: Ground): Promise<void> {
@@ -204,6 +219,7 @@ export async function examplesOf(
 /** Prepares requests for an operation: every example of it at every place, every query that it declares, and keys that see less. */
 export async function probesOf(operation: DeclaredOperation, ground: Ground): Promise<Probe[]> {
   const probes: Probe[] = [];
+  const opensByApp = alternativesOf(operation).some(({ scheme }) => scheme === 'oauth');
   for (const [index, values] of (await placesOf(operation, ground)).entries()) {
     const examples = await examplesOf(operation, ground, values);
     const [first] = examples as [Probe];
@@ -214,6 +230,11 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
       probes.push(whole);
       if (operation.method === 'GET' || ['leads', 'deals'].includes(values?.object ?? ''))
         probes.push(...ground.narrowKeys.map((key) => varied(whole, { key })));
+    }
+    const token = ground.bearers.shift();
+    if (token && opensByApp) {
+      ground.bearers.push(token);
+      probes.push(varied(probes.at(-1) ?? first, { key: undefined, token }));
     }
     for (const query of queriesOf(operation, ground, values?.object))
       probes.push(varied(first, { query: { ...first.options.query, ...query } }));

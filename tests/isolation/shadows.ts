@@ -53,6 +53,19 @@ export async function dropChecks(sql: Sql, tables: readonly TenantTable[]): Prom
       await sql.unsafe(`alter table ${name} drop constraint "${check}"`);
 }
 
+/** Makes all live rows test rows, and test rows live ones; each key follows its rows. */
+export async function swapModes(sql: Sql, tables: readonly TenantTable[]): Promise<void> {
+  for (const { name, columns } of tables.filter(({ hasMode }) => hasMode)) {
+    const names = columns.map((column) => `"${column.name}"`).join(', ');
+    await sql.unsafe(`create temporary table moved as select ${names} from ${name}`);
+    await sql`update moved set test_mode = not test_mode`;
+    await sql.unsafe(`delete from ${name}`);
+    await sql.unsafe(`insert into ${name} (${names}) select ${names} from moved`);
+    await sql`drop table moved`;
+  }
+  await sql`update api_keys set environment = case environment when 'live' then 'test' else 'live' end`;
+}
+
 const hasModeInKey = (table: TenantTable): boolean =>
   table.columns.some((column) => column.name === 'test_mode' && column.key);
 
@@ -94,29 +107,42 @@ function markedProse({ type }: Column, value: string): string {
   return `case when ${value} ~ '${code}' then ${value} else ${value} || ' ${marker}' end`;
 }
 
-/** One digest of all rows of the shadows: any change of any of them changes it. */
-export async function digestOf(
-  sql: Sql,
-  tables: readonly TenantTable[],
-  companyId: string,
-  shadows: readonly Shadow[],
-): Promise<Map<string, string>> {
+/** Who asks, and who is beside it. */
+export interface Whose {
+  companyId: string;
+  testMode: boolean;
+  shadows: readonly Shadow[];
+}
+
+const modeIs = (testMode: boolean): string => (testMode ? 't.test_mode' : 'not t.test_mode');
+
+/** True for rows t of a table that are the shadows', or the tenant's own in the other mode. */
+export function foreignRows({ company, hasMode }: TenantTable, { companyId, testMode, shadows }: Whose): string {
   const others = shadows.map((shadow) => `'${shadow.companyId}'::uuid`).join(', ');
-  const parts = tables.map(({ name, company, hasMode }) => {
-    const ownTest = hasMode ? `or t.${company} = '${companyId}' and t.test_mode` : '';
-    return `select '${name}' as name, coalesce(md5(string_agg(t::text, '' order by t::text)), '') as digest
-      from ${name} t where t.${company} in (${others}) ${ownTest}`;
-  });
+  const otherMode = hasMode ? ` or t.${company} = '${companyId}' and ${modeIs(!testMode)}` : '';
+  return `(t.${company} in (${others})${otherMode})`;
+}
+
+/** One digest of all rows of the shadows: any change of any of them changes it. */
+export async function digestOf(sql: Sql, tables: readonly TenantTable[], whose: Whose): Promise<Map<string, string>> {
+  const parts = tables.map(
+    (table) => `select '${table.name}' as name, coalesce(md5(string_agg(t::text, '' order by t::text)), '') as digest
+      from ${table.name} t where ${foreignRows(table, whose)}`,
+  );
   const rows = await sql.unsafe<{ name: string; digest: string }[]>(parts.join(' union all '));
   return new Map(rows.map((row) => [row.name, row.digest]));
 }
 
-/** What of others has got into the tenant's own live rows. */
-export async function markedRows(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<string[]> {
+/** What of others has got into the tenant's own rows. */
+export async function markedRows(
+  sql: Sql,
+  tables: readonly TenantTable[],
+  { companyId, testMode }: Whose,
+): Promise<string[]> {
   const parts = tables.map(
     ({ name, company, hasMode }) =>
       `select '${name} has ' || left(t::text, 300) as row from ${name} t
-      where t.${company} = '${companyId}' ${hasMode ? 'and not t.test_mode' : ''} and t::text like '%${marker}%'`,
+      where t.${company} = '${companyId}' ${hasMode ? `and ${modeIs(testMode)}` : ''} and t::text like '%${marker}%'`,
   );
   const rows = await sql.unsafe<{ row: string }[]>(parts.join(' union all '));
   return rows.map(({ row }) => row);

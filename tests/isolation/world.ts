@@ -24,7 +24,7 @@ import {
   probesOf,
 } from './probes.ts';
 import { type TenantTable, tenantTables } from './schema.ts';
-import { copyTenant, dropChecks, type Shadow } from './shadows.ts';
+import { copyTenant, dropChecks, type Shadow, swapModes } from './shadows.ts';
 
 export interface World {
   companyId: string;
@@ -37,6 +37,9 @@ export interface World {
   crowded: string;
   /** The same, where row-level security lets everything through: only the predicates are left. */
   unwalled: string;
+  /** The first and the last with both modes swapped: what was live is now test. */
+  aloneInTest: string;
+  unwalledInTest: string;
 }
 
 /** Starts a server on a database. @param main the program, where it is not the project's own */
@@ -133,7 +136,16 @@ async function crowd({ alone, companyId, tables, probes, made }: Filled): Promis
     await other`set session_replication_role = replica`;
     await removeKeys(other, tables, companyId, made);
   });
-  return { companyId, tables, shadows, probes, alone, crowded, unwalled };
+  const swapped = async (template: string): Promise<string> => {
+    const url = await newDatabase(template);
+    await inDatabase(url, async (other) => {
+      await other`set session_replication_role = replica`;
+      await swapModes(other, tables);
+    });
+    return url;
+  };
+  const [aloneInTest, unwalledInTest] = [await swapped(alone), await swapped(unwalled)];
+  return { companyId, tables, shadows, probes, alone, crowded, unwalled, aloneInTest, unwalledInTest };
 }
 
 /** The primary keys of a tenant's live rows, without the tenant. */
