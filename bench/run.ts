@@ -1,5 +1,6 @@
 // make bench: every figure of docs/performance.md, or those that FIGURES names.
 import { createOne } from './create-one/measure.ts';
+import { hostile } from './hostile.ts';
 import { memory } from './memory.ts';
 import { neighbour } from './neighbour.ts';
 import { readOne } from './read-one/measure.ts';
@@ -17,6 +18,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   start,
   memory,
   neighbour,
+  hostile,
 };
 
 const settings: Settings = {

@@ -15,6 +15,8 @@ import { differences, type Observation, replay, type Volatile, volatileIn } from
 import { marker, unmarkedColumns } from './isolation/schema.ts';
 import { digestOf, markedRows } from './isolation/shadows.ts';
 import { buildWorld, serve, type World } from './isolation/world.ts';
+import { type DeclaredOperation, operations } from './support/document.ts';
+import { openedByKey, openedByOAuth } from './support/walk.ts';
 
 const wanted = process.env.MUTANTS ?? '4';
 const isSample = /^\d+$/.test(wanted);
@@ -132,6 +134,23 @@ function leaksOf({ expected, probes, volatile }: Walk, observation: Observation,
     .slice(0, 2);
 }
 
+test('the requests succeed at every operation, by every kind of caller that it takes', () => {
+  const kinds: [string, Walk, (probe: Probe) => boolean, (operation: DeclaredOperation) => boolean][] = [
+    ['anybody', live, () => true, () => true],
+    ['an app', live, ({ options }) => options.token !== undefined, (operation) => openedByOAuth.includes(operation)],
+    ['a test key', inTest, () => true, (operation) => openedByKey.includes(operation)],
+  ];
+  const without = kinds.flatMap(([name, walk, isTheirs, takes]) => {
+    const done = new Set(
+      walk.probes
+        .filter((probe, index) => isTheirs(probe) && /^[23]/.test(walk.expected[index]?.get('status') ?? ''))
+        .map(({ operation }) => operation),
+    );
+    return operations.filter((each) => takes(each) && !done.has(each)).map(({ id }) => `${name}: ${id}`);
+  });
+  expect(without).toEqual([]);
+});
+
 describe('a tenant among others with rows of the same ids, in both modes', () => {
   test('is answered as if it were alone, and changes nothing of theirs', async () => {
     const { leaks, changed } = await inTheCrowd();
@@ -239,7 +258,12 @@ describe('without row-level security, every condition on a company or a mode is 
       }
       rmSync(folder, { recursive: true, force: true });
     };
+    const total = chosen.length;
     await Promise.all(Array.from({ length: lanes }, lane));
+    if (!isSample)
+      process.stdout.write(
+        `${total - survivors.length} of ${total} caught; ${predicates.length - needed.length} of ${predicates.length} left out as redundant or not reached\n`,
+      );
     expect(survivors).toEqual([]);
   }, 3_600_000);
 });

@@ -38,8 +38,10 @@ export async function holdRows(url: string, tables: readonly TenantTable[], whos
 }
 
 async function stopWaiters(sql: Sql, holder: number, waited: string[]): Promise<void> {
-  const rows = await sql<{ query: string }[]>`
-    select query, pg_cancel_backend(pid) from pg_stat_activity
+  const waiting = await sql<{ pid: number; query: string }[]>`
+    select pid, query from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock' and ${holder} = any(pg_blocking_pids(pid))`;
-  waited.push(...rows.map(({ query }) => `waits for rows of others: ${query.replace(/\s+/g, ' ').slice(0, 200)}`));
+  // Noted first: the answer comes as soon as the statement is stopped.
+  waited.push(...waiting.map(({ query }) => `waits for rows of others: ${query.replace(/\s+/g, ' ').slice(0, 200)}`));
+  for (const { pid } of waiting) await sql`select pg_cancel_backend(${pid})`;
 }

@@ -3,14 +3,18 @@
 
 const sessionIds =
   'a session is found by its id alone, which no two tenants share; the company is the way of the index';
+const personIds =
+  'a token names a person by the id alone, which no two tenants share; the company is the way of the index';
 
 /** By the id of the condition. */
 export const redundant: Readonly<Record<string, string>> = {
+  'db/sessions.ts findSignIn: u.company_id = i.company_id': personIds,
+  'db/sessions.ts createSession: company_id = ${session.companyId}': personIds,
   'db/sessions.ts lockRefreshToken: s.company_id = t.company_id': sessionIds,
+  'db/sessions.ts lockRefreshToken: u.company_id = s.company_id': personIds,
+  'db/sessions.ts lockRefreshToken: i.company_id = u.company_id': personIds,
   'db/sessions.ts replaceRefreshToken: company_id = ${session.companyId}': sessionIds,
   'db/sessions.ts endSession: company_id = ${companyId}': sessionIds,
-  'db/workspace.ts lockWorkspaceRows: id = ${companyId}':
-    'takes locks and reads nothing: tenants would wait for each other, and none would see anything',
 };
 
 /** Files whose statements no request reaches. */

@@ -22,6 +22,7 @@ export async function replay(
     const { observation, text } = await observe(baseUrl, probe);
     observations.push(observation);
     if (each(observation, index, text) === false) break;
+    if (observation.get('status') === '503') throw new Error(`the machine is too busy: ${text}`);
   }
   return observations;
 }
@@ -39,7 +40,6 @@ async function observe(
       (error: Error) => ({ status: 0, body: error.message.slice(0, 500), text: error.message }),
     );
     const { status, body, text } = answer as { status: number; body: Json; text: string };
-    if (status === 503) throw new Error(`the machine is too busy: ${text}`);
     texts += text;
     observation.set(`${page}status`, String(status));
     const { meta: _, ...said } = body && typeof body === 'object' && !Array.isArray(body) ? body : { said: body };

@@ -13,6 +13,8 @@ export const hostileTexts: Readonly<Record<string, string>> = {
   'one dot': '.'.repeat(long),
   'one plus sign': '+'.repeat(long),
   'one accent on top of another': `a${'\u0301'.repeat(long / 2)}`,
+  'accents out of their order': `a${'\u0301\u0323'.repeat(long / 4)}`,
+  'markup within markup': '<'.repeat(long / 3) + 'b>'.repeat(long / 3),
   'one family of joined people': '👩‍👩‍👧‍👦'.repeat(4000),
   'an address that never ends': `${'a.'.repeat(long / 2)}@`,
   'an address of dots': `a@${'a.'.repeat(long / 2)}`,
