@@ -23,11 +23,15 @@ export interface Ground {
   fields: Map<string, PublishedField[]>;
   /** Some records by object. */
   records: Map<string, string[]>;
+  /** Addresses of some customers. */
+  emails: string[];
   /** Keys of a branch and of a team. */
   narrowKeys: string[];
   /** Access tokens of apps, in the name of somebody who sees everything and of somebody who does not. */
   bearers: string[];
   assignees: string[];
+  /** The address of somebody else who can be assigned. */
+  assigneeEmail: string;
 }
 
 /** Users and records that the tenant will not have, while its doubles have them. */
@@ -38,7 +42,17 @@ export async function arrangeAbsent(ground: Ground): Promise<Ground> {
   await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${tenant.companyId}, 'deals', true, ${['name']})
     on conflict (company_id, object) do update set enabled = true, fields = excluded.fields`;
   const assignees = [(await newUser(tenant)).id, (await newUser(tenant)).id];
-  const absent = { tenant, fields, assignees, records: new Map(), narrowKeys: [], bearers: [] };
+  const assigneeEmail = (await newUser(tenant)).email;
+  const absent = {
+    tenant,
+    fields,
+    assignees,
+    assigneeEmail,
+    records: new Map(),
+    emails: [],
+    narrowKeys: [],
+    bearers: [],
+  };
   await addRecords(absent);
   return absent;
 }
@@ -72,14 +86,18 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   const narrowKeys = [
     await newKey(tenant, { reach: { kind: 'branch', id: branch } }),
     await newKey(tenant, { reach: { kind: 'team', id: team } }),
+    // Its calls are refused here, and given back to the quota.
+    await newKey(tenant, { ipAllowlist: ['192.0.2.1'] }),
   ];
   const ground: Ground = {
     tenant,
     fields: new Map(),
     records: new Map(),
+    emails: [],
     narrowKeys,
     bearers: await newBearers(tenant, near.id),
     assignees: [near.id, far.id],
+    assigneeEmail: (await newUser(tenant)).email,
   };
   const listed = await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
   for (const { object } of listed.body.data.objects) {
@@ -88,6 +106,9 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   }
   await addRecords(ground);
   await addTags(ground);
+  const customers = await sql<{ email: string }[]>`
+    select email from customers where company_id = ${companyId} and email is not null order by id`;
+  ground.emails.push(...customers.map(({ email }) => email));
   return ground;
 }
 
@@ -141,6 +162,17 @@ async function addRecords(ground: Ground): Promise<void> {
       await sql`update ${sql(table)} set created_by_kind = 'user', created_by_id = ${user}
         where company_id = ${ground.tenant.companyId} and id = ${ground.records.get(object)?.[index + 2] ?? ''}`;
   }
+  await relate(ground);
+}
+
+/** What records refer to when they were not made by a call: leads that became customers, and what was done about deals. */
+async function relate({ tenant: { companyId }, records }: Ground): Promise<void> {
+  const sql = database();
+  const some = (object: string): string[] => records.get(object) ?? [];
+  for (const [index, lead] of some('leads').entries())
+    await sql`update leads set converted_customer_id = ${some('customers')[index % 2] ?? null} where company_id = ${companyId} and id = ${lead}`;
+  for (const [index, activity] of some('activities').slice(2).entries())
+    await sql`update activities set entity_type = 'deal', entity_id = ${some('deals')[index] ?? null} where company_id = ${companyId} and id = ${activity}`;
 }
 
 /** A record of an object with a value in every field that has no value of its own. */
@@ -156,9 +188,9 @@ function recordBody(ground: Ground, object: string, index: number): Record<strin
 const nextYear = new Date(Date.now() + 300 * 86_400_000);
 
 function fieldValue(ground: Ground, { name, type, options, required }: PublishedField, index: number): unknown {
-  // The first is assigned near, the second far, the others to nobody.
+  // The first is assigned near, the second far, the third by an address, the others to nobody.
   if (name === 'assigned_to') return ground.assignees[index];
-  if (name === 'assigned_email') return undefined;
+  if (name === 'assigned_email') return index === 2 ? ground.assigneeEmail : undefined;
   if (name === 'entity_id' || name === 'record_id') return ground.records.get('leads')?.[index % 2];
   if (name === 'object') return 'leads';
   if (name.endsWith('_id')) return ground.records.get(`${name.slice(0, -3)}s`)?.[index % 2];
@@ -192,8 +224,10 @@ async function placesOf(operation: DeclaredOperation, ground: Ground): Promise<(
   if (!isAboutRecords(operation)) {
     const [name, ...others] = pathParameters(operation.path);
     const builtin = operation.method === 'GET' && name === 'object' && others.length === 0 ? ground.records.keys() : [];
-    const made = await arrangedPaths[operation.path]?.exists(ground.tenant, 'live');
-    return [made, ...[...builtin].map((object) => ({ object }))];
+    const arranged = arrangedPaths[operation.path];
+    const made = await arranged?.exists(ground.tenant, 'live');
+    const records = operation.method === 'GET' ? (ground.records.get(arranged?.recordsOf ?? '') ?? []) : [];
+    return [made, ...[...builtin].map((object) => ({ object })), ...records.map((id) => ({ id }))];
   }
   if (!pathParameters(operation.path).includes('id')) return [...ground.records.keys()].map((object) => ({ object }));
   const count = { GET: 4, DELETE: 1 }[operation.method] ?? 2;
@@ -231,10 +265,11 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
       if (operation.method === 'GET' || ['leads', 'deals'].includes(values?.object ?? ''))
         probes.push(...ground.narrowKeys.map((key) => varied(whole, { key })));
     }
-    const token = ground.bearers.shift();
-    if (token && opensByApp) {
+    const whole = probes.at(-1) ?? first;
+    // Both people at the first place, then one after the other.
+    for (const token of opensByApp ? ground.bearers.splice(0, index === 0 ? 2 : 1) : []) {
       ground.bearers.push(token);
-      probes.push(varied(probes.at(-1) ?? first, { key: undefined, token }));
+      probes.push(varied(whole, { key: undefined, token }));
     }
     for (const query of queriesOf(operation, ground, values?.object))
       probes.push(varied(first, { query: { ...first.options.query, ...query } }));
@@ -253,7 +288,7 @@ function fixedParts(options: CallOptions): Pick<CallOptions, 'ip' | 'idempotency
 
 function recordsBody(operation: DeclaredOperation, ground: Ground, object: string, index: number): unknown {
   if (!bodySchema(operation)) return undefined;
-  if (operation.path.endsWith(':batch')) return [0, 1].map((each) => recordBody(ground, object, each));
+  if (operation.path.endsWith(':batch')) return [0, 1, 2].map((each) => recordBody(ground, object, each));
   if (operation.method === 'POST') return recordBody(ground, object, 0);
   const immutable = new Set(['entity_type', 'entity_id']);
   const whole = Object.entries(recordBody(ground, object, index % 4)).filter(([name]) => !immutable.has(name));
@@ -267,6 +302,8 @@ function queriesOf(operation: DeclaredOperation, ground: Ground, object: string 
   return queryParameters(operation).flatMap(({ name, schema, example }) => {
     if (name === 'cursor') return [];
     if (name === 'limit') return [{ limit: '1' }];
+    if (name === 'email') return ground.emails.map((email) => ({ email }));
+    if (name === 'include') return [{ include: includedIn(operation) }];
     if (name === 'sort' && fields.length > 0)
       return chunks(
         fields.map((field) => field.name),
@@ -279,6 +316,13 @@ function queriesOf(operation: DeclaredOperation, ground: Ground, object: string 
     const values = schema.enum ?? (schema.type === 'boolean' ? [true, false] : example === undefined ? [] : [example]);
     return values.map((value) => ({ [name]: String(value) }));
   });
+}
+
+/** All groups that the description of the parameter lists. */
+function includedIn(operation: DeclaredOperation): string {
+  const [include] = queryParameters(operation).filter(({ name }) => name === 'include');
+  const listed = [...(include?.description ?? '').matchAll(/^\| `(\w+)` \|/gm)];
+  return listed.map((match) => match[1]).join(',');
 }
 
 function chunks<Item>(items: readonly Item[], size: number): Item[][] {

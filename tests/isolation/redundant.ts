@@ -8,6 +8,10 @@ const personIds =
 
 /** By the id of the condition. */
 export const redundant: Readonly<Record<string, string>> = {
+  'db/reach.ts inReach: company_id = ${companyId}':
+    'a branch or team of the same id has people of its own, whom no record of the tenant can name',
+  'db/customers.ts findCustomerProfile: company_id = ${companyId} #2':
+    'the id is that of a person whom the record names, which no two tenants share; the company is the way of the index',
   'db/sessions.ts findSignIn: u.company_id = i.company_id': personIds,
   'db/sessions.ts createSession: company_id = ${session.companyId}': personIds,
   'db/sessions.ts lockRefreshToken: s.company_id = t.company_id': sessionIds,

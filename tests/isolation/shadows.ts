@@ -27,6 +27,7 @@ export async function copyTenant(
   to: Shadow,
   testMode: boolean,
 ): Promise<void> {
+  const configuration = new Set(tables.filter(({ hasMode }) => !hasMode).map(({ name }) => name));
   for (const table of tables) {
     // Configuration has no modes.
     if (!table.hasMode && (testMode || to.companyId === from)) continue;
@@ -36,12 +37,15 @@ export async function copyTenant(
       // Where both modes share the keys, those of one are made anew.
       if (testMode && column.key && column.type === 'uuid' && !hasModeInKey(table))
         return `md5(${copied(column, from, to.kind)}::text)::uuid`;
+      // Another mode has the same configuration.
+      if (to.companyId === from && to.kind === 'renamed' && configuration.has(column.refersTo ?? ''))
+        return `t."${column.name}"`;
       return copied(column, from, to.kind);
     });
     const names = table.columns.map((column) => `"${column.name}"`).join(', ');
     const live = table.hasMode ? 'and not t.test_mode' : '';
     await sql.unsafe(
-      `insert into ${table.name} (${names}) select ${values.join(', ')} from ${table.name} t where t.${table.company} = '${from}' ${live}`,
+      `insert into ${table.name} (${names}) select ${values.join(', ')} from ${table.name} t where t.${table.company} = '${from}' ${live} on conflict do nothing`,
     );
   }
 }

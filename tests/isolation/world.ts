@@ -8,7 +8,7 @@ import type { DeclaredOperation } from '../support/document.ts';
 import { newWideTenant, sharedToken } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
-import { useDatabase } from '../support/tenants.ts';
+import { database, useDatabase } from '../support/tenants.ts';
 import { inDatabase, newDatabase } from './databases.ts';
 import { fillEmptyTables } from './filling.ts';
 import {
@@ -23,6 +23,7 @@ import {
   type Probe,
   probesOf,
 } from './probes.ts';
+import { newPauper, type Rush } from './rush.ts';
 import { type TenantTable, tenantTables } from './schema.ts';
 import { copyTenant, dropChecks, type Shadow, swapModes } from './shadows.ts';
 
@@ -31,6 +32,7 @@ export interface World {
   tables: TenantTable[];
   shadows: Shadow[];
   probes: Probe[];
+  rush: Rush;
   /** The tenant with its live rows and nobody beside it. */
   alone: string;
   /** The same with its doubles; row-level security in force. */
@@ -73,9 +75,18 @@ export async function buildWorld(): Promise<World> {
 }
 
 async function fill(alone: string): Promise<Filled> {
+  // Neighbours with ids before and after the tenant's, so that one of them comes last whatever the order is.
+  const before = await newPauper();
   const tenant = await newWideTenant();
   await sharedToken(tenant);
   const ground = await arrangeGround(tenant);
+  const after = await newPauper();
+  const rush: Rush = {
+    own: [{ key: tenant.key }, ...ground.bearers.filter((_, index) => index % 2 === 0).map((token) => ({ token }))],
+    others: [...before, ...after],
+  };
+  // Calls enough to give back.
+  await database()`update api_quota set calls = 1000 where company_id = ${tenant.companyId}`;
   const prepare = async (of: (operation: DeclaredOperation, ground: Ground) => Promise<Probe[]>): Promise<Probe[]> => {
     const probes: Probe[] = [];
     for (const operation of inOrder) probes.push(...(await of(operation, ground)));
@@ -105,7 +116,7 @@ async function fill(alone: string): Promise<Filled> {
     ]);
     // Read again, to see what the changes did.
     const again = probes.filter(({ operation, options }) => operation.method === 'GET' && isPlain(options));
-    return { alone, companyId, tables, probes: [...probes, ...again], made };
+    return { alone, companyId, tables, rush, probes: [...probes, ...again], made };
   });
 }
 
@@ -113,12 +124,13 @@ interface Filled {
   alone: string;
   companyId: string;
   tables: TenantTable[];
+  rush: Rush;
   probes: Probe[];
   /** Keys of the rows that only the doubles shall have. */
   made: ReadonlySet<string>;
 }
 
-async function crowd({ alone, companyId, tables, probes, made }: Filled): Promise<World> {
+async function crowd({ alone, companyId, tables, rush, probes, made }: Filled): Promise<World> {
   const shadows: Shadow[] = (['marked', 'renamed', 'twin'] as const).map((kind) => ({ kind, companyId: uuidv7() }));
   const crowded = await newDatabase(alone);
   await inDatabase(crowded, async (other) => {
@@ -126,7 +138,8 @@ async function crowd({ alone, companyId, tables, probes, made }: Filled): Promis
     await dropChecks(other, tables);
     for (const shadow of shadows)
       for (const testMode of [false, true]) await copyTenant(other, tables, companyId, shadow, testMode);
-    await copyTenant(other, tables, companyId, { companyId, kind: 'twin' }, true);
+    for (const kind of ['twin', 'renamed'] as const)
+      await copyTenant(other, tables, companyId, { companyId, kind }, true);
     await removeKeys(other, tables, companyId, made);
     await moveToTheEnd(other, tables, companyId, shadows);
   });
@@ -145,7 +158,7 @@ async function crowd({ alone, companyId, tables, probes, made }: Filled): Promis
     return url;
   };
   const [aloneInTest, unwalledInTest] = [await swapped(alone), await swapped(unwalled)];
-  return { companyId, tables, shadows, probes, alone, crowded, unwalled, aloneInTest, unwalledInTest };
+  return { companyId, tables, shadows, probes, rush, alone, crowded, unwalled, aloneInTest, unwalledInTest };
 }
 
 /** The primary keys of a tenant's live rows, without the tenant. */

@@ -78,6 +78,7 @@ export const arrangedBodies: Record<
     'refresh_token' in example
       ? { refresh_token: (await signIn(tenant)).refresh_token }
       : { email: tenant.admin.email, password: adminPassword },
+  createActivityType: (example) => ({ ...example, name: `Visit ${randomUUID().slice(0, 8)}` }),
   createActivity: async (example, tenant, mode) => ({
     ...example,
     entity_type: 'lead',
