@@ -20,7 +20,7 @@ import { type DeclaredOperation, operations } from './support/document.ts';
 import { isForPlatform } from './support/requests.ts';
 import { openedByKey, openedByOAuth } from './support/walk.ts';
 
-const wanted = process.env.MUTANTS ?? '4';
+const wanted = process.env.MUTANTS ?? '2';
 const isSample = /^\d+$/.test(wanted);
 const seed = Number(process.env.MUTANTS_SEED ?? Date.now() % 2 ** 31);
 /** Servers at the same time. */

@@ -11,18 +11,8 @@ import { testSettings } from '../support/setup.ts';
 import { database, useDatabase } from '../support/tenants.ts';
 import { inDatabase, newDatabase } from './databases.ts';
 import { fillEmptyTables } from './filling.ts';
-import {
-  arrangeAbsent,
-  arrangeGround,
-  creates,
-  examplesOf,
-  forgetExamples,
-  type Ground,
-  inOrder,
-  isAboutRecords,
-  type Probe,
-  probesOf,
-} from './probes.ts';
+import { arrangeAbsent, arrangeGround, forgetExamples, type Ground } from './ground.ts';
+import { creates, examplesOf, inOrder, isAboutRecords, type Probe, probesOf } from './probes.ts';
 import { newPauper, type Rush } from './rush.ts';
 import { type TenantTable, tenantTables } from './schema.ts';
 import { copyTenant, dropChecks, type Shadow, swapModes } from './shadows.ts';
