@@ -168,6 +168,7 @@ export function recordBody(ground: Ground, object: string, index: number): Recor
   for (const field of ground.fields.get(object) ?? []) {
     const value = field.read_only ? undefined : fieldValue(ground, field, index);
     if (value !== undefined) body[field.name] = value;
+    if (field.name === 'assigned_to' && index === 2) body.assigned_to_email = ground.assigneeEmail;
   }
   return body;
 }
@@ -177,7 +178,6 @@ const nextYear = new Date(Date.now() + 300 * 86_400_000);
 function fieldValue(ground: Ground, { name, type, options, required }: PublishedField, index: number): unknown {
   // The first is assigned near, the second far, the third by an address, the others to nobody.
   if (name === 'assigned_to') return ground.assignees[index];
-  if (name === 'assigned_email') return index === 2 ? ground.assigneeEmail : undefined;
   if (name === 'entity_id' || name === 'record_id') return ground.records.get('leads')?.[index % 2];
   if (name === 'object') return 'leads';
   if (name.endsWith('_id')) return ground.records.get(`${name.slice(0, -3)}s`)?.[index % 2];

@@ -12,6 +12,12 @@ export const redundant: Readonly<Record<string, string>> = {
     'a branch or team of the same id has people of its own, whom no record of the tenant can name',
   'db/customers.ts findCustomerProfile: company_id = ${companyId} #2':
     'the id is that of a person whom the record names, which no two tenants share; the company is the way of the index',
+  'db/activity-types.ts insertActivityType: company_id = ${companyId}':
+    'counts for the last place, which nobody is shown: any number beyond the last is the last',
+  'db/credentials.ts findSessions: ur.company_id = u.company_id': personIds,
+  'db/credentials.ts findSessions: u.company_id = i.company_id': personIds,
+  'db/credentials.ts findGrants: company_id = u.company_id': personIds,
+  'db/credentials.ts findGrants: ur.company_id = f.company_id': personIds,
   'db/sessions.ts findSignIn: u.company_id = i.company_id': personIds,
   'db/sessions.ts createSession: company_id = ${session.companyId}': personIds,
   'db/sessions.ts lockRefreshToken: s.company_id = t.company_id': sessionIds,
