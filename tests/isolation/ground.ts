@@ -19,6 +19,8 @@ export interface Ground {
   narrowKeys: string[];
   /** Access tokens of apps, in the name of somebody who sees everything and of somebody who does not. */
   bearers: string[];
+  /** A branch and a team. */
+  groups: { kind: 'branch' | 'team'; id: string }[];
   assignees: string[];
   /** The address of somebody else who can be assigned. */
   assigneeEmail: string;
@@ -51,10 +53,12 @@ export async function arrangeAbsent(ground: Ground): Promise<Ground> {
 export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   const sql = database();
   const { companyId } = tenant;
-  const [branch, team] = [uuidv7(), uuidv7()];
-  await sql`insert into branches (company_id, id, name, created_at) values (${companyId}, ${branch}, 'North Branch', now())`;
   await sql`insert into teams (company_id, id, branch_id, name, created_at)
-    values (${companyId}, ${uuidv7()}, ${tenant.branchId}, 'First Team', now()), (${companyId}, ${team}, ${branch}, 'Second Team', now())`;
+    values (${companyId}, ${uuidv7()}, ${tenant.branchId}, 'First Team', now())`;
+  const groups = await newGroups(tenant, 'North Branch', 'Second Team');
+  const [branch, team] = groups.map(({ id }) => id) as [string, string];
+  // As many as a tenant may have, when those of its doubles count.
+  for (let count = 0; count < 25; count += 1) await newKey(tenant, { scopes: ['leads:view'] });
   const near = await newUser(tenant);
   const far = await newUser(tenant, { branchId: branch });
   await sql`update users set team_id = ${team} where company_id = ${companyId} and id = ${far.id}`;
@@ -80,6 +84,7 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
     tenant,
     fields: new Map(),
     records: new Map(),
+    groups,
     emails: [],
     narrowKeys,
     bearers: await newBearers(tenant, near.id),
@@ -97,6 +102,18 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
     select email from customers where company_id = ${companyId} and email is not null order by id`;
   ground.emails.push(...customers.map(({ email }) => email));
   return ground;
+}
+
+/** A branch with a team. */
+async function newGroups({ companyId }: Tenant, branchName: string, teamName: string): Promise<Ground['groups']> {
+  const sql = database();
+  const [branch, team] = [uuidv7(), uuidv7()];
+  await sql`insert into branches (company_id, id, name, created_at) values (${companyId}, ${branch}, ${branchName}, now())`;
+  await sql`insert into teams (company_id, id, branch_id, name, created_at) values (${companyId}, ${team}, ${branch}, ${teamName}, now())`;
+  return [
+    { kind: 'branch', id: branch },
+    { kind: 'team', id: team },
+  ];
 }
 
 /** Apps enough for all requests: each may ask sixty times a minute. */

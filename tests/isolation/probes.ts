@@ -74,6 +74,14 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
   return probes;
 }
 
+/** Requests for keys that reach the branches and teams of a ground only. */
+export function narrowKeysOf(examples: readonly Probe[], { groups }: Ground): Probe[] {
+  const asked = examples.filter(({ operation }) => operation.id === 'createApiKey').slice(0, 1);
+  return asked.flatMap((probe) =>
+    groups.map((reach) => varied(probe, { body: { ...(probe.options.body as object), reach } })),
+  );
+}
+
 function varied(probe: Probe, options: CallOptions): Probe {
   return { ...probe, options: { ...probe.options, ...fixedParts(probe.options), ...options } };
 }
@@ -132,13 +140,13 @@ function chunks<Item>(items: readonly Item[], size: number): Item[][] {
 export const creates = (operation: DeclaredOperation): boolean =>
   operation.method === 'POST' && pathParameters(operation.path).every((name) => name === 'object');
 
-/** All operations: first those that read, then those that change, last those that remove. */
+/** All operations: first those that read, then those that make, those that change, last those that remove. */
 export const inOrder: readonly DeclaredOperation[] = [...operations].sort((a, b) => rankOf(a) - rankOf(b));
 
 function rankOf(operation: DeclaredOperation): number {
   if (operation.method === 'GET') return 0;
-  if (operation.method === 'DELETE' || operation.id === 'endSession') return 2;
-  return 1;
+  if (operation.method === 'DELETE' || operation.id === 'endSession') return 3;
+  return operation.method === 'POST' ? 1 : 2;
 }
 
 /** The same requests with something wrong: bodies of all sorts, and words in every parameter that others' texts begin with. */

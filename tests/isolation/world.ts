@@ -12,7 +12,7 @@ import { database, useDatabase } from '../support/tenants.ts';
 import { inDatabase, newDatabase } from './databases.ts';
 import { fillEmptyTables } from './filling.ts';
 import { arrangeAbsent, arrangeGround, forgetExamples, type Ground } from './ground.ts';
-import { creates, examplesOf, inOrder, isAboutRecords, type Probe, probesOf } from './probes.ts';
+import { creates, examplesOf, inOrder, isAboutRecords, narrowKeysOf, type Probe, probesOf } from './probes.ts';
 import { newPauper, type Rush } from './rush.ts';
 import { type TenantTable, tenantTables } from './schema.ts';
 import { copyTenant, dropChecks, type Shadow, swapModes } from './shadows.ts';
@@ -211,7 +211,10 @@ async function openWalls(sql: Sql): Promise<void> {
 
 /** Requests about what the tenant does not have; none finds it again when it is sent again. */
 async function absentOf(operation: DeclaredOperation, ground: Ground, ghosts: Ground): Promise<Probe[]> {
-  if (!isAboutRecords(operation)) return examplesOf(operation, ground);
+  if (!isAboutRecords(operation)) {
+    const examples = await examplesOf(operation, ground);
+    return [...examples, ...narrowKeysOf(examples, ghosts)];
+  }
   const probes = await probesOf(operation, ghosts);
   // A creation by what is there, too: nothing like it is found again.
   return creates(operation)
