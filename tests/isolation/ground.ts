@@ -35,8 +35,10 @@ export async function arrangeAbsent(ground: Ground): Promise<Ground> {
     on conflict (company_id, object) do update set enabled = true, fields = excluded.fields`;
   const assignees = [(await newUser(tenant)).id, (await newUser(tenant)).id];
   const assigneeEmail = (await newUser(tenant)).email;
-  const absent = {
+  const groups = await newGroups(tenant, 'South Branch', 'Third Team');
+  const absent: Ground = {
     tenant,
+    groups,
     fields,
     assignees,
     assigneeEmail,
