@@ -100,6 +100,8 @@ async function fill(alone: string): Promise<Filled> {
     const made = await keysOf(sql, tables, companyId);
     for (const key of kept) made.delete(key);
     const present = await prepare(probesOf);
+    // Every key was used before, so that its use is not the same for all.
+    await sql`update api_key_usage set last_used_ip = '10.9.9.9', last_used_at = now() where last_used_ip is null`;
     const probes = inOrder.flatMap((operation) => [
       ...absent.filter((probe) => probe.operation === operation),
       ...present.filter((probe) => probe.operation === operation),
@@ -121,7 +123,13 @@ interface Filled {
 }
 
 async function crowd({ alone, companyId, tables, rush, probes, made }: Filled): Promise<World> {
-  const shadows: Shadow[] = (['marked', 'renamed', 'twin'] as const).map((kind) => ({ kind, companyId: uuidv7() }));
+  // Before and after the tenant in every index, so that rows of others are met first whichever way is taken.
+  const yesterday = { msecs: Date.now() - 86_400_000 };
+  const shadows: Shadow[] = [
+    { kind: 'marked', companyId: uuidv7(yesterday) },
+    { kind: 'renamed', companyId: uuidv7(yesterday) },
+    { kind: 'twin', companyId: uuidv7() },
+  ];
   const crowded = await newDatabase(alone);
   await inDatabase(crowded, async (other) => {
     await other`set session_replication_role = replica`;
