@@ -196,10 +196,16 @@ async function moveToTheEnd(
   companyId: string,
   shadows: readonly Shadow[],
 ): Promise<void> {
-  for (const table of tables)
+  for (const table of tables.filter(({ company }) => company === 'company_id')) {
+    // Not an update: tables that are often updated keep room for it where the row was.
+    const names = table.columns.map((column) => `"${column.name}"`).join(', ');
     await sql.unsafe(
-      `update ${table.name} t set ${table.company} = ${table.company} where ${isLive(table, companyId)}`,
+      `create temporary table moved as select ${names} from ${table.name} t where ${isLive(table, companyId)}`,
     );
+    await sql.unsafe(`delete from ${table.name} t where ${isLive(table, companyId)}`);
+    await sql.unsafe(`insert into ${table.name} (${names}) select ${names} from moved`);
+    await sql`drop table moved`;
+  }
   await sql`update companies set id = id where id <> all(${shadows.map((shadow) => shadow.companyId)}::uuid[])`;
 }
 
