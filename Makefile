@@ -26,6 +26,8 @@ test: $(packages) ## Run all tests against a real server, PostgreSQL, Redis and 
 
 torture: $(packages) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
 	@node tests/faults/torture.ts
+mutants: $(packages) ## Take every condition on a company or a mode out of the SQL, one at a time, and fail where nothing notices
+	@MUTANTS=all vitest run tests/isolation.test.ts
 
 bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
@@ -63,4 +65,4 @@ $(packages): package.json package-lock.json
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test torture bench seed-large check generate sdk format migrate docs platform-key
+.PHONY: help start test torture mutants bench seed-large check generate sdk format migrate docs platform-key

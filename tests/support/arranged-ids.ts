@@ -131,12 +131,21 @@ export const arrangedBodies: Record<
     'refresh_token' in example
       ? { refresh_token: (await signIn(tenant)).refresh_token }
       : { email: tenant.admin.email, password: adminPassword },
+  createActivityType: withFreshName,
+  createStatus: withFreshName,
+  createTag: withFreshName,
+  createSource: withFreshName,
   createActivity: async (example, tenant, mode) => ({
     ...example,
     entity_type: 'lead',
     entity_id: await newRecord(tenant, mode, 'leads'),
   }),
 };
+
+/** Names are unique within a list, and several requests make one of each. */
+function withFreshName(example: Example): Example {
+  return { ...example, name: `${example.name} ${randomUUID().slice(0, 8)}` };
+}
 
 /** By operationId: query parameters that follow from the body, or name what must exist. */
 export const arrangedQueries: Record<

@@ -39,6 +39,7 @@ export interface QueryParameter {
   name: string;
   required: boolean;
   schema: Schema;
+  description: string;
   example: unknown;
 }
 
@@ -121,6 +122,7 @@ export function queryParameters(operation: DeclaredOperation): QueryParameter[] 
       name: each.name ?? '',
       required: each.required === true,
       schema: plain(each.schema ?? {}),
+      description: each.description ?? '',
       example: each.example,
     }));
 }
