@@ -2,9 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { pipeline } from 'node:stream';
-import { contentDisposition } from '../domain/file-names.ts';
-import { bodyLimits } from '../domain/request-limits.ts';
+import { type Answer, fileHeaders, refuseUnreadable, sendAnswer } from './answers.ts';
 import {
   type Authenticated,
   anonymous,
@@ -19,11 +17,11 @@ import { ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { admit, type CallParts, CallState, type Trace } from './call-state.ts';
 import { clientAddressReader } from './client-address.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
-import { deprecationHeaders, usedInBody, usedInQuery } from './deprecation.ts';
+import { usedInBody, usedInQuery } from './deprecation.ts';
 import type { Operation } from './document.ts';
 import { failureBody, oauthFailureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
-import { FileBody } from './files.ts';
+import type { FileBody } from './files.ts';
 import type { Caller } from './handler.ts';
 import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
 import type { Log, RequestLine } from './log.ts';
@@ -35,11 +33,6 @@ import { buildRouter } from './router.ts';
 import { type Secrets, sha256 } from './secrets.ts';
 import type { IdempotencyClaim, Scope } from './store.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
-
-/** Milliseconds of no progress, once or twice in a row, after which a client that does not read its answer is cut off. */
-const stalledWrite = 7000;
-/** Milliseconds that an answered client may go on sending before its connection is closed. */
-const lingerTime = 1000;
 
 /** A page that is not part of the API: method GET, no credential, no envelope. */
 export interface Page {
@@ -63,24 +56,7 @@ export interface ServerParts extends CallParts {
   pages: Readonly<Record<string, Page>>;
 }
 
-interface Answer {
-  status: number;
-  body: string | PreparedBody | FileBody | undefined;
-  headers: Record<string, string> | undefined;
-}
-
-type SentAnswer = Omit<Answer, 'body'> & { body: string | Buffer | FileBody | undefined };
-
 const noBody: { body: unknown; problems: FieldProblem[] } = { body: undefined, problems: [] };
-
-const securityHeaders: readonly string[] = [
-  'X-Content-Type-Options',
-  'nosniff',
-  'X-Frame-Options',
-  'DENY',
-  'Strict-Transport-Security',
-  'max-age=31536000; includeSubDomains',
-];
 
 /** Builds the HTTP server; the caller listens and closes. */
 export function buildServer(parts: ServerParts): Server {
@@ -88,9 +64,6 @@ export function buildServer(parts: ServerParts): Server {
   const route = buildRouter(parts.document.operations);
   const addressOf = clientAddressReader(parts.trustedProxies);
   const alarm = new QuotaAlarm(log);
-  /** Connections that had an answer before their request had ended: what goes wrong on them afterwards needs no other. */
-  const answeredEarly = new WeakSet<object>();
-
   /** Connections on which a file arrives: it has a pace of its own instead of ten seconds for the whole. */
   const uploading = new WeakSet<object>();
 
@@ -113,29 +86,9 @@ export function buildServer(parts: ServerParts): Server {
   server.on('checkExpectation', (request, response) => void respond(request, response));
   server.on('clientError', ({ code }: NodeJS.ErrnoException, socket) => {
     if (code === 'ERR_HTTP_REQUEST_TIMEOUT' && uploading.has(socket)) return;
-    if (code === 'ECONNRESET' || !socket.writable || answeredEarly.has(socket)) {
-      socket.destroy();
-      return;
-    }
-    const status =
-      code === 'HPE_HEADER_OVERFLOW'
-        ? '431 Request Header Fields Too Large'
-        : code === 'ERR_HTTP_REQUEST_TIMEOUT'
-          ? '408 Request Timeout'
-          : '400 Bad Request';
-    const requestId = randomUUID();
-    const error = new ApiError('VALIDATION_ERROR', 'The request could not be read as HTTP.');
-    const body = failureBody(error, requestId, Date.now());
-    const lines = [`HTTP/1.1 ${status}`, `X-Request-Id: ${requestId}`];
-    for (let index = 0; index < securityHeaders.length; index += 2)
-      lines.push(`${securityHeaders[index]}: ${securityHeaders[index + 1]}`);
-    const figures = figureHeaders(limits.uncounted(Date.now()));
-    for (let index = 0; index < figures.length; index += 2) lines.push(`${figures[index]}: ${figures[index + 1]}`);
-    lines.push('Content-Type: application/json; charset=utf-8', `Content-Length: ${Buffer.byteLength(body)}`);
-    log.info({ request_id: requestId, status: Number(status.slice(0, 3)), error: error.code }, 'unreadable request');
-    socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
-    // An end alone would wait for the client to end too, and a hostile one never does.
-    (socket as Socket).destroySoon();
+    const refused = refuseUnreadable(socket as Socket, code, limits.uncounted(Date.now()));
+    if (refused)
+      log.info({ request_id: refused.requestId, status: refused.status, error: refused.error }, 'unreadable request');
   });
   return server;
 
@@ -165,12 +118,17 @@ export function buildServer(parts: ServerParts): Server {
       parts.inFlight.requests -= 1;
     }
     if (trace.charge && isFree(answer)) parts.store.refund(trace.charge);
-    const sent = chooseForm(answer, request);
-    send(request, response, sent, trace);
+    const status = sendAnswer(request, response, answer, {
+      requestId: trace.requestId,
+      figures: figuresOf(trace),
+      deprecated: trace.deprecated,
+      // A server that stops asks its clients to go to another.
+      leave: !server.listening,
+    });
     const { requestId, operation, caller, error } = trace;
     const milliseconds = performance.now() - start;
     const { method = '' } = request;
-    parts.noteRequest({ requestId, operation, method, status: sent.status, milliseconds, caller, error });
+    parts.noteRequest({ requestId, operation, method, status, milliseconds, caller, error });
   }
 
   /** Turns anything thrown into an answer; what a caller may not see is logged and replaced. */
@@ -462,51 +420,6 @@ export function buildServer(parts: ServerParts): Server {
       headers: operation.cacheControl === undefined ? undefined : { 'cache-control': operation.cacheControl },
     };
   }
-
-  function send(request: IncomingMessage, response: ServerResponse, answer: SentAnswer, trace: Trace): void {
-    if (response.destroyed) return;
-    const headers = ['X-Request-Id', trace.requestId, ...figureHeaders(figuresOf(trace)), ...securityHeaders];
-    if (trace.deprecated.length > 0) headers.push(...deprecationHeaders(trace.deprecated));
-    let encoding: BufferEncoding = 'utf8';
-    if (answer.body instanceof FileBody) headers.push('Content-Length', String(answer.body.bytes));
-    else if (answer.body !== undefined) {
-      if (!answer.headers?.['content-type']) headers.push('Content-Type', 'application/json; charset=utf-8');
-      const length = Buffer.byteLength(answer.body);
-      headers.push('Content-Length', String(length));
-      // Text of as many bytes as characters is plain ASCII, which is sent faster when it is said so.
-      if (length === answer.body.length) encoding = 'latin1';
-    }
-    if (answer.headers)
-      for (const name of Object.keys(answer.headers)) headers.push(name, answer.headers[name] as string);
-    if (answer.body instanceof FileBody) {
-      response.writeHead(answer.status, headers);
-      sendFile(request, response, answer.body);
-      return;
-    }
-    const body = request.method === 'HEAD' ? undefined : answer.body;
-    // What is left of a body of a known, allowed size is read and thrown away; more than that is not worth the connection.
-    if (!request.complete) answeredEarly.add(request.socket);
-    const rest = request.complete ? 0 : Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY);
-    // A server that stops asks its clients to go to another.
-    const leave = rest > bodyLimits.bytes || !server.listening;
-    if (leave) headers.push('Connection', 'close');
-    response.writeHead(answer.status, headers);
-    if (rest > bodyLimits.bytes) endLater(request, response, body);
-    else response.end(body, encoding);
-    // What the system has not taken waits for the client to read; a client that reads on is given all the time it needs.
-    if (response.writableLength > 0) request.socket.setTimeout(stalledWrite);
-  }
-}
-
-function figureHeaders({ limit, remaining, reset }: RateFigures): string[] {
-  return [
-    'X-RateLimit-Limit',
-    String(limit),
-    'X-RateLimit-Remaining',
-    String(remaining),
-    'X-RateLimit-Reset',
-    String(reset),
-  ];
 }
 
 /** True for calls that the quota does not count: refused by a limit, failed on our side, or answered from what was kept. */
@@ -524,47 +437,9 @@ function scopeOf(operation: Operation, caller: Caller): Scope {
   return caller.companyId === '' ? 'nobody' : { companyId: caller.companyId, testMode: caller.testMode };
 }
 
-/** A prepared body is sent in the form that fits the request. */
-function chooseForm(answer: Answer, request: IncomingMessage): SentAnswer {
-  if (!(answer.body instanceof PreparedBody)) return answer as SentAnswer;
-  const prepared = answer.body.answerTo(request.headers);
-  return { ...prepared, headers: { ...answer.headers, ...prepared.headers } };
-}
-
-/** Sends an answer and reads on for a little: a connection closed under a client that is still sending would lose the answer. */
-function endLater(request: IncomingMessage, response: ServerResponse, body: string | Buffer | undefined): void {
-  response.flushHeaders();
-  if (body !== undefined) response.write(body);
-  const timer = setTimeout(() => response.end(), lingerTime);
-  response.on('close', () => clearTimeout(timer));
-  request.on('end', () => response.end()).resume();
-}
-
 /** True for an answer after which certainly nothing refers to the call's file; where that is not certain, the sweep finds out. */
 function leftOut({ status, headers }: Answer): boolean {
   return (status >= 400 && status < 500) || headers?.['idempotent-replay'] !== undefined;
-}
-
-/** Never shown in a browser, whatever is in it. */
-function fileHeaders(file: FileBody): Record<string, string> {
-  return {
-    'content-type': 'application/octet-stream',
-    'content-disposition': contentDisposition(file.name),
-    'content-security-policy': "default-src 'none'; sandbox",
-    'cache-control': 'private, no-store',
-  };
-}
-
-/** Sends a file as the client reads it. */
-function sendFile(request: IncomingMessage, response: ServerResponse, { stream }: FileBody): void {
-  if (request.method === 'HEAD') {
-    stream.destroy();
-    response.end();
-    return;
-  }
-  request.socket.setTimeout(stalledWrite);
-  // A client that goes away, or a disk that fails, ends both; the length that was promised tells the client.
-  pipeline(stream, response, () => request.socket.setTimeout(0));
 }
 
 function describe(thrown: unknown): { message: string; code?: string; stack?: string } {
