@@ -31,3 +31,27 @@ export const redundant: Readonly<Record<string, string>> = {
 export const unreached: Readonly<Record<string, string>> = {
   'db/demo.ts': 'runs once before the server listens, on the one company that it makes itself',
 };
+
+/**
+ * Files whose conditions are not proven one by one yet: row-level security and the walk hold for them, and no request shows what each
+ * condition is good for. The list may only shrink; MUTANTS=<file> runs those of one file.
+ */
+export const unproven: ReadonlySet<string> = new Set([
+  'db/attachments.ts',
+  'db/lead-conversion.ts',
+  'db/mails.ts',
+  'db/messages.ts',
+  'db/notes.ts',
+  'db/org-structure.ts',
+  'db/pre-condition-facts.ts',
+  'db/record-tags.ts',
+  'db/reports.ts',
+  'db/roles.ts',
+  'db/search.ts',
+  'db/setting-references.ts',
+  'db/sources.ts',
+  'db/statuses.ts',
+  'db/stored-files.ts',
+  'db/tags.ts',
+  'db/users.ts',
+]);
