@@ -10,9 +10,10 @@ packages := node_modules/.package-lock.json
 generated := generated
 sdk_generated := sdk/src/generated
 
-# A server in half the memory (docs/performance.md): a smaller young generation, an old one that is collected before it has doubled, and
-# two heaps of the C library for all threads. What was stripped of its types and compiled once is kept for the next start.
-serve := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node --max-semi-space-size=8 --heap-growing-percent=50 main.ts
+# A young generation of moderate size, and two heaps of the C library for all threads (docs/performance.md has settings for less memory).
+# What was stripped of its types and compiled once is kept for the next start.
+node_flags := --max-semi-space-size=16
+serve := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node $(node_flags) main.ts
 
 help: ## Print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
