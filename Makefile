@@ -10,9 +10,10 @@ packages := node_modules/.package-lock.json
 generated := generated
 sdk_generated := sdk/src/generated
 
-# A server in half the memory (docs/performance.md): a smaller young generation, an old one that is collected before it has doubled, and
-# two heaps of the C library for all threads. What was stripped of its types and compiled once is kept for the next start.
-serve := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node --max-semi-space-size=8 --heap-growing-percent=50 main.ts
+# A young generation of moderate size, and two heaps of the C library for all threads (docs/performance.md has settings for less memory).
+# What was stripped of its types and compiled once is kept for the next start.
+node_flags := --max-semi-space-size=16
+serve := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node $(node_flags) main.ts
 
 help: ## Print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +27,8 @@ test: $(packages) ## Run all tests against a real server, PostgreSQL, Redis and 
 
 torture: $(packages) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
 	@node tests/faults/torture.ts
+mutants: $(packages) ## Take every condition on a company or a mode out of the SQL, one at a time, and fail where nothing notices
+	@MUTANTS=all vitest run tests/isolation.test.ts
 
 bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
@@ -63,4 +66,4 @@ $(packages): package.json package-lock.json
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test torture bench seed-large check generate sdk format migrate docs platform-key
+.PHONY: help start test torture mutants bench seed-large check generate sdk format migrate docs platform-key

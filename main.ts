@@ -13,6 +13,7 @@ import { serveMetrics } from './runtime/metrics-server.ts';
 import { readSecretKey } from './runtime/secret-key.ts';
 import { Secrets } from './runtime/secrets.ts';
 import { newSigningKey } from './runtime/session-tokens.ts';
+import { openStorage, uploadFolder } from './runtime/storage.ts';
 import { type Prepared, serve } from './serve.ts';
 import { whyNot } from './start-failure.ts';
 import { openBackgroundPool } from './store.ts';
@@ -49,7 +50,9 @@ async function start(): Promise<void> {
     config.metricsPort === undefined
       ? undefined
       : await serveMetrics(config.metricsPort, config.host, readMetrics, log);
-  const stopSweeps = startSweeps(background, log);
+  const storage = openStorage(config);
+  const files = { remove: (key: string) => storage.remove(key), uploads: uploadFolder(config) };
+  const stopSweeps = startSweeps(background, files, log);
   const { mailServer, mailFrom: from, dashboardUrl } = config;
   const stopMail = startMail(background, { server: mailServer, from, dashboardUrl }, log);
   const { port } = serving;

@@ -43,6 +43,8 @@ function bodyLines(mediaType, value) {
   if (value === undefined) return [];
   if (mediaType === 'application/json')
     return ["-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(value, null, 2))}`];
+  if (mediaType === 'multipart/form-data')
+    return Object.entries(value).map(([name, file]) => `-F ${quoted(`${name}=@${file}`)}`);
   return Object.entries(value).map(([name, field]) => `--data-urlencode ${quoted(`${name}=${field}`)}`);
 }
 

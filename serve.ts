@@ -8,6 +8,7 @@ import { BearerTokens } from './runtime/bearer-tokens.ts';
 import type { Config } from './runtime/config.ts';
 import { docsPages } from './runtime/docs-page.ts';
 import { loadDocument } from './runtime/document.ts';
+import { Files } from './runtime/files.ts';
 import { IssuerKeys, ownKeys } from './runtime/issuer-keys.ts';
 import type { OpenLog } from './runtime/log.ts';
 import { type MetricValues, openRegistry, watchParts, watchRequests } from './runtime/metrics.ts';
@@ -19,6 +20,7 @@ import { readSecretKey } from './runtime/secret-key.ts';
 import { Secrets } from './runtime/secrets.ts';
 import { buildServer } from './runtime/server.ts';
 import { SessionTokens } from './runtime/session-tokens.ts';
+import { openStorage, uploadFolder } from './runtime/storage.ts';
 import { buildStore, closePools, openPools } from './store.ts';
 
 /** Milliseconds for which connections without a request stay open when the server stops: who sends on one is still answered, and asked to leave. */
@@ -74,6 +76,14 @@ export async function serve(
         }
       : noteRequest,
     inFlight,
+    files: new Files({
+      storage: openStorage(config),
+      folder: uploadFolder(config),
+      announce: store.announceFile,
+      secrets,
+      baseUrl: () => config.baseUrl.replace(/:0$/, `:${(server.address() as AddressInfo).port}`),
+      log,
+    }),
     cursors: new Cursors(secrets),
     secrets,
     mailIsSent: config.mailServer !== undefined,

@@ -10,6 +10,7 @@ import {
   type SessionRow,
 } from './db/credentials.ts';
 import { refundCalls } from './db/quota.ts';
+import { announceFile, type StoredFile } from './db/stored-files.ts';
 import { type AuditRow, Transaction as DatabaseTransaction, type EventRow } from './db/transaction.ts';
 import { loadWorkspaceRows } from './db/workspace.ts';
 import { callsPerMonth } from './domain/plans.ts';
@@ -71,7 +72,9 @@ export async function closePools(pools: Pools, seconds: number): Promise<void> {
 /** Tenants whose configuration is kept in memory. */
 const keptWorkspaces = 1000;
 
-export function buildStore(pools: Pools): Store & { settled(): Promise<void> } {
+export function buildStore(
+  pools: Pools,
+): Store & { settled(): Promise<void>; announceFile(place: StoredFile): Promise<void> } {
   const askKey = coalesce<{ hash: Buffer; ip: string }, KeyRecord>(async (questions) => {
     const asked = new Map<string, AskedKey>();
     for (const { hash, ip } of questions) {
@@ -133,6 +136,19 @@ export function buildStore(pools: Pools): Store & { settled(): Promise<void> } {
         if (workspaces.get(companyId) === entry) workspaces.delete(companyId);
       });
       return workspace;
+    },
+    async announceFile(place: StoredFile) {
+      const transaction = new DatabaseTransaction(pools.tenants, await pools.tenants.acquire(), place);
+      const overdue = setTimeout(() => transaction.destroy(), statementTimeout + grace);
+      try {
+        await announceFile(transaction.sql, place, new Date());
+        await transaction.commit([], [], undefined, new Date(), statementTimeout);
+      } catch (error) {
+        transaction.abandon();
+        throw error;
+      } finally {
+        clearTimeout(overdue);
+      }
     },
     ping: () => pools.credentials.use(async (sql) => void (await sql`select 1`)),
     isOutage,

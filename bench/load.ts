@@ -7,6 +7,10 @@ export interface Load {
   milliseconds: number;
   /** Ends after about so many requests, if that is sooner. */
   most?: number;
+  /** Requests per second of all connections together; undefined: as many as can be. */
+  perSecond?: number;
+  /** Refusals count as answers too. */
+  anyAnswer?: boolean;
   /** Bytes of the next request; called for every request. */
   next: () => Buffer;
 }
@@ -56,6 +60,7 @@ export async function load(options: Load): Promise<LoadResult> {
 function one(options: Load, end: number, latencies: number[]): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port: options.port, host: '127.0.0.1', noDelay: true });
+    const interval = options.perSecond === undefined ? 0 : (1000 * options.connections) / options.perSecond;
     let sent = 0;
     const send = (): void => {
       sent = performance.now();
@@ -64,15 +69,16 @@ function one(options: Load, end: number, latencies: number[]): Promise<void> {
     socket.on('connect', send);
     readAnswers(socket, (answer) => {
       // '2' at the place of the status: anything else, and what is measured is not the work.
-      if (answer[9] !== 50) {
+      if (answer[9] !== 50 && !options.anyAnswer) {
         reject(new WrongAnswer(answer.toString('latin1').slice(0, 600)));
         socket.destroy();
         return;
       }
       const now = performance.now();
       latencies.push(now - sent);
-      if (now < end && latencies.length < (options.most ?? Number.POSITIVE_INFINITY)) send();
-      else socket.end(resolve);
+      if (now >= end || latencies.length >= (options.most ?? Number.POSITIVE_INFINITY)) socket.end(resolve);
+      else if (interval === 0) send();
+      else setTimeout(send, Math.max(0, sent + interval - now));
     });
     socket.on('error', reject);
     socket.on('close', () => reject(new WrongAnswer('the server closed the connection')));

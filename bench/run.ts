@@ -1,7 +1,9 @@
 // make bench: every figure of docs/performance.md, or those that FIGURES names.
 import { createOne } from './create-one/measure.ts';
+import { hostile } from './hostile.ts';
 import { listPage } from './list-page.ts';
 import { memory } from './memory.ts';
+import { neighbour } from './neighbour.ts';
 import { readOne } from './read-one/measure.ts';
 import { print, type Result, save } from './report.ts';
 import type { Settings } from './rounds.ts';
@@ -18,6 +20,8 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'two-workers-one': twoWorkersReading,
   start,
   memory,
+  neighbour,
+  hostile,
 };
 
 const settings: Settings = {

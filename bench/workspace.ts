@@ -45,6 +45,14 @@ export async function openWorkspace(folder: string): Promise<Workspace> {
   };
 }
 
+/** A key of another company in the same database. @param perMinute calls of it to each endpoint */
+export async function addNeighbour({ env }: Workspace, perMinute: number): Promise<string> {
+  const sql = postgres(env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined });
+  const { key } = await addKey(sql, await addCompany(sql, 'Neighbour'), perMinute);
+  await sql.end();
+  return key;
+}
+
 /** Makes a company with its defaults. Every call of it is counted, as for any workspace, and none is refused. @returns its id */
 export async function addCompany(sql: postgres.Sql, name: string): Promise<string> {
   const companyId = uuidv7();
@@ -77,14 +85,20 @@ export async function addCompany(sql: postgres.Sql, name: string): Promise<strin
   return companyId;
 }
 
-/** Mints a live key with every scope and the highest limits. */
-export async function addKey(sql: postgres.Sql, companyId: string): Promise<{ key: string; keyId: string }> {
+const unlimited = 2_147_483_647;
+
+/** Mints a live key with every scope and the highest limits. @param perMinute calls of it to each endpoint */
+export async function addKey(
+  sql: postgres.Sql,
+  companyId: string,
+  perMinute = unlimited,
+): Promise<{ key: string; keyId: string }> {
   const { key, hash, prefix, last4 } = newApiKey('live');
   const keyId = uuidv7();
   await sql`
     insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour,
       created_by_id, created_at, updated_at)
-    values (${companyId}, ${keyId}, ${hash}, 'Bench', 'live', ${prefix}, ${last4}, ${['*']}, 2147483647, 2147483647, 'bench', now(), now())`;
+    values (${companyId}, ${keyId}, ${hash}, 'Bench', 'live', ${prefix}, ${last4}, ${['*']}, ${perMinute}, ${unlimited}, 'bench', now(), now())`;
   await sql`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${keyId})`;
   return { key, keyId };
 }

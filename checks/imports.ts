@@ -22,7 +22,7 @@ const clock = ['Date.now', 'new Date()', 'Date()', 'performance.now'];
 const chance = ['Math.random', 'randomUUID()', 'crypto.randomUUID', 'crypto.getRandomValues'];
 
 /** What handlers may use of the runtime. */
-const offeredByRuntime = ['handler', 'errors', 'paging', 'passwords', 'secrets', 'session-tokens'];
+const offeredByRuntime = ['handler', 'errors', 'files', 'paging', 'passwords', 'secrets', 'session-tokens'];
 
 /** By folder, or by a single file, which then counts alone. Files in the root join the parts and may do anything. */
 const rules: Readonly<Record<string, Rule>> = {
@@ -38,10 +38,17 @@ const rules: Readonly<Record<string, Rule>> = {
   db: { may: ['db/'], packages: ['postgres', 'uuid'], node: 'any', mustNotUse: environment },
   runtime: { may: ['runtime/', 'domain/', 'generated/'], packages: 'any', node: 'any', mustNotUse: environment },
   handlers: {
-    may: ['db/', 'domain/', ...offeredByRuntime.map((name) => `runtime/${name}.ts`)],
+    may: ['writes/', 'db/', 'domain/', ...offeredByRuntime.map((name) => `runtime/${name}.ts`)],
     mayTypes: ['generated/'],
     packages: ['uuid'],
     node: ['crypto'],
+    mustNotUse: [...clock, ...environment, ...network],
+  },
+  writes: {
+    may: ['writes/', 'db/', 'domain/', 'runtime/handler.ts', 'runtime/errors.ts'],
+    mayTypes: ['generated/'],
+    packages: ['uuid'],
+    node: [],
     mustNotUse: [...clock, ...environment, ...network],
   },
   'handlers/index.ts': { may: ['handlers/', 'runtime/handler.ts'], packages: [], node: [] },

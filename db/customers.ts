@@ -1,4 +1,5 @@
 // What a customer's profile has beside the record itself.
+import type { Fragment } from 'postgres';
 import type { Sql } from './connect.ts';
 import { inReach, type Scope } from './reach.ts';
 
@@ -109,15 +110,27 @@ function counted(sql: Sql, scope: Scope, table: 'deals' | 'leads') {
 }
 
 function activitiesCounted(sql: Sql, scope: Scope) {
-  const { companyId, testMode } = scope;
   return sql`(
     select count(*)
-    from activities
-    where company_id = ${companyId} and test_mode = ${testMode} and ${inReach(sql, scope, 'unassigned')}
-      and (entity_type, entity_id) in (
-        select 'deal', id from deals where company_id = ${companyId} and test_mode = ${testMode} and ${own(sql, 'deals')}
-        union all
-        select 'lead', id from leads where company_id = ${companyId} and test_mode = ${testMode} and ${own(sql, 'leads')}
+    from activities r
+    where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${inReach(sql, scope, 'unassigned')}
+      and ${isOfCustomer(sql, scope, sql`c.id`)}
+  )`;
+}
+
+/** The condition that an activity `r` is logged on a lead or a deal of a customer. */
+export function isOfCustomer(sql: Sql, { companyId, testMode }: Scope, customerId: Fragment): Fragment {
+  return sql`(r.entity_type, r.entity_id) in (
+    select 'deal', id
+    from deals
+    where company_id = ${companyId} and test_mode = ${testMode} and customer_id = ${customerId}
+    union all
+    select 'lead', id
+    from leads
+    where company_id = ${companyId} and test_mode = ${testMode}
+      and (
+        converted_customer_id = ${customerId}
+        or id = (select lead_id from customers where company_id = ${companyId} and test_mode = ${testMode} and id = ${customerId})
       )
   )`;
 }

@@ -62,7 +62,10 @@ function openTasksCounted(sql: Sql, { companyId, testMode }: Scope, object: stri
   )`;
 }
 
-/** Records have no attachments yet: there is no table of them. */
-function attachmentsCounted(sql: Sql, _scope: Scope, _object: string): Fragment {
-  return sql`0`;
+function attachmentsCounted(sql: Sql, { companyId, testMode }: Scope, object: string): Fragment {
+  return sql`(
+    select count(*)
+    from attachments
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = record.id
+  )`;
 }

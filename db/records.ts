@@ -60,6 +60,26 @@ export async function lockRecords(
   return rows.map((row) => fromRow(table, row));
 }
 
+/** True when there is such a record within reach. */
+export async function hasRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<boolean> {
+  return exists(sql, scope, object, id, sql``);
+}
+
+/** The same, and the record cannot be deleted until the transaction ends: for what is hung on it. */
+export async function holdRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<boolean> {
+  return exists(sql, scope, object, id, sql`for key share`);
+}
+
+async function exists(sql: Sql, scope: Scope, object: string, id: string, lock: Fragment): Promise<boolean> {
+  const table = recordTable(object);
+  const rows = await sql`
+    select r.id
+    from ${sql(table.name)} r
+    where ${belongs(sql, scope, table)} and r.id = ${id} and ${inReach(sql, scope, table.assigned)}
+    ${lock}`;
+  return rows.length > 0;
+}
+
 async function selectOne(sql: Sql, scope: Scope, object: string, id: string, lock: Fragment) {
   const table = recordTable(object);
   const [row] = await sql`
@@ -88,6 +108,8 @@ export async function findRecordsBeyondReach(
 export interface Page {
   sort: readonly SortKey[];
   filter: Filter | undefined;
+  /** A further condition on the row `r`. */
+  where?: Fragment;
   /** The key values of the row before the page. */
   after: readonly KeyValue[] | undefined;
   /** How many rows at most. */
@@ -110,6 +132,7 @@ export async function listRecords(
     from ${sql(table.name)} r
     where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
       ${page.filter ? sql`and ${filterCondition(sql, table, page.filter)}` : sql``}
+      ${page.where ? sql`and ${page.where}` : sql``}
       ${page.after ? order.after(page.after) : sql``}
     order by ${order.orderBy}
     limit ${page.limit} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
@@ -187,19 +210,6 @@ export async function insertRecords(
   return records.flatMap((record) => byId.get(record.id) ?? []);
 }
 
-/** Writes a record that is locked, with its next version. @returns it as it is stored */
-export async function updateRecord(
-  sql: Sql,
-  scope: Scope,
-  object: string,
-  record: StoredRecord,
-  now: Date,
-): Promise<StoredRecord> {
-  const [updated] = await updateRecords(sql, scope, object, [record], now);
-  if (!updated) throw new Error('an updated record was not returned');
-  return updated;
-}
-
 /** Writes records that are locked, each with its next version, in one statement. @returns them as they are stored, in the order given */
 export async function updateRecords(
   sql: Sql,
@@ -229,28 +239,23 @@ export async function updateRecords(
   return records.flatMap((record) => stored.get(record.id) ?? []);
 }
 
-export interface DeletedRecord extends StoredRecord {
-  /** How many of each went with it. */
+/** How much of what belonged to a deleted record went with it. */
+export interface GoneWithIt {
   activities: number;
   tasks: number;
+  notes: number;
+  attachments: number;
+}
+
+export interface DeletedRecord extends StoredRecord {
+  gone: GoneWithIt;
 }
 
 /**
- * Deletes a record with what belongs to it alone: the activities logged on it, its tasks and its tags. Other records that
- * refer to it stay, without the reference.
- * @returns undefined when there is no such record within reach
+ * Deletes records with what belongs to them alone: the activities logged on them, their tasks, tags, notes, messages and attachments,
+ * and what hangs on those activities and tasks. Other records that refer to them stay, without the reference.
+ * @returns those that were there within reach, in no order
  */
-export async function deleteRecord(
-  sql: Sql,
-  scope: Scope,
-  object: string,
-  id: string,
-): Promise<DeletedRecord | undefined> {
-  const [gone] = await deleteRecords(sql, scope, object, [id]);
-  return gone;
-}
-
-/** The same for many. @returns those that were there, in no order */
 export async function deleteRecords(
   sql: Sql,
   scope: Scope,
@@ -258,7 +263,6 @@ export async function deleteRecords(
   ids: readonly string[],
 ): Promise<DeletedRecord[]> {
   const table = recordTable(object);
-  const { companyId, testMode } = scope;
   const wanted = sql`
     ${belongs(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${inReach(sql, scope, table.assigned)}`;
   // In the order of the ids, so that no two calls wait for each other.
@@ -266,31 +270,82 @@ export async function deleteRecords(
   const rows = await sql`delete from ${sql(table.name)} r where ${wanted} returning ${selection(sql, table)}`.values();
   const records = rows.map((row) => fromRow(table, row));
   if (records.length === 0) return [];
-  const gone = records.map((record) => record.id);
-  // A statement of its own: it sees what others attached until the records were locked.
-  const entityType = entityTypes[object] ?? null;
-  const counts = await sql<{ id: string; activities: number; tasks: number }[]>`
+  const roots = records.map(({ id }) => ({ object, id, root: id }));
+  const owned = await deleteOwned(sql, scope, object, roots);
+  const hung = await deleteChildren(sql, scope, [...roots, ...owned]);
+  const count = (name: string, root: string) => owned.filter((one) => one.object === name && one.root === root).length;
+  return records.map((record) => ({
+    ...record,
+    gone: {
+      activities: count('activities', record.id),
+      tasks: count('tasks', record.id),
+      notes: hung.get(record.id)?.notes ?? 0,
+      attachments: hung.get(record.id)?.attachments ?? 0,
+    },
+  }));
+}
+
+/** A record that goes, and the one with which it goes. */
+interface Going {
+  object: string;
+  id: string;
+  root: string;
+}
+
+/** Deletes the activities, tasks and tags of records that are gone. A statement of its own: it sees what others attached until these were locked. */
+async function deleteOwned(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  object: string,
+  roots: readonly Going[],
+): Promise<Going[]> {
+  const ids = roots.map(({ id }) => id);
+  return await sql<Going[]>`
     with gone_activities as (
       delete from activities
-      where company_id = ${companyId} and test_mode = ${testMode} and entity_type = ${entityType} and entity_id = any(${gone}::uuid[])
+      where company_id = ${companyId} and test_mode = ${testMode}
+        and entity_type = ${entityTypes[object] ?? null} and entity_id = any(${ids}::uuid[])
       returning id, entity_id
     ), gone_tasks as (
       delete from tasks
       where company_id = ${companyId} and test_mode = ${testMode}
-        and (object = ${object} and record_id = any(${gone}::uuid[])
+        and (object = ${object} and record_id = any(${ids}::uuid[])
           or object = 'activities' and record_id in (select id from gone_activities))
-      returning record_id
+      returning id, record_id
     ), gone_tags as (
       delete from record_tags
-      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${gone}::uuid[])
+      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${ids}::uuid[])
     )
-    select record.id,
-      (select count(*) from gone_activities a where a.entity_id = record.id) as activities,
-      (select count(*) from gone_tasks t
-        where t.record_id = record.id or t.record_id in (select a.id from gone_activities a where a.entity_id = record.id)) as tasks
-    from unnest(${gone}::uuid[]) record (id)`;
-  const byId = new Map(counts.map(({ id, activities, tasks }) => [id, { activities, tasks }]));
-  return records.map((record) => ({ activities: 0, tasks: 0, ...record, ...byId.get(record.id) }));
+    select 'activities' as object, id, entity_id as root from gone_activities
+    union all
+    select 'tasks', t.id, coalesce(a.entity_id, t.record_id) from gone_tasks t left join gone_activities a on a.id = t.record_id`;
+}
+
+/** Deletes what hangs on records that are gone, and counts it by their roots. A statement of its own, for the reason above. */
+async function deleteChildren(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  going: readonly Going[],
+): Promise<Map<string, { notes: number; attachments: number }>> {
+  const own = (child: string) => sql`
+    ${sql(child)}.company_id = ${companyId} and ${sql(child)}.test_mode = ${testMode}
+      and ${sql(child)}.object = going.object and ${sql(child)}.record_id = going.id`;
+  const counts = await sql<{ root: string; notes: number; attachments: number }[]>`
+    with going as (
+      select object, id, root from jsonb_to_recordset(${sql.json(going as never)}) as r (object text, id uuid, root uuid)
+    ), gone_notes as (
+      delete from notes using going where ${own('notes')} returning going.root
+    ), gone_messages as (
+      delete from messages using going where ${own('messages')}
+    ), gone_attachments as (
+      delete from attachments using going where ${own('attachments')} returning going.root
+    )
+    select going.root,
+      (select count(*) from gone_notes n where n.root = going.root) as notes,
+      (select count(*) from gone_attachments a where a.root = going.root) as attachments
+    from going
+    where going.id = going.root`;
+  return new Map(counts.map((each) => [each.root, each]));
 }
 
 /** The condition that a row `r` is the tenant's, in the caller's mode, and of this object. */

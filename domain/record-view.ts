@@ -127,14 +127,14 @@ export function updateOf(object: WorkspaceObject, before: ShownRecord, after: Sh
 /** What a deletion leaves there. */
 export function deletionOf(
   object: WorkspaceObject,
-  { id, activities, tasks }: { id: string; activities: number; tasks: number },
+  { id, gone }: { id: string; gone: Readonly<Record<'activities' | 'tasks' | 'notes' | 'attachments', number>> },
   now: Date,
 ) {
   return {
     action: actionOf(object, 'delete'),
     object: object.object,
     recordId: id,
-    metadata: { activities, tasks },
+    metadata: { ...gone },
     event: { name: 'record.deleted', data: { object: object.object, record_id: id, occurred_at: now.toISOString() } },
   };
 }

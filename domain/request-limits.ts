@@ -14,3 +14,6 @@ export const maxCounted = 10_000;
 export const maxPageSize = 100;
 /** As the document says in maxItems; a test holds the two together. */
 export const maxBatchItems = 100;
+
+/** Of an uploaded file, and of what a form may hold around it. */
+export const uploadLimits = { bytes: 10_485_760, around: 65_536 } as const;

@@ -1,16 +1,8 @@
 // Activities: logged on leads and deals with their side effects, changed, read and listed. The rows are those of the records API.
 import { v7 as uuidv7 } from 'uuid';
-import { lockEntity, noteChange, noteContacts } from '../db/activity-effects.ts';
+import { lockEntity } from '../db/activity-effects.ts';
 import { findReferences } from '../db/record-references.ts';
-import { retag } from '../db/record-tags.ts';
-import {
-  countRecords,
-  findRecord,
-  insertRecords,
-  listRecords,
-  lockRecord,
-  updateRecord as updateStored,
-} from '../db/records.ts';
+import { countRecords, findRecord, listRecords, lockRecord } from '../db/records.ts';
 import {
   activitiesOf,
   activityFilter,
@@ -19,13 +11,12 @@ import {
   showActivity,
 } from '../domain/activities.ts';
 import { etagOf, isMatch } from '../domain/record-version.ts';
-import { creationOf, showRecord, updateOf } from '../domain/record-view.ts';
-import { changedContact, contactOf, type LoggedContact, mergedRecord, newRecord } from '../domain/record-writes.ts';
-import { leadsToRetag } from '../domain/tags.ts';
+import { contactOf, type LoggedContact, mergedRecord, newRecord } from '../domain/record-writes.ts';
 import type { components } from '../generated/api.ts';
 import { notFound, problem, validationFailed, versionMismatch } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
 import { page, pageLimit } from '../runtime/paging.ts';
+import { storeChange, storeNewRecord } from '../writes/store.ts';
 
 export const listActivities: Handler<'listActivities'> = async (call) => {
   const { sql, caller, query } = call;
@@ -58,23 +49,15 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   const found = await findReferences(sql, caller, checked.references);
   if (checked.references.some((reference) => found(reference) === undefined)) throw notFound();
 
-  const [stored] = await insertRecords(
-    sql,
-    caller,
-    'activities',
-    [newRecord(object, uuidv7(), checked, workspace, now)],
-    now,
-  );
-  if (!stored) throw new Error('an inserted activity was not returned');
-  const contact = contactOf(stored.values, workspace);
-  await noteContacts(sql, caller, [contact], now);
-  await retag(sql, caller, leadsToRetag(workspace, [contact], now));
-  call.record({
-    ...creationOf(object, stored.id, now),
-    ...(body.metadata ? { metadata: body.metadata } : {}),
-  });
+  const planned = newRecord(object, uuidv7(), checked, workspace, now);
+  const traced = body.metadata ? { metadata: body.metadata } : {};
+  const stored = await storeNewRecord(call, { workspace, object }, planned, traced);
   const activity = showActivity(stored, caller.testMode, workspace);
-  return { status: 201, etag: etagOf(stored), data: { activity, entity: await entityOf(call, contact) } };
+  return {
+    status: 201,
+    etag: etagOf(stored),
+    data: { activity, entity: await entityOf(call, contactOf(stored.values, workspace)) },
+  };
 };
 
 /** The lead or deal as the activity left it. */
@@ -116,11 +99,7 @@ export const updateActivity: Handler<'updateActivity'> = async (call) => {
     return { status: 200, etag: etagOf(before), data: { activity } };
   }
 
-  const after = await updateStored(sql, caller, 'activities', merged, now);
-  const contact = changedContact(before.values, after.values, workspace);
-  await noteChange(sql, caller, contact, now);
-  await retag(sql, caller, leadsToRetag(workspace, [contact], now));
-  call.record(updateOf(object, showRecord(object, before, workspace), showRecord(object, after, workspace), now));
+  const after = await storeChange(call, { workspace, object }, { before, merged });
   const activity = showActivity(after, caller.testMode, workspace);
   return { status: 200, etag: etagOf(after), data: { activity } };
 };

@@ -3,6 +3,7 @@ import type { Handlers } from '../runtime/handler.ts';
 import * as activities from './activities.ts';
 import * as activityTypes from './activity-types.ts';
 import * as apiKeys from './api-keys.ts';
+import * as attachments from './attachments.ts';
 import * as availability from './availability.ts';
 import * as customers from './customers.ts';
 import * as discovery from './discovery.ts';
@@ -12,13 +13,17 @@ import * as health from './health.ts';
 import * as leadConversion from './lead-conversion.ts';
 import * as leads from './leads.ts';
 import * as me from './me.ts';
+import * as notes from './notes.ts';
 import * as objectFields from './object-fields.ts';
 import * as objects from './objects.ts';
 import * as onboarding from './onboarding.ts';
 import * as orgStructure from './org-structure.ts';
 import * as passwords from './passwords.ts';
+import * as recordActivities from './record-activities.ts';
 import * as recordBatch from './record-batch.ts';
 import * as recordDuplicates from './record-duplicates.ts';
+import * as recordMessages from './record-messages.ts';
+import * as recordTasks from './record-tasks.ts';
 import * as recordUpsert from './record-upsert.ts';
 import * as records from './records.ts';
 import * as reports from './reports.ts';
@@ -29,12 +34,14 @@ import * as sources from './sources.ts';
 import * as statusMoves from './status-moves.ts';
 import * as statuses from './statuses.ts';
 import * as tags from './tags.ts';
+import * as taskTypes from './task-types.ts';
 import * as users from './users.ts';
 
 export const handlers = {
   ...activities,
   ...activityTypes,
   ...apiKeys,
+  ...attachments,
   ...discovery,
   ...customers,
   ...document,
@@ -62,4 +69,9 @@ export const handlers = {
   ...statuses,
   ...tags,
   ...users,
+  ...notes,
+  ...recordActivities,
+  ...recordMessages,
+  ...recordTasks,
+  ...taskTypes,
 } satisfies Handlers;

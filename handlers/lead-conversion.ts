@@ -3,15 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { findDuplicate } from '../db/duplicates.ts';
 import { findDealOfLead, findMatches } from '../db/lead-conversion.ts';
 import { findReferences } from '../db/record-references.ts';
-import { setAutomaticTags } from '../db/record-tags.ts';
-import {
-  findRecord,
-  insertRecords,
-  lockRecord,
-  type NewRecord,
-  type StoredRecord,
-  updateRecord,
-} from '../db/records.ts';
+import { findRecord, lockRecord, type NewRecord, type StoredRecord } from '../db/records.ts';
 import { duplicateSets } from '../domain/duplicates.ts';
 import {
   accountOf,
@@ -22,9 +14,8 @@ import {
   matchKeys,
 } from '../domain/lead-conversion.ts';
 import { unmetByNew } from '../domain/pre-conditions.ts';
-import { creationOf, type ShownRecord, showRecord, updateOf } from '../domain/record-view.ts';
+import { type ShownRecord, showRecord } from '../domain/record-view.ts';
 import { mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
-import { tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
 import { builtinOf, type Status, type Workspace } from '../domain/workspace.ts';
 import {
   type ApiError,
@@ -36,7 +27,8 @@ import {
   validationFailed,
 } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
-import { unmetByChanges } from './pre-conditions.ts';
+import { unmetByChanges } from '../writes/pre-conditions.ts';
+import { storeChange, storeNewRecord } from '../writes/store.ts';
 
 type Convert = Call<'convertLead'>;
 
@@ -115,7 +107,7 @@ async function partiesOf(
   lead: StoredRecord,
   workspace: Workspace,
 ): Promise<{ customer: Party; account: Party | null }> {
-  const { sql, caller, now } = call;
+  const { sql, caller } = call;
   const keys = matchKeys(lead, workspace);
   const { customer: known, accountId } = await findMatches(sql, caller, keys);
   if (known?.accountId)
@@ -131,49 +123,21 @@ async function partiesOf(
     const planned = { id: uuidv7(), ...customerOf(lead, account?.id ?? null, workspace) };
     return { customer: { id: (await insert(call, 'customers', planned, workspace)).id, created: true }, account };
   }
-  const customers = builtinOf('customers', workspace);
   const before = account && (await lockRecord(sql, caller, 'customers', known.id));
   if (account && before) {
-    const joined = { ...before, values: { ...before.values, account_id: account.id } };
-    const after = await updateTagged(call, 'customers', joined, workspace);
-    const [shown, record] = [before, after].map((each) => showRecord(customers, each, workspace)) as [
-      ShownRecord,
-      ShownRecord,
-    ];
-    call.record(updateOf(customers, shown, record, now));
+    const merged = { ...before, values: { ...before.values, account_id: account.id } };
+    await storeChange(call, { workspace, object: builtinOf('customers', workspace) }, { before, merged });
   }
   return { customer: { id: known.id, created: false }, account };
 }
 
-async function insert(
+function insert(
   call: Convert,
   name: 'customers' | 'accounts' | 'deals',
   record: NewRecord,
   workspace: Workspace,
 ): Promise<StoredRecord> {
-  const { sql, caller, now } = call;
-  const object = builtinOf(name, workspace);
-  const [[stored]] = await Promise.all([
-    insertRecords(sql, caller, name, [record], now),
-    setAutomaticTags(sql, caller, name, tagsOfNew(object, workspace, [record], now)),
-  ]);
-  if (!stored) throw new Error('an inserted record was not returned');
-  call.record(creationOf(object, record.id, now));
-  return stored;
-}
-
-/** Writes a locked record with the tags that its data now puts on it. */
-async function updateTagged(
-  { sql, caller, now }: Convert,
-  name: 'customers' | 'leads',
-  record: StoredRecord,
-  workspace: Workspace,
-): Promise<StoredRecord> {
-  const [stored] = await Promise.all([
-    updateRecord(sql, caller, name, record, now),
-    setAutomaticTags(sql, caller, name, tagsOfChanged(builtinOf(name, workspace), workspace, [record], now)),
-  ]);
-  return stored;
+  return storeNewRecord(call, { workspace, object: builtinOf(name, workspace) }, record);
 }
 
 /** @throws ApiError 422 when its stage asks for more, 409 for a duplicate */
@@ -219,10 +183,9 @@ async function markConverted(
   };
   const merged = mergedRecord(leads, lead, { values, custom: {} }, workspace, now);
   if (!merged) throw new Error('a converted lead was converted again');
-  const unmet = (await unmetByChanges(call, { workspace, object: leads }, [{ before: lead, merged }])).get(lead.id);
+  const place = { workspace, object: leads };
+  const unmet = (await unmetByChanges(call, place, [{ before: lead, merged }])).get(lead.id);
   if (unmet) throw preConditionsNotMet(unmet);
-  const before = showRecord(leads, lead, workspace);
-  const after = showRecord(leads, await updateTagged(call, 'leads', merged, workspace), workspace);
-  call.record({ ...updateOf(leads, before, after, now), action: 'lead.convert', metadata: ids });
-  return after;
+  const traced = { action: 'lead.convert', metadata: ids };
+  return showRecord(leads, await storeChange(call, place, { before: lead, merged }, traced), workspace);
 }

@@ -23,8 +23,8 @@ import { mergedRecord, newRecord, resolveReferences } from '../domain/record-wri
 import type { components } from '../generated/api.ts';
 import { batchRefused, validationFailed } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
-import { unmetByChanges } from './pre-conditions.ts';
-import { noteDeletions, openObject, storeChanges, storeNew } from './record-store.ts';
+import { unmetByChanges } from '../writes/pre-conditions.ts';
+import { noteDeletions, openObject, storeChanges, storeNew } from '../writes/store.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
 

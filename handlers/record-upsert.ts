@@ -6,8 +6,8 @@ import { showRecord } from '../domain/record-view.ts';
 import type { WorkspaceObject } from '../domain/workspace.ts';
 import { conflict, validationFailed } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
-import { openObject, type Writing } from './record-store.ts';
-import { change, create } from './single-record.ts';
+import { change, create } from '../writes/single-record.ts';
+import { openObject, type Writing } from '../writes/store.ts';
 
 export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
   const place = { ...(await openObject(call)), inside: 'record' };

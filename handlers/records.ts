@@ -1,7 +1,7 @@
 // Records of every object, one at a time and as lists.
 import { lockEntity } from '../db/activity-effects.ts';
 import { findExpansion } from '../db/record-expansion.ts';
-import { countRecords, deleteRecord as deleteStored, findRecord, listRecords as listStored } from '../db/records.ts';
+import { countRecords, deleteRecords, findRecord, listRecords as listStored } from '../db/records.ts';
 import { parseFilter } from '../domain/filter.ts';
 import { parseReading, showRead, wantedBy } from '../domain/record-reading.ts';
 import { etagOf, isMatch } from '../domain/record-version.ts';
@@ -11,8 +11,8 @@ import { parseSort } from '../domain/sort.ts';
 import { notFound, validationFailed, versionMismatch } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
 import { page, pageLimit } from '../runtime/paging.ts';
-import { noteDeletions, openObject } from './record-store.ts';
-import { change, create } from './single-record.ts';
+import { change, create } from '../writes/single-record.ts';
+import { noteDeletions, openObject } from '../writes/store.ts';
 
 export const listRecords: Handler<'listRecords'> = async (call) => {
   const { caller, query } = call;
@@ -87,7 +87,7 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   const place = await openObject(call);
   const { object } = place;
   if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
-  const gone = await deleteStored(sql, caller, object.object, call.path.id);
+  const [gone] = await deleteRecords(sql, caller, object.object, [call.path.id]);
   if (!gone) throw notFound();
   // The refusal undoes the deletion.
   if (!isMatch(call.header['If-Match'], gone.version)) throw versionMismatch(gone.version);

@@ -1,16 +1,15 @@
 // Moving deals through their stages and leads through their statuses.
 import { findReferences } from '../db/record-references.ts';
-import { setAutomaticTags } from '../db/record-tags.ts';
-import { lockRecord, type StoredRecord, updateRecord } from '../db/records.ts';
-import { actionOf, type ShownRecord, showRecord, updateOf } from '../domain/record-view.ts';
+import { lockRecord, type StoredRecord } from '../db/records.ts';
+import { actionOf, type ShownRecord, showRecord } from '../domain/record-view.ts';
 import { mergedRecord, resolveReferences } from '../domain/record-writes.ts';
 import { statusItem } from '../domain/status-effects.ts';
 import { checkMove, statusField } from '../domain/status-moves.ts';
-import { tagsOfChanged } from '../domain/tags.ts';
 import { builtinOf, type Status, type Workspace } from '../domain/workspace.ts';
 import { conflict, notFound, preConditionsNotMet, validationFailed } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
-import { unmetByChanges } from './pre-conditions.ts';
+import { unmetByChanges } from '../writes/pre-conditions.ts';
+import { storeChange } from '../writes/store.ts';
 
 type MoveCall = Call<'updateDealStage'> | Call<'updateLeadStatus'>;
 
@@ -72,23 +71,16 @@ async function store(
   merged: StoredRecord | undefined,
   workspace: Workspace,
 ): Promise<ShownRecord> {
-  const { sql, caller, now } = call;
   const object = builtinOf(name, workspace);
-  const shown = showRecord(object, before, workspace);
   const { reason } = call.body;
   const metadata = reason === undefined ? {} : { metadata: { reason } };
   if (!merged) {
     if (reason !== undefined)
       call.record({ action: actionOf(object, 'update'), object: name, recordId: before.id, ...metadata });
-    return shown;
+    return showRecord(object, before, workspace);
   }
-  const [after] = await Promise.all([
-    updateRecord(sql, caller, name, merged, now),
-    setAutomaticTags(sql, caller, name, tagsOfChanged(object, workspace, [merged], now)),
-  ]);
-  const record = showRecord(object, after, workspace);
-  call.record({ ...updateOf(object, shown, record, now), ...metadata });
-  return record;
+  const after = await storeChange(call, { workspace, object }, { before, merged }, metadata);
+  return showRecord(object, after, workspace);
 }
 
 const shownStatus = ({ id, name, outcome }: Status) => ({ id, name, outcome });

@@ -1,10 +1,11 @@
-// Regular cleaning that no request waits for: idempotent answers, sessions and mails past their time, and the next month's audit partition.
+// Regular cleaning that no request waits for: idempotent answers, sessions, mails and files past their time, and the next month's audit partition.
 import type { Pool } from '../db/connect.ts';
 import { sweep } from '../db/idempotency.ts';
 import { sweepMails } from '../db/mails.ts';
 import { sweepSessions } from '../db/sessions.ts';
 
 import type { Log } from '../runtime/log.ts';
+import { type SweptFiles, sweepFiles, sweepUploads } from './stored-files.ts';
 
 const every = 10 * 60_000;
 
@@ -12,7 +13,7 @@ const every = 10 * 60_000;
  * Starts the sweeps.
  * @returns a function that stops them
  */
-export function startSweeps(platform: Pool, log: Log): () => void {
+export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => void {
   const run = async (): Promise<void> => {
     try {
       const removed = await platform.use(async (sql) => {
@@ -24,6 +25,11 @@ export function startSweeps(platform: Pool, log: Log): () => void {
           mails: await sweepMails(sql, now),
         };
       });
+      const swept = {
+        files: await sweepFiles(platform, files.remove, log),
+        uploads: await sweepUploads(files.uploads),
+      };
+      if (swept.files + swept.uploads > 0) log.info({ removed: swept }, 'swept files that nothing refers to');
       if (removed.answers + removed.sessions + removed.mails > 0) log.info({ removed }, 'swept what is past its time');
     } catch (error) {
       log.warn({ err: { message: (error as Error).message } }, 'a sweep failed; the next one tries again');

@@ -5,6 +5,7 @@ import { Deadline } from './deadline.ts';
 import type { DeprecatedUse } from './deprecation.ts';
 import type { Document, Operation } from './document.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
+import type { Files, UploadedFile } from './files.ts';
 import type { Call, Caller, Change, Sql } from './handler.ts';
 import type { Cursors } from './paging.ts';
 import type { PreparedBody } from './prepared-body.ts';
@@ -22,6 +23,7 @@ export interface CallParts {
   limits: RateLimits;
   /** True when there is a mail server. */
   mailIsSent: boolean;
+  files: Files;
 }
 
 /** What is noted of a request for its answer's headers and its log line. */
@@ -47,7 +49,7 @@ export function admit(verdict: Verdict, trace: Trace): void {
 }
 
 /** The state of one call; handlers see it as Call. */
-export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body'> {
+export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body' | 'file'> {
   readonly path: unknown;
   readonly query: unknown;
   readonly header: unknown;
@@ -59,6 +61,10 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   readonly sessionTokens: SessionTokens;
   readonly document: PreparedBody;
   readonly mailIsSent: boolean;
+  readonly files: Files;
+  readonly file: UploadedFile | undefined;
+  /** What is to run once the transaction is committed. */
+  readonly later: (() => void)[] = [];
   readonly changes: Change[] = [];
   transaction: Transaction | undefined;
   readonly #store: Store;
@@ -79,7 +85,10 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     problems: FieldProblem[],
     now: Date,
     deadline: Deadline,
+    file: UploadedFile | undefined,
   ) {
+    this.files = parts.files;
+    this.file = file;
     this.#store = parts.store;
     this.#limits = parts.limits;
     this.#trace = trace;
@@ -118,6 +127,10 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
 
   record(change: Change): void {
     this.changes.push(change);
+  }
+
+  afterwards(work: () => void): void {
+    this.later.push(work);
   }
 
   aside<T>(work: Promise<T>): Promise<T> {

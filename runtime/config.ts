@@ -29,6 +29,8 @@ export interface Config {
   anonKey: string | undefined;
   /** 64 hex characters; undefined: made once and kept in dataDir. */
   secretKey: string | undefined;
+  /** Where attachments are kept; undefined: in dataDir. */
+  storage: S3Settings | undefined;
   /** Per IP and hour; the daily limit is four times as much. */
   onboardingPerHour: number;
   /** undefined: mails are kept and not sent. */
@@ -46,6 +48,16 @@ export interface MailServer {
   password: string | undefined;
   /** False: the server's certificate may be anybody's. */
   verify: boolean;
+}
+
+/** A store that speaks S3. */
+export interface S3Settings {
+  /** Without a slash at its end. */
+  endpoint: string;
+  bucket: string;
+  region: string;
+  accessKeyId: string;
+  secretAccessKey: string;
 }
 
 export interface OAuthSettings {
@@ -123,6 +135,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     oauth: oauthSettings(env, authUrl),
     anonKey: text(env, 'ANON_KEY'),
     secretKey: secretKey?.toLowerCase(),
+    storage: storageSettings(env),
     onboardingPerHour: integer(env, 'ONBOARDING_PER_HOUR', 5, 1, 1_000_000),
     mailServer: mailServer(env),
     mailFrom: mailFrom(env, baseUrl),
@@ -166,6 +179,28 @@ function mailFrom(env: Record<string, string | undefined>, baseUrl: string): str
   if (!/^[^\s@<>,;:"]+@[^\s@<>,;:"]+$/.test(value) && text(env, 'MAIL_FROM') !== undefined)
     throw new ConfigError(`MAIL_FROM must be an email address, e.g. crm@example.com; it is "${value}".`);
   return value;
+}
+
+/** s3://KEY:SECRET@HOST:PORT/BUCKET?region=…&tls=0, percent-encoded where it must be. The value is a secret: no message repeats it. */
+function storageSettings(env: Record<string, string | undefined>): S3Settings | undefined {
+  const value = text(env, 'STORAGE');
+  if (value === undefined) return undefined;
+  const wrong = new ConfigError(
+    'STORAGE must be s3://KEY:SECRET@HOST[:PORT]/BUCKET, optionally with ?region=…&tls=0, or be unset for DATA_DIR.',
+  );
+  if (!/^s3:\/\//.test(value) || !URL.canParse(value)) throw wrong;
+  const { host, username, password, pathname, searchParams } = new URL(value);
+  const bucket = pathname.replace(/^\/|\/$/g, '');
+  const tls = searchParams.get('tls') ?? '1';
+  const known = [...searchParams.keys()].every((name) => name === 'region' || name === 'tls');
+  if (!host || !username || !password || !/^[\w.-]+$/.test(bucket) || !/^[01]$/.test(tls) || !known) throw wrong;
+  return {
+    endpoint: `${tls === '1' ? 'https' : 'http'}://${host}`,
+    bucket,
+    region: searchParams.get('region') ?? 'us-east-1',
+    accessKeyId: decodeURIComponent(username),
+    secretAccessKey: decodeURIComponent(password),
+  };
 }
 
 function text(env: Record<string, string | undefined>, name: string): string | undefined {

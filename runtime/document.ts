@@ -42,14 +42,16 @@ export interface Operation {
   validationStatus: 422 | undefined;
   /** MISSING_REQUIRED_FIELD and INVALID_FIELD_FORMAT are used when all problems are of that kind. */
   singleKindCodes: boolean;
-  /** envelope: the usual answer; bare: the body as the handler gives it; oauth: bare, and failures as RFC 6749 says. */
-  answer: 'envelope' | 'bare' | 'oauth';
+  /** envelope: the usual answer; bare: the body as the handler gives it; file: a file to save; oauth: bare, and failures as RFC 6749 says. */
+  answer: 'envelope' | 'bare' | 'oauth' | 'file';
   /** The answer shows a secret: what is kept of it for replays is encrypted. */
   secretAnswer: boolean;
   /** False where there is nothing to validate or to fill in unless the caller sends a query. */
   takesParameters: boolean;
   takesBody: boolean;
   bodyRequired: boolean;
+  /** The field of the one file of a multipart/form-data body; undefined where there is none. */
+  upload: string | undefined;
   /** True where the body may be an array. */
   arrayBody: boolean;
   readonly validateParameters: ValidateFunction;
@@ -87,7 +89,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-tenant-fields': [true],
   'x-validation-status': [422],
   'x-single-kind-codes': [true],
-  'x-answer': ['bare', 'oauth'],
+  'x-answer': ['bare', 'oauth', 'file'],
   'x-secret-answer': [true],
 };
 
@@ -177,6 +179,7 @@ function readOperation(
   const validators = () => backend.validator.getRequestValidatorsForOperation(id) as ValidateFunction[];
   // As the library resolved it: the document itself may hold a reference here.
   const requestBody = definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined;
+  const hasJson = requestBody?.content['application/json'] !== undefined;
   const parameters = (definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[];
   return {
     id,
@@ -193,17 +196,18 @@ function readOperation(
     tenantFields: declared['x-tenant-fields'] === true,
     validationStatus: declared['x-validation-status'] as 422 | undefined,
     singleKindCodes: declared['x-single-kind-codes'] === true,
-    answer: (declared['x-answer'] as 'bare' | 'oauth' | undefined) ?? 'envelope',
+    answer: (declared['x-answer'] as 'bare' | 'oauth' | 'file' | undefined) ?? 'envelope',
     secretAnswer: declared['x-secret-answer'] === true,
     takesParameters: parameters.length > 0,
-    takesBody: requestBody !== undefined,
+    takesBody: hasJson,
     bodyRequired: requestBody?.required === true,
+    upload: named(id, () => uploadField(requestBody)),
     arrayBody: takesArray(requestBody),
     get validateParameters() {
       return validators().at(-1) as ValidateFunction;
     },
     get validateBody() {
-      return requestBody && validators()[0];
+      return hasJson ? validators()[0] : undefined;
     },
     queryParameters: namesOf(parameters, 'query'),
     headerParameters: namesOf(parameters, 'header').filter((name) => name !== 'Idempotency-Key'),
@@ -222,6 +226,16 @@ function named<T>(id: string, read: () => T): T {
   } catch (error) {
     throw new Error(`${id}: ${(error as Error).message}`);
   }
+}
+
+/** @throws Error for a form that is not one file */
+function uploadField(body: OpenAPIV3_1.RequestBodyObject | undefined): string | undefined {
+  const schema = body?.content['multipart/form-data']?.schema as OpenAPIV3_1.SchemaObject | undefined;
+  if (!schema) return undefined;
+  const [field, ...others] = Object.keys(schema.properties ?? {});
+  if (field === undefined || others.length > 0)
+    throw new Error('a multipart/form-data body has one property, the file');
+  return field;
 }
 
 function takesArray(body: OpenAPIV3_1.RequestBodyObject | undefined): boolean {

@@ -81,7 +81,16 @@ export function preConditionsNotMet(problems: FieldProblem[]): ApiError {
 
 /** A request that could not be read at all: 400 with a reason and no fields. */
 export function unreadable(
-  reason: 'malformed_json' | 'body_too_large' | 'nesting_too_deep' | 'too_many_keys' | 'unsupported_media_type',
+  reason:
+    | 'malformed_json'
+    | 'body_too_large'
+    | 'nesting_too_deep'
+    | 'too_many_keys'
+    | 'unsupported_media_type'
+    | 'malformed_multipart'
+    | 'file_too_large'
+    | 'file_type_refused'
+    | 'upload_too_slow',
   message: string,
 ): ApiError {
   return new ApiError('VALIDATION_ERROR', message, { reason });

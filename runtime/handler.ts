@@ -4,6 +4,7 @@ import type { Grants } from '../domain/scopes.ts';
 import type { Workspace } from '../domain/workspace.ts';
 import type { operations } from '../generated/api.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
+import type { FileBody, Files, UploadedFile } from './files.ts';
 import type { Cursors } from './paging.ts';
 import type { PreparedBody } from './prepared-body.ts';
 import type { SessionTokens } from './session-tokens.ts';
@@ -76,6 +77,12 @@ type Body<Id extends OperationId> = operations[Id] extends { requestBody: { cont
     ? B | undefined
     : undefined;
 
+type Uploaded<Id extends OperationId> = operations[Id] extends {
+  requestBody: { content: { 'multipart/form-data': unknown } };
+}
+  ? UploadedFile
+  : undefined;
+
 /** Everything that a handler works with. Nothing else is in its reach: no clock, no environment. */
 export interface Call<Id extends OperationId = OperationId> {
   path: Parameters<Id, 'path'>;
@@ -83,6 +90,8 @@ export interface Call<Id extends OperationId = OperationId> {
   /** Headers that the document declares for the operation, by their names there. */
   header: Parameters<Id, 'header'>;
   body: Body<Id>;
+  /** The file of a multipart/form-data body: in the storage, where it stays only if the transaction keeps it. */
+  file: Uploaded<Id>;
   /** Problems of the body; only where the document declares x-uniform-refusal or x-tenant-fields, else always []. */
   problems: readonly FieldProblem[];
   /**
@@ -107,6 +116,9 @@ export interface Call<Id extends OperationId = OperationId> {
    * While nothing was written, the transaction ends here and another begins afterwards: read call.sql anew.
    */
   aside<T>(work: Promise<T>): Promise<T>;
+  /** Runs once the change is committed, and not at all when it is not; nothing waits for it. */
+  afterwards(work: () => void): void;
+  files: Files;
   /** Resolves when the database answers. */
   ping(): Promise<void>;
   /** True while rate limits are open because their counters are out of reach. */
@@ -128,6 +140,7 @@ export interface Call<Id extends OperationId = OperationId> {
 
 type SuccessStatus = 200 | 201 | 202;
 type Answer<B> = B extends { success: true; meta: unknown } ? Omit<B, 'success' | 'meta'> : { body: B | PreparedBody };
+type FileOf<R> = R extends { content: { 'application/octet-stream': unknown } } ? { file: FileBody } : never;
 type JsonOf<R> = R extends { content: { 'application/json': infer B } } ? B : never;
 
 /** What a handler returns: a declared success status and the payload that the document gives it. */
@@ -135,7 +148,7 @@ export type Result<Id extends OperationId> = {
   [S in SuccessStatus & keyof operations[Id]['responses']]: {
     status: S /** Sent as the header ETag. */;
     etag?: string;
-  } & Answer<JsonOf<operations[Id]['responses'][S]>>;
+  } & (Answer<JsonOf<operations[Id]['responses'][S]>> | FileOf<operations[Id]['responses'][S]>);
 }[SuccessStatus & keyof operations[Id]['responses']];
 
 export type Handler<Id extends OperationId> = (call: Call<Id>) => Promise<Result<Id>>;

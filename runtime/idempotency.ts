@@ -32,9 +32,13 @@ export function readKey(header: string | string[] | undefined, required: boolean
   return header;
 }
 
+/** The hash of a JSON body, which counts by meaning: the order of its keys does not matter. */
+export function hashOf(body: unknown): Buffer {
+  return sha256(canonical(body));
+}
+
 /**
- * Joins what makes a call the same call. The body counts by meaning: the order of its keys does not matter; nor does the
- * spelling of the path.
+ * Joins what makes a call the same call; the spelling of the path does not matter.
  * @param path the values of the path's parameters, decoded
  */
 export function claimOf(
@@ -42,14 +46,14 @@ export function claimOf(
   operation: Operation,
   path: Record<string, string>,
   key: string,
-  body: unknown,
+  requestHash: Buffer,
 ): IdempotencyClaim {
   return {
     companyId: caller.companyId,
     testMode: caller.testMode,
     endpoint: `${operation.method} ${operation.path.replace(/\{(\w+)\}/g, (_, name: string) => path[name] ?? '')}`,
     key,
-    requestHash: sha256(canonical(body)),
+    requestHash,
   };
 }
 

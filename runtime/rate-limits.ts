@@ -56,6 +56,7 @@ export function publicPolicies(onboardingPerHour: number): Readonly<Record<strin
   return {
     health: [{ limit: 120, window: minute }],
     availability: [{ limit: 60, window: minute }],
+    download: [{ limit: 120, window: minute }],
     document: [{ limit: 60, window: minute }],
     onboarding: [
       { limit: onboardingPerHour, window: hour },

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { bodyLimits } from '../domain/request-limits.ts';
+import { type Answer, fileHeaders, refuseUnreadable, sendAnswer } from './answers.ts';
 import {
   type Authenticated,
   anonymous,
@@ -17,13 +17,15 @@ import { ClientGone, checkMediaType, parseJson, readBytes } from './body.ts';
 import { admit, type CallParts, CallState, type Trace } from './call-state.ts';
 import { clientAddressReader } from './client-address.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
-import { deprecationHeaders, usedInBody, usedInQuery } from './deprecation.ts';
+import { usedInBody, usedInQuery } from './deprecation.ts';
 import type { Operation } from './document.ts';
 import { failureBody, oauthFailureBody, successBody } from './envelope.ts';
 import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
+import type { FileBody } from './files.ts';
 import type { Caller } from './handler.ts';
-import { claimOf, isKept, readKey, refuseOthers } from './idempotency.ts';
+import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
 import type { Log, RequestLine } from './log.ts';
+import { receiveUpload } from './multipart.ts';
 import { PreparedBody } from './prepared-body.ts';
 import { admitToQuota, QuotaAlarm } from './quota.ts';
 import type { RateFigures } from './rate-limits.ts';
@@ -31,11 +33,6 @@ import { buildRouter } from './router.ts';
 import { type Secrets, sha256 } from './secrets.ts';
 import type { IdempotencyClaim, Scope } from './store.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
-
-/** Milliseconds of no progress, once or twice in a row, after which a client that does not read its answer is cut off. */
-const stalledWrite = 7000;
-/** Milliseconds that an answered client may go on sending before its connection is closed. */
-const lingerTime = 1000;
 
 /** A page that is not part of the API: method GET, no credential, no envelope. */
 export interface Page {
@@ -59,24 +56,7 @@ export interface ServerParts extends CallParts {
   pages: Readonly<Record<string, Page>>;
 }
 
-interface Answer {
-  status: number;
-  body: string | PreparedBody | undefined;
-  headers: Record<string, string> | undefined;
-}
-
-type SentAnswer = Omit<Answer, 'body'> & { body: string | Buffer | undefined };
-
 const noBody: { body: unknown; problems: FieldProblem[] } = { body: undefined, problems: [] };
-
-const securityHeaders: readonly string[] = [
-  'X-Content-Type-Options',
-  'nosniff',
-  'X-Frame-Options',
-  'DENY',
-  'Strict-Transport-Security',
-  'max-age=31536000; includeSubDomains',
-];
 
 /** Builds the HTTP server; the caller listens and closes. */
 export function buildServer(parts: ServerParts): Server {
@@ -84,8 +64,8 @@ export function buildServer(parts: ServerParts): Server {
   const route = buildRouter(parts.document.operations);
   const addressOf = clientAddressReader(parts.trustedProxies);
   const alarm = new QuotaAlarm(log);
-  /** Connections that had an answer before their request had ended: what goes wrong on them afterwards needs no other. */
-  const answeredEarly = new WeakSet<object>();
+  /** Connections on which a file arrives: it has a pace of its own instead of ten seconds for the whole. */
+  const uploading = new WeakSet<object>();
 
   const server = createServer(
     {
@@ -105,29 +85,10 @@ export function buildServer(parts: ServerParts): Server {
   // An expectation other than 100-continue is ignored; the default is an answer without our headers.
   server.on('checkExpectation', (request, response) => void respond(request, response));
   server.on('clientError', ({ code }: NodeJS.ErrnoException, socket) => {
-    if (code === 'ECONNRESET' || !socket.writable || answeredEarly.has(socket)) {
-      socket.destroy();
-      return;
-    }
-    const status =
-      code === 'HPE_HEADER_OVERFLOW'
-        ? '431 Request Header Fields Too Large'
-        : code === 'ERR_HTTP_REQUEST_TIMEOUT'
-          ? '408 Request Timeout'
-          : '400 Bad Request';
-    const requestId = randomUUID();
-    const error = new ApiError('VALIDATION_ERROR', 'The request could not be read as HTTP.');
-    const body = failureBody(error, requestId, Date.now());
-    const lines = [`HTTP/1.1 ${status}`, `X-Request-Id: ${requestId}`];
-    for (let index = 0; index < securityHeaders.length; index += 2)
-      lines.push(`${securityHeaders[index]}: ${securityHeaders[index + 1]}`);
-    const figures = figureHeaders(limits.uncounted(Date.now()));
-    for (let index = 0; index < figures.length; index += 2) lines.push(`${figures[index]}: ${figures[index + 1]}`);
-    lines.push('Content-Type: application/json; charset=utf-8', `Content-Length: ${Buffer.byteLength(body)}`);
-    log.info({ request_id: requestId, status: Number(status.slice(0, 3)), error: error.code }, 'unreadable request');
-    socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
-    // An end alone would wait for the client to end too, and a hostile one never does.
-    (socket as Socket).destroySoon();
+    if (code === 'ERR_HTTP_REQUEST_TIMEOUT' && uploading.has(socket)) return;
+    const refused = refuseUnreadable(socket as Socket, code, limits.uncounted(Date.now()));
+    if (refused)
+      log.info({ request_id: refused.requestId, status: refused.status, error: refused.error }, 'unreadable request');
   });
   return server;
 
@@ -157,12 +118,17 @@ export function buildServer(parts: ServerParts): Server {
       parts.inFlight.requests -= 1;
     }
     if (trace.charge && isFree(answer)) parts.store.refund(trace.charge);
-    const sent = chooseForm(answer, request);
-    send(request, response, sent, trace);
+    const status = sendAnswer(request, response, answer, {
+      requestId: trace.requestId,
+      figures: figuresOf(trace),
+      deprecated: trace.deprecated,
+      // A server that stops asks its clients to go to another.
+      leave: !server.listening,
+    });
     const { requestId, operation, caller, error } = trace;
     const milliseconds = performance.now() - start;
     const { method = '' } = request;
-    parts.noteRequest({ requestId, operation, method, status: sent.status, milliseconds, caller, error });
+    parts.noteRequest({ requestId, operation, method, status, milliseconds, caller, error });
   }
 
   /** Turns anything thrown into an answer; what a caller may not see is logged and replaced. */
@@ -271,10 +237,15 @@ export function buildServer(parts: ServerParts): Server {
       operation.idempotency === 'none'
         ? undefined
         : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
+    const upload =
+      operation.upload === undefined
+        ? undefined
+        : await unhurried(request, () => receiveUpload(operation, request, parts.files.folder));
     const { body, problems } = operation.takesBody ? readBody(operation, request, await readBytes(request)) : noBody;
     const inBody = usedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
 
+    const file = upload && (await parts.files.store(caller, upload));
     const call = new CallState(
       parts,
       trace,
@@ -286,20 +257,34 @@ export function buildServer(parts: ServerParts): Server {
       problems,
       now,
       deadline,
+      file,
     );
-    if (operation.method === 'GET' && operation.requirements.length === 0)
+    if (operation.method === 'GET' && operation.requirements.length === 0 && !operation.platform)
       return success(operation, await handlerOf(operation)(call as never), caller, now, trace);
     if (problems.length > 0 && key === undefined && !handlerRefuses(operation))
       throw refusal(operation, problems, 'body');
 
-    const claim = key === undefined ? undefined : claimOf(caller, operation, path, key, body);
+    const claim =
+      key === undefined ? undefined : claimOf(caller, operation, path, key, upload?.requestHash ?? hashOf(body));
     try {
-      return await deadline.race(() => runInTransaction(operation, call, deadline, claim, trace));
+      const answer = await deadline.race(() => runInTransaction(operation, call, deadline, claim, trace));
+      if (file && leftOut(answer)) parts.files.remove(file);
+      return answer;
     } catch (error) {
       const { transaction } = call;
       if (error instanceof DeadlinePassed) transaction?.destroy();
       else transaction?.abandon();
       return failure(error, trace, transaction?.broken ?? false);
+    }
+  }
+
+  /** Receives a file without the time limit of other requests. */
+  async function unhurried<T>(request: IncomingMessage, receive: () => Promise<T>): Promise<T> {
+    uploading.add(request.socket);
+    try {
+      return await receive();
+    } finally {
+      uploading.delete(request.socket);
     }
   }
 
@@ -390,6 +375,7 @@ export function buildServer(parts: ServerParts): Server {
         claim && { claim, status: answer.status, body: keptBody(operation, answer) },
       );
     }
+    for (const work of call.later) work();
     return answer;
   }
 
@@ -420,7 +406,8 @@ export function buildServer(parts: ServerParts): Server {
   }
 
   function success(operation: Operation, result: unknown, caller: Caller, now: Date, trace: Trace): Answer {
-    const given = result as { status: number; data?: unknown; body?: unknown; etag?: string };
+    const given = result as { status: number; data?: unknown; body?: unknown; file?: FileBody; etag?: string };
+    if (given.file) return { status: given.status, body: given.file, headers: fileHeaders(given.file) };
     const body =
       operation.answer === 'envelope'
         ? successBody(given, caller.requestId, now.getTime(), caller.testMode, figuresOf(trace))
@@ -429,45 +416,6 @@ export function buildServer(parts: ServerParts): Server {
           : JSON.stringify(given.body);
     return { status: given.status, body, headers: successHeaders(operation, given.etag) };
   }
-
-  function send(request: IncomingMessage, response: ServerResponse, answer: SentAnswer, trace: Trace): void {
-    if (response.destroyed) return;
-    const headers = ['X-Request-Id', trace.requestId, ...figureHeaders(figuresOf(trace)), ...securityHeaders];
-    if (trace.deprecated.length > 0) headers.push(...deprecationHeaders(trace.deprecated));
-    let encoding: BufferEncoding = 'utf8';
-    if (answer.body !== undefined) {
-      if (!answer.headers?.['content-type']) headers.push('Content-Type', 'application/json; charset=utf-8');
-      const length = Buffer.byteLength(answer.body);
-      headers.push('Content-Length', String(length));
-      // Text of as many bytes as characters is plain ASCII, which is sent faster when it is said so.
-      if (length === answer.body.length) encoding = 'latin1';
-    }
-    if (answer.headers)
-      for (const name of Object.keys(answer.headers)) headers.push(name, answer.headers[name] as string);
-    const body = request.method === 'HEAD' ? undefined : answer.body;
-    // What is left of a body of a known, allowed size is read and thrown away; more than that is not worth the connection.
-    if (!request.complete) answeredEarly.add(request.socket);
-    const rest = request.complete ? 0 : Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY);
-    // A server that stops asks its clients to go to another.
-    const leave = rest > bodyLimits.bytes || !server.listening;
-    if (leave) headers.push('Connection', 'close');
-    response.writeHead(answer.status, headers);
-    if (rest > bodyLimits.bytes) endLater(request, response, body);
-    else response.end(body, encoding);
-    // What the system has not taken waits for the client to read; a client that reads on is given all the time it needs.
-    if (response.writableLength > 0) request.socket.setTimeout(stalledWrite);
-  }
-}
-
-function figureHeaders({ limit, remaining, reset }: RateFigures): string[] {
-  return [
-    'X-RateLimit-Limit',
-    String(limit),
-    'X-RateLimit-Remaining',
-    String(remaining),
-    'X-RateLimit-Reset',
-    String(reset),
-  ];
 }
 
 function successHeaders({ cacheControl }: Operation, etag: string | undefined): Record<string, string> | undefined {
@@ -493,20 +441,9 @@ function scopeOf(operation: Operation, caller: Caller): Scope {
   return caller.companyId === '' ? 'nobody' : { companyId: caller.companyId, testMode: caller.testMode };
 }
 
-/** A prepared body is sent in the form that fits the request. */
-function chooseForm(answer: Answer, request: IncomingMessage): SentAnswer {
-  if (!(answer.body instanceof PreparedBody)) return answer as SentAnswer;
-  const prepared = answer.body.answerTo(request.headers);
-  return { ...prepared, headers: { ...answer.headers, ...prepared.headers } };
-}
-
-/** Sends an answer and reads on for a little: a connection closed under a client that is still sending would lose the answer. */
-function endLater(request: IncomingMessage, response: ServerResponse, body: string | Buffer | undefined): void {
-  response.flushHeaders();
-  if (body !== undefined) response.write(body);
-  const timer = setTimeout(() => response.end(), lingerTime);
-  response.on('close', () => clearTimeout(timer));
-  request.on('end', () => response.end()).resume();
+/** True for an answer after which certainly nothing refers to the call's file; where that is not certain, the sweep finds out. */
+function leftOut({ status, headers }: Answer): boolean {
+  return (status >= 400 && status < 500) || headers?.['idempotent-replay'] !== undefined;
 }
 
 function describe(thrown: unknown): { message: string; code?: string; stack?: string } {

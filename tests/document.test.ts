@@ -60,7 +60,7 @@ function readSample({ source }: Sample): { method: string; path: string; headers
   const body = valuesOf('-d')[0] ?? (valuesOf('--data-urlencode').join('&') || undefined);
   const url = new URL(words.find((word) => word.startsWith('http://127.0.0.1:8080/')) ?? '');
   return {
-    method: valuesOf('-X')[0] ?? (body === undefined ? 'GET' : 'POST'),
+    method: valuesOf('-X')[0] ?? (body === undefined && valuesOf('-F').length === 0 ? 'GET' : 'POST'),
     path: url.pathname,
     headers: new Headers(valuesOf('-H').map((line) => line.split(': ') as [string, string])),
     body,

@@ -26,7 +26,8 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
       expect(first.status).toBeLessThan(300);
       expect(first.headers.get('idempotent-replay')).toBeNull();
       const reordered = JSON.stringify(options.body, null, 2);
-      for (const body of [{ body: options.body }, { rawBody: reordered, body: undefined }]) {
+      const sameBodies = options.rawBody ? [{}] : [{ body: options.body }, { rawBody: reordered, body: undefined }];
+      for (const body of sameBodies) {
         const again = await call(operation.method, path, { ...options, ...body, idempotencyKey });
         expect({ status: again.status, text: again.text }).toEqual({ status: first.status, text: first.text });
         expect(again.headers.get('idempotent-replay')).toBe('true');

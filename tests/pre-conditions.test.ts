@@ -14,6 +14,7 @@ import {
 } from './support/records.ts';
 import { activityTypeId, askFor, setActive, statusId } from './support/statuses.ts';
 import { database, newKey, newTenant } from './support/tenants.ts';
+import { fileForm } from './support/uploads.ts';
 
 const deal = (more: object = {}) => ({ name: 'D', ...more });
 const newDeal = async (key: string, more: object = {}): Promise<string> =>
@@ -221,10 +222,13 @@ describe('rules', () => {
     await move(200, own.key, id, { stage: 'Won' });
   });
 
-  test('of attachments fail for a record without any', async () => {
+  test('of attachments hold for a record that has some', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', { rules: [{ kind: 'attachment', min_count: 1 }] });
-    expect(await unmet(own.key, await newDeal(own.key))).toEqual(['attachments RULE_FAILED']);
+    const id = await newDeal(own.key);
+    expect(await unmet(own.key, id)).toEqual(['attachments RULE_FAILED']);
+    await expectStatus(201, 'POST', `/v1/objects/deals/records/${id}/attachments`, { key: own.key, ...fileForm() });
+    await move(200, own.key, id, { stage: 'Won' });
   });
 
   test('of leads count what is logged on the lead', async () => {

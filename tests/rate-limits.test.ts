@@ -185,6 +185,20 @@ describe('a workspace', () => {
   );
 });
 
+describe('a tenant that calls ten times as often as it may', () => {
+  test('is refused, and no call of another one is', async () => {
+    const [noisy, quiet] = await Promise.all([newTenant(), newTenant()]);
+    await database()`update subscriptions set api_rate_limit_per_minute = 20 where company_id = ${noisy.companyId}`;
+    const [refused, served] = await Promise.all([
+      Promise.all(Array.from({ length: 200 }, () => me({ key: noisy.key }))),
+      repeat(40, () => me({ key: quiet.key })),
+    ]);
+    expect(statuses(refused).filter((status) => status === 200)).toHaveLength(20);
+    expect(statuses(refused).filter((status) => status === 429)).toHaveLength(180);
+    expect(statuses(served)).toEqual(Array<number>(40).fill(200));
+  });
+});
+
 describe('a person', () => {
   test('may call each endpoint 60 times in a minute, in all sessions together', async () => {
     const tenant = await newTenant();

@@ -14,6 +14,7 @@ import {
   walk,
 } from './support/records.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from './support/tenants.ts';
+import { fileForm } from './support/uploads.ts';
 
 let tenant: Tenant;
 let key: string;
@@ -200,6 +201,14 @@ describe('a batch of deletions', () => {
       task('activities', activities[0].id),
     ]);
     const [first, second, third] = leads;
+    const addNote = (object: string, id: string) =>
+      expectStatus(201, 'POST', `/v1/objects/${object}/records/${id}/notes`, { key, body: { content: 'N' } });
+    for (const { id } of leads) await addNote('leads', id);
+    await addNote('activities', activities[0].id);
+    const file = await expectStatus(201, 'POST', `/v1/objects/leads/records/${second.id}/attachments`, {
+      key,
+      ...fileForm(),
+    });
     const data = await done('batch-delete', 'leads', { ids: [second.id, first.id, second.id, randomUUID()] });
     expect(data.succeeded).toEqual([
       { index: 0, id: second.id, deleted: true },
@@ -217,9 +226,12 @@ describe('a batch of deletions', () => {
     expect((await leftBehind(third.id)).events).toHaveLength(1);
     const counts = async (id: string) => (await leftBehind(id)).audit.at(-1)?.metadata;
     expect([await counts(first.id), await counts(second.id)]).toEqual([
-      { activities: 1, tasks: 2 },
-      { activities: 1, tasks: 1 },
+      { activities: 1, tasks: 2, notes: 2, attachments: 0 },
+      { activities: 1, tasks: 1, notes: 1, attachments: 1 },
     ]);
+    await expectStatus(404, 'GET', `/v1/attachments/${file.body.data.attachment.id}`, { key });
+    const notes = await expectStatus(200, 'GET', `/v1/objects/leads/records/${third.id}/notes`, { key });
+    expect(notes.body.data.notes).toHaveLength(1);
     expect((await leftBehind(first.id)).events.map((row) => row.event)).toEqual(['record.created', 'record.deleted']);
   });
 

@@ -3,7 +3,16 @@ import { randomUUID } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newGrant } from './support/access-tokens.ts';
-import { newActivity, newField, newObject, newProfile, newRecord } from './support/arranged-ids.ts';
+import {
+  newActivity,
+  newAttachment,
+  newField,
+  newMessage,
+  newNote,
+  newObject,
+  newProfile,
+  newRecord,
+} from './support/arranged-ids.ts';
 import { database, newTenant, newUser, type Tenant } from './support/tenants.ts';
 
 /** Tables that no request under crm_app may read at all, each with its reason. */
@@ -28,6 +37,9 @@ beforeAll(async () => {
       await newActivity(each, mode);
       await newRecord(each, mode, 'customers');
       await newRecord(each, mode, 'accounts');
+      await newAttachment(each, mode);
+      await newNote(each, mode);
+      await newMessage(each, mode);
     }
   }
   const rows = await database()<{ name: string; partition: boolean }[]>`

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { loadDocument } from '../runtime/document.ts';
+import { publicPolicies } from '../runtime/rate-limits.ts';
 import { call, type Json } from './support/client.ts';
 import { Connection, exchange, requestText } from './support/raw.ts';
 import { platformKeys } from './support/tenants.ts';
@@ -375,7 +376,7 @@ describe('the document', () => {
     const file = join(tmpdir(), `document-${process.pid}-${Math.random()}.json`);
     writeFileSync(file, JSON.stringify(copy));
     try {
-      const policies = ['health', 'availability', 'onboarding', 'document', 'sign-in'];
+      const policies = Object.keys(publicPolicies(5));
       return await loadDocument(pathToFileURL(file), policies, 'https://app.example.com');
     } finally {
       rmSync(file);

@@ -1,19 +1,24 @@
 // Clients that hold connections without using them are cut, and others are served meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Connection, requestText } from './support/raw.ts';
+import { newRecord } from './support/arranged-ids.ts';
+import { Connection, type RawAnswer, requestText } from './support/raw.ts';
 import { startServer, type TestServer } from './support/servers.ts';
 import { testSettings } from './support/setup.ts';
 import { newKey, newTenant } from './support/tenants.ts';
+import { fileForm } from './support/uploads.ts';
 
 /** Milliseconds within which every one of them is cut. */
 const patience = 15_000;
 
 let server: TestServer;
 let key: string;
+let uploads: string;
 
 beforeAll(async () => {
-  key = await newKey(await newTenant(), { perMinute: 1_000_000, perHour: 1_000_000 });
+  const tenant = await newTenant();
+  key = await newKey(tenant, { perMinute: 1_000_000, perHour: 1_000_000 });
+  uploads = `/v1/objects/accounts/records/${await newRecord(tenant, 'live', 'accounts')}/attachments`;
   server = await startServer({
     ...testSettings,
     DATABASE_URL: inject('databaseUrl'),
@@ -53,9 +58,25 @@ function trickle(connection: Connection, bytes: string): void {
   void connection.closed.then(() => clearInterval(timer));
 }
 
+/** Sends a file of 260 KB in 13 seconds. */
+async function uploadSlowly(): Promise<RawAnswer> {
+  const form = fileForm({ content: Buffer.alloc(260_000, 'a') });
+  const headers = { ...form.headers, 'x-api-key': key, 'content-length': String(form.rawBody.length) };
+  const connection = new Connection(server.url);
+  connection.send(requestText('POST', uploads, headers));
+  for (let sent = 0; sent < form.rawBody.length; sent += 20_000) {
+    connection.send(form.rawBody.subarray(sent, sent + 20_000));
+    await sleep(1000);
+  }
+  const answer = await connection.answer();
+  connection.close();
+  return answer;
+}
+
 describe('slow clients', { timeout: 30_000 }, () => {
   const attacks: Record<string, Promise<number>> = {};
   let served = 0;
+  let slowUpload: Promise<RawAnswer>;
 
   beforeAll(async () => {
     attacks['50 that never send a byte'] = stillOpen(50, () => undefined);
@@ -68,10 +89,17 @@ describe('slow clients', { timeout: 30_000 }, () => {
       connection.send(requestText('POST', '/v1/leads', headers));
       trickle(connection, ' ');
     });
+    attacks['20 that upload a file a byte a second'] = stillOpen(20, (connection) => {
+      const form = fileForm();
+      const headers = { ...form.headers, 'x-api-key': key, 'content-length': '1000000' };
+      connection.send(requestText('POST', uploads, headers)).send(form.rawBody.subarray(0, -60));
+      trickle(connection, 'a');
+    });
     attacks['20 that never read the answers they ask for'] = stillOpen(20, (connection) => {
       connection.socket.removeAllListeners('data').pause();
       for (let index = 0; index < 20; index += 1) connection.send(requestText('GET', '/docs/redoc.js'));
     });
+    slowUpload = uploadSlowly();
     let running = true;
     void Promise.all(Object.values(attacks)).then(() => {
       running = false;
@@ -91,9 +119,14 @@ describe('slow clients', { timeout: 30_000 }, () => {
     '50 that never send a byte',
     '50 that send headers a byte a second',
     '50 that send a body a byte a second',
+    '20 that upload a file a byte a second',
     '20 that never read the answers they ask for',
   ])('%s are all cut within 15 seconds', async (attack) => {
     expect(await attacks[attack]).toBe(0);
+  });
+
+  test('a file on a line of 20 KB a second arrives whole, though it takes longer than any other request may', async () => {
+    expect((await slowUpload).status).toBe(201);
   });
 
   test('do not keep others waiting', () => {

@@ -1,6 +1,7 @@
 // The runtime alone: everything it does for a public operation, with a store that opens nothing.
 import { BearerTokens } from '../../runtime/bearer-tokens.ts';
 import { loadDocument } from '../../runtime/document.ts';
+import { Files } from '../../runtime/files.ts';
 import { ownKeys } from '../../runtime/issuer-keys.ts';
 import { openLog } from '../../runtime/log.ts';
 import { Cursors } from '../../runtime/paging.ts';
@@ -8,6 +9,7 @@ import { type Counters, RateLimits } from '../../runtime/rate-limits.ts';
 import { Secrets } from '../../runtime/secrets.ts';
 import { buildServer } from '../../runtime/server.ts';
 import { newSigningKey, SessionTokens } from '../../runtime/session-tokens.ts';
+import { DiskStorage } from '../../runtime/storage-disk.ts';
 import type { Store, Transaction } from '../../runtime/store.ts';
 import { listen } from '../announce.ts';
 import { type LeadBody, leadOf } from './lead.ts';
@@ -49,6 +51,7 @@ const createLead = async (call: { body: LeadBody; now: Date }) => ({
   data: { lead: leadOf(call.body, call.now) },
 });
 
+const { log, ...opened } = openLog(process.env.LOG_LEVEL ?? 'info');
 const secrets = new Secrets('5e'.repeat(32));
 const sessionTokens = await SessionTokens.fromKey('http://127.0.0.1', await newSigningKey('bench'));
 listen(
@@ -56,7 +59,16 @@ listen(
     document: await loadDocument(new URL('./document.json', import.meta.url), ['none'], 'http://127.0.0.1'),
     handlers: { createLead },
     store,
-    ...openLog(process.env.LOG_LEVEL ?? 'info'),
+    log,
+    ...opened,
+    files: new Files({
+      storage: new DiskStorage(''),
+      folder: '',
+      announce: async () => undefined,
+      secrets,
+      baseUrl: () => '',
+      log,
+    }),
     inFlight: { requests: 0 },
     secrets,
     mailIsSent: false,

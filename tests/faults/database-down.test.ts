@@ -66,7 +66,10 @@ async function send({ operation, path, options }: Prepared): Promise<Answer> {
 
 /** What a public read other than health answers needs no database. */
 const needsDatabase = ({ operation }: Prepared): boolean =>
-  operation.method !== 'GET' || operation.id === 'getHealth' || (operation.declared.security ?? []).length > 0;
+  operation.method !== 'GET' ||
+  operation.id === 'getHealth' ||
+  operation.declared['x-platform'] === true ||
+  (operation.declared.security ?? []).length > 0;
 
 function expectUnavailable({ operation, options }: Prepared, answer: Answer): void {
   const isOAuth = operation.declared['x-answer'] === 'oauth';

@@ -1,8 +1,10 @@
 // What must be in the database for a request to find it: path parameters by path, bodies by operation. A new operation adds its line here.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
+import { expectStatus } from './client.ts';
 import { signIn } from './sign-in.ts';
 import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
+import { fileForm } from './uploads.ts';
 
 export type Mode = 'live' | 'test';
 
@@ -14,7 +16,7 @@ export interface ArrangedPath {
   /** True for configuration, which live and test keys share. */
   shared?: true;
   /** The table of a record, which can be deleted, and which a key of another branch does not see. */
-  recordsOf?: 'leads' | 'deals' | 'customers' | 'accounts' | 'activities';
+  recordsOf?: 'leads' | 'deals' | 'customers' | 'accounts' | 'activities' | 'attachments';
 }
 
 const inObject: ArrangedPath = {
@@ -28,6 +30,10 @@ const aLead: ArrangedPath = {
   recordsOf: 'leads',
 };
 const aList: ArrangedPath = { ...inObject, exists: async () => ({ object: 'leads' }) };
+const onRecord: ArrangedPath = {
+  exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
+  recordsOf: 'accounts',
+};
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
 
 /** Well-formed values of path parameters that name nothing; all others are ids. */
@@ -55,6 +61,17 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
     recordsOf: 'accounts',
   },
+  '/v1/objects/{object}/records/{id}/notes': onRecord,
+  '/v1/objects/{object}/records/{id}/tasks': onRecord,
+  '/v1/objects/{object}/records/{id}/activities': onRecord,
+  '/v1/objects/{object}/records/{id}/messages': onRecord,
+  '/v1/objects/{object}/records/{id}/attachments': onRecord,
+  '/v1/attachments/{id}': {
+    exists: async (tenant, mode) => ({ id: await newAttachment(tenant, mode) }),
+    recordsOf: 'attachments',
+  },
+  // Of the same tenant and mode always the same: the link below is for this one alone.
+  '/v1/attachments/{id}/content': { exists: async (tenant) => ({ id: (await linkOf(tenant)).id }), shared: true },
   '/v1/customers/{id}': {
     exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }),
     recordsOf: 'customers',
@@ -128,6 +145,10 @@ export const arrangedBodies: Record<
     'refresh_token' in example
       ? { refresh_token: (await signIn(tenant)).refresh_token }
       : { email: tenant.admin.email, password: adminPassword },
+  createActivityType: withFreshName,
+  createStatus: withFreshName,
+  createTag: withFreshName,
+  createSource: withFreshName,
   createActivity: async (example, tenant, mode) => ({
     ...example,
     entity_type: 'lead',
@@ -140,12 +161,18 @@ async function twoAccounts(tenant: Tenant, mode: Mode): Promise<string[]> {
   return [await newRecord(tenant, mode, 'accounts'), await newRecord(tenant, mode, 'accounts')];
 }
 
+/** Names are unique within a list, and several requests make one of each. */
+function withFreshName(example: Example): Example {
+  return { ...example, name: `${example.name} ${randomUUID().slice(0, 8)}` };
+}
+
 /** By operationId: query parameters that follow from the body, or name what must exist. */
 export const arrangedQueries: Record<
   string,
   (body: unknown, tenant: Tenant, mode: Mode) => Promise<Record<string, string>> | Record<string, string>
 > = {
   createSession: (body) => ({ grant_type: 'refresh_token' in (body as Example) ? 'refresh_token' : 'password' }),
+  getAttachmentContent: async (_, tenant) => (await linkOf(tenant)).query,
   getCustomerByEmail: async (_, tenant, mode) => ({
     email: `${await newRecord(tenant, mode, 'customers')}@example.com`,
   }),
@@ -154,6 +181,47 @@ export const arrangedQueries: Record<
 function newSignup(example: Example): Example {
   const admin = example.admin_user as Example;
   return { ...example, admin_user: { ...admin, email: `${randomUUID()}@bluelake.example` } };
+}
+
+const links = new WeakMap<Tenant, Promise<{ id: string; query: Record<string, string> }>>();
+
+/** The download link of an attachment that a tenant has. */
+function linkOf(tenant: Tenant): Promise<{ id: string; query: Record<string, string> }> {
+  const known = links.get(tenant);
+  if (known) return known;
+  const made = newAttachment(tenant, 'live').then(async (id) => {
+    const { body } = await expectStatus(200, 'GET', `/v1/attachments/${id}`, { key: tenant.key });
+    return { id, query: Object.fromEntries(new URL(body.data.attachment.download_url).searchParams) };
+  });
+  links.set(tenant, made);
+  return made;
+}
+
+/** An attachment on a record of its own; answers its id. */
+export async function newAttachment(tenant: Tenant, mode: Mode): Promise<string> {
+  const record = await newRecord(tenant, mode, 'accounts');
+  const key = mode === 'live' ? tenant.key : tenant.testKey;
+  const { body } = await expectStatus(201, 'POST', `/v1/objects/accounts/records/${record}/attachments`, {
+    key,
+    ...fileForm(),
+  });
+  return body.data.attachment.id;
+}
+
+/** A note on a record of its own. */
+export async function newNote(tenant: Tenant, mode: Mode): Promise<void> {
+  const record = await newRecord(tenant, mode, 'accounts');
+  await database()`
+    insert into notes (company_id, test_mode, id, object, record_id, content, created_by_kind, created_by_id, created_at, updated_at)
+    values (${tenant.companyId}, ${mode === 'test'}, ${uuidv7()}, 'accounts', ${record}, 'N', 'system', 'test', now(), now())`;
+}
+
+/** A message with a record of its own. */
+export async function newMessage(tenant: Tenant, mode: Mode): Promise<void> {
+  const record = await newRecord(tenant, mode, 'accounts');
+  await database()`
+    insert into messages (company_id, test_mode, id, object, record_id, channel, direction, body, occurred_at)
+    values (${tenant.companyId}, ${mode === 'test'}, ${uuidv7()}, 'accounts', ${record}, 'sms', 'inbound', 'Hello', now())`;
 }
 
 /** A custom object; answers its API name. */

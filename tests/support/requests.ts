@@ -2,9 +2,10 @@
 import { arrangedBodies, arrangedPaths, arrangedQueries, type Mode } from './arranged-ids.ts';
 import type { CallOptions } from './client.ts';
 import type { DeclaredOperation } from './document.ts';
-import { bodyExamples, queryParameters } from './schemas.ts';
+import { bodyExamples, queryParameters, takesUpload } from './schemas.ts';
 import { signIn } from './sign-in.ts';
 import { database, newPlatformKey, newTenant, type Tenant } from './tenants.ts';
+import { fileForm } from './uploads.ts';
 
 export interface Alternative {
   scheme: 'apiKey' | 'oauth' | 'session';
@@ -120,6 +121,7 @@ export async function goodRequest(
       ...(await credentialFor(operation, tenant, mode)),
       query: await exampleQuery(operation, body, tenant, mode),
       ...(body === undefined ? {} : { body }),
+      ...(takesUpload(operation) ? fileForm() : {}),
       ...(operation.declared['x-idempotency'] ? { idempotencyKey: true as const } : {}),
     },
   };

@@ -39,6 +39,7 @@ export interface QueryParameter {
   name: string;
   required: boolean;
   schema: Schema;
+  description: string;
   example: unknown;
 }
 
@@ -102,6 +103,12 @@ export function bodyExamples(operation: DeclaredOperation): unknown[] {
   return examples;
 }
 
+/** True where the body is a form with a file. */
+export function takesUpload(operation: DeclaredOperation): boolean {
+  const body = operation.declared.requestBody as { content?: Record<string, Media> } | undefined;
+  return body?.content?.['multipart/form-data'] !== undefined;
+}
+
 /** The query parameters of an operation. */
 export function queryParameters(operation: DeclaredOperation): QueryParameter[] {
   const declared = (operation.declared.parameters ?? []) as (Partial<QueryParameter> & {
@@ -115,6 +122,7 @@ export function queryParameters(operation: DeclaredOperation): QueryParameter[] 
       name: each.name ?? '',
       required: each.required === true,
       schema: plain(each.schema ?? {}),
+      description: each.description ?? '',
       example: each.example,
     }));
 }

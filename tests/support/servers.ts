@@ -14,14 +14,15 @@ export interface TestServer {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-const main = fileURLToPath(new URL('../../main.ts', import.meta.url));
+const ownMain = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
 /**
  * Starts a server on a free port.
  * @param env settings beside the environment's; PORT is chosen by the system unless given
  * @param logFile where its log goes as well
+ * @param main the program, where it is not the project's own
  */
-export function startServer(env: Record<string, string>, logFile?: string): Promise<TestServer> {
+export function startServer(env: Record<string, string>, logFile?: string, main = ownMain): Promise<TestServer> {
   const started = performance.now();
   const child = spawn(process.execPath, [main], {
     env: { PATH: process.env.PATH ?? '', PORT: '0', DEMO: '0', ...env },

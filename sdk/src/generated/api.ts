@@ -2175,6 +2175,315 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/objects/{object}/records/{id}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the notes of a record
+         * @description The notes of a record, the newest first. 100 on a page unless `limit` says otherwise.
+         *
+         *     Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such object or record, or this key cannot
+         *     see it.
+         */
+        get: operations["listNotes"];
+        put?: never;
+        /**
+         * Add a note to a record
+         * @description Adds a note. It is plain text: markup is kept as it is written, and shown to nobody as anything else. Notes go with
+         *     their record when it is deleted.
+         *
+         *     Needs the edit scope of the object, e.g. `leads:edit`, and the right to view it. Send an `Idempotency-Key`, so that a
+         *     retry after a lost answer cannot add it twice.
+         *
+         *     What can go wrong: **400** `content` is missing, empty, blank or longer than 10,000 characters; **404** there is no such
+         *     object or record, or this key cannot see it; **422** a field is unknown or read-only, or `content` is not a text.
+         */
+        post: operations["createNote"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the tasks of a record
+         * @description The tasks on a record that this key can see, the newest first. 100 on a page unless `limit` says otherwise. To change or
+         *     delete one, use `/v1/objects/tasks/records/{id}` with its id.
+         *
+         *     Needs `tasks:view` and the view scope of the object. **404**: there is no such object or record, or this key cannot see it.
+         */
+        get: operations["listRecordTasks"];
+        put?: never;
+        /**
+         * Add a task to a record
+         * @description Adds a task that is about this record: a record of the object `tasks`, open, with `object` and `record_id` filled in. It
+         *     goes with the record when that is deleted.
+         *
+         *     Needs `tasks:create` and the view scope of the object. Send an `Idempotency-Key`, so that a retry after a lost answer
+         *     cannot add it twice.
+         *
+         *     What can go wrong:
+         *
+         *     - **400**: `title` or `scheduled_at` is missing, or a value has the wrong length, range or format.
+         *     - **404**: there is no such object or record, or this key cannot see it.
+         *     - **422**: a field is unknown or read-only, or has the wrong JSON type; `task_type` is not the name of an active type
+         *       (`allowed` lists them; so does `GET /v1/task-types`); the assignee is not an active user.
+         *
+         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
+         *     off is unknown. Fires `record.created` with the object `tasks`.
+         */
+        post: operations["createRecordTask"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/activities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the activities of a record
+         * @description What was logged on a lead or a deal, the latest `performed_at` first; of a customer, what was logged on its leads and
+         *     deals. Records of other objects have none: their list is empty. 100 on a page unless `limit` says otherwise. Activities
+         *     are logged with `POST /v1/activities`.
+         *
+         *     Needs `activities:view` and the view scope of the object. A key with a branch or team sees the activities that it, or a
+         *     user of that branch or team, logged. **404**: there is no such object or record, or this key cannot see it.
+         */
+        get: operations["listRecordActivities"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the messages of a record
+         * @description The timeline of text messages, emails and WhatsApp messages with this record, in both directions, the newest first. Of
+         *     each body the first 500 characters are shown. 50 on a page unless `limit` says otherwise. Read-only.
+         *
+         *     Needs `inbox:view` and the view scope of the object, and the add-on inbox in the plan (**403** `MODULE_DISABLED`
+         *     otherwise). **404**: there is no such object or record, or this key cannot see it.
+         */
+        get: operations["listRecordMessages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/task-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List task types
+         * @description The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
+         *     case. Inactive ones stay readable on old tasks and are refused on new ones. The whole list, not paged.
+         *
+         *     Needs `tasks:view`.
+         */
+        get: operations["listTaskTypes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/attachments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the attachments of a record
+         * @description What is known of the files on a record, the newest first. `GET /v1/attachments/{id}` gives a link to the file itself.
+         *
+         *     Needs `attachments:view` and the view scope of the object. **404**: there is no such object or record, or this key cannot
+         *     see it.
+         */
+        get: operations["listAttachments"];
+        put?: never;
+        /**
+         * Attach a file to a record
+         * @description Attaches one file of up to 10 MB (10,485,760 bytes), sent as the field `file` of a `multipart/form-data` body. The limit of
+         *     100 KB for bodies does not count here, nor the ten seconds for a request: a slow line is waited for as long as it brings
+         *     100 KB in every ten seconds. Files go with their record when it is deleted.
+         *
+         *     Needs the edit scope of the object, and `attachments:create` or `attachments:configure`. Send an `Idempotency-Key`, so
+         *     that a retry after a lost answer cannot attach the file twice; the retry must send the same bytes, its boundary included.
+         *
+         *     What can go wrong:
+         *
+         *     - **400** with `details.reason`: `file_too_large`; `file_type_refused` for programs and scripts, told by any extension in
+         *       the name (.exe, .js, .sh, .html, .svg and similar; nobody looks into the file); `malformed_multipart`;
+         *       `unsupported_media_type`; `upload_too_slow`. With `details.fields`: the file is missing, empty, sent twice, or has no name.
+         *     - **404**: there is no such object or record, or this key cannot see it.
+         *     - **422**: the form has other fields.
+         *     - **503**: the storage did not take the file. Try again.
+         */
+        post: operations["createAttachment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/attachments/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the attachment.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+                 */
+                id: components["parameters"]["AttachmentId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read an attachment, with a link to its file
+         * @description What is known of a file, with `download_url`: a link that saves the file without a credential, for ten minutes. Give it to
+         *     nobody who must not have the file; ask for a new one each time.
+         *
+         *     Needs `attachments:view` and the view scope of the record's object. **404**: there is no such attachment, or this key
+         *     cannot see its record.
+         */
+        get: operations["getAttachment"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an attachment
+         * @description Deletes an attachment and its file. The file itself may take a moment; links of this server stop working at once.
+         *
+         *     Needs `attachments:configure` and the view scope of the record's object. **404**: there is no such attachment, or this
+         *     key cannot see its record.
+         */
+        delete: operations["deleteAttachment"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/attachments/{id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the attachment.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+                 */
+                id: components["parameters"]["AttachmentId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Save the file of an attachment
+         * @description Where the `download_url` of an attachment leads when this server keeps the files itself; do not build such links. No
+         *     credential is needed. Browsers save the file under its name, and never show it.
+         *
+         *     **404**: the link is altered or older than ten minutes, or the attachment is deleted.
+         */
+        get: operations["getAttachmentContent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -4782,6 +5091,327 @@ export interface components {
             data: components["schemas"]["SavedReportList"];
             meta: components["schemas"]["Meta"];
         };
+        Note: {
+            id: components["schemas"]["Uuid"];
+            object: components["schemas"]["RecordObjectName"];
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * @description Plain text.
+             * @example Prefers to be called in the morning.
+             */
+            content: string;
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        NoteList: {
+            notes: components["schemas"]["Note"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        NoteListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["NoteList"];
+            meta: components["schemas"]["Meta"];
+        };
+        NoteCreate: {
+            /**
+             * @description The text, as it is to be read.
+             * @example Prefers to be called in the morning.
+             */
+            content: string;
+            readonly id?: string;
+            readonly object?: string;
+            readonly record_id?: string;
+            readonly created_by?: unknown;
+            readonly created_at?: string;
+            readonly updated_at?: string;
+        };
+        NoteData: {
+            note: components["schemas"]["Note"];
+        };
+        NoteAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["NoteData"];
+            meta: components["schemas"]["Meta"];
+        };
+        Task: {
+            id: components["schemas"]["Uuid"];
+            /** @example Send the quote */
+            title: string;
+            description: string | null;
+            /**
+             * @description The name of its type.
+             * @example Email
+             */
+            task_type: string | null;
+            /** @enum {string} */
+            status: "open" | "in_progress" | "completed" | "cancelled";
+            /**
+             * @description 1 (highest) to 4.
+             * @example 2
+             */
+            priority: number | null;
+            scheduled_at: components["schemas"]["Timestamp"];
+            object: components["schemas"]["RecordObjectName"];
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The id of the user who is to do it.
+             */
+            assigned_to: string | null;
+            /** Format: date-time */
+            completed_at: string | null;
+            /** @description True while it is open or in progress and its time has passed. */
+            overdue: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        TaskList: {
+            tasks: components["schemas"]["Task"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        TaskListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TaskList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Assign it with assigned_to or assigned_to_email, not both. */
+        TaskCreate: {
+            /** @example Send the quote */
+            title: string;
+            /**
+             * Format: date-time
+             * @description When it is to be done.
+             * @example 2026-11-27T09:00:00.000Z
+             */
+            scheduled_at: string;
+            /**
+             * @description The name of an active task type, in any case.
+             * @example Email
+             */
+            task_type?: string;
+            /** @example With the discount that we spoke of. */
+            description?: string;
+            /**
+             * @description 1 (highest) to 4; 3 when left out.
+             * @example 2
+             */
+            priority?: number;
+            /**
+             * Format: uuid
+             * @description The id of an active user.
+             */
+            assigned_to?: string;
+            /**
+             * Format: email
+             * @description The address of an active user.
+             * @example uma@bluelake.example
+             */
+            assigned_to_email?: string;
+            readonly id?: string;
+            readonly object?: string;
+            readonly record_id?: string;
+            readonly completed_at?: unknown;
+            readonly overdue?: unknown;
+            readonly created_at?: string;
+            readonly updated_at?: string;
+        };
+        TaskData: {
+            task: components["schemas"]["Task"];
+        };
+        TaskAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TaskData"];
+            meta: components["schemas"]["Meta"];
+        };
+        RecordActivityList: {
+            activities: components["schemas"]["Activity"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        RecordActivityListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordActivityList"];
+            meta: components["schemas"]["Meta"];
+        };
+        MessageTimelineItem: {
+            id: components["schemas"]["Uuid"];
+            /** @enum {string} */
+            channel: "sms" | "email" | "whatsapp";
+            /** @enum {string} */
+            direction: "outbound" | "inbound";
+            /**
+             * @description Where it is kept; only for support conversations.
+             * @enum {string|null}
+             */
+            source: "campaigns" | "drafts" | "inbox" | "support" | null;
+            /** @description A telephone number or an address. */
+            from: string | null;
+            /** @description A telephone number or an address. */
+            to: string | null;
+            /** @description Of emails. */
+            subject: string | null;
+            /** @description The first 500 characters of the body. */
+            preview: string;
+            /**
+             * @description How far it got, in the words of its channel.
+             * @example delivered
+             */
+            status: string | null;
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The campaign that sent it.
+             */
+            campaign_id: string | null;
+            /**
+             * Format: uuid
+             * @description The draft that it was sent from.
+             */
+            draft_id: string | null;
+            occurred_at: components["schemas"]["Timestamp"];
+        };
+        MessageTimeline: {
+            messages: components["schemas"]["MessageTimelineItem"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        MessageTimelineAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MessageTimeline"];
+            meta: components["schemas"]["Meta"];
+        };
+        TaskType: {
+            id: components["schemas"]["Uuid"];
+            /** @example Call */
+            name: string;
+            /** @description False for types that new tasks cannot have. */
+            is_active: boolean;
+            /**
+             * @description From 1 on.
+             * @example 1
+             */
+            order_position: number;
+        };
+        TaskTypes: {
+            task_types: components["schemas"]["TaskType"][];
+        };
+        TaskTypesAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TaskTypes"];
+            meta: components["schemas"]["Meta"];
+        };
+        Attachment: {
+            id: components["schemas"]["Uuid"];
+            object: components["schemas"]["RecordObjectName"];
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * @description As it was sent, without folders and what cannot be part of a name.
+             * @example Quote 17.pdf
+             */
+            file_name: string;
+            /**
+             * @description As it was sent; nobody looks into the file.
+             * @example application/pdf
+             */
+            content_type: string;
+            /** @example 48213 */
+            size_bytes: number;
+            /**
+             * @description The hash of the file, in hexadecimal.
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            sha256: string;
+            uploaded_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        AttachmentList: {
+            attachments: components["schemas"]["Attachment"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        AttachmentListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["AttachmentList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description One file; the form has no other field. */
+        AttachmentUpload: {
+            /**
+             * Format: binary
+             * @description The file, with its name and its type.
+             */
+            file: string;
+        };
+        AttachmentData: {
+            attachment: components["schemas"]["Attachment"];
+        };
+        AttachmentAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["AttachmentData"];
+            meta: components["schemas"]["Meta"];
+        };
+        LinkedAttachment: {
+            id: components["schemas"]["Uuid"];
+            object: components["schemas"]["RecordObjectName"];
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * @description As it was sent, without folders and what cannot be part of a name.
+             * @example Quote 17.pdf
+             */
+            file_name: string;
+            /**
+             * @description As it was sent; nobody looks into the file.
+             * @example application/pdf
+             */
+            content_type: string;
+            /** @example 48213 */
+            size_bytes: number;
+            /**
+             * @description The hash of the file, in hexadecimal.
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            sha256: string;
+            uploaded_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: uri
+             * @description Saves the file without a credential.
+             */
+            download_url: string;
+            /**
+             * @description Seconds for which the link works.
+             * @example 600
+             */
+            expires_in: number;
+        };
+        LinkedAttachmentData: {
+            attachment: components["schemas"]["LinkedAttachment"];
+        };
+        LinkedAttachmentAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LinkedAttachmentData"];
+            meta: components["schemas"]["Meta"];
+        };
+        AttachmentDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        AttachmentDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["AttachmentDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * Format: binary
+         * @description The bytes of the file.
+         */
+        AttachmentContent: string;
     };
     responses: {
         /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
@@ -5588,6 +6218,21 @@ export interface components {
          * @example leads
          */
         CheckedObject: "leads" | "deals";
+        /**
+         * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+         * @example 100
+         */
+        LimitOf100: number;
+        /**
+         * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+         * @example 50
+         */
+        LimitOf50: number;
+        /**
+         * @description The id of the attachment.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+         */
+        AttachmentId: components["schemas"]["Uuid"];
     };
     requestBodies: {
         Onboarding: {
@@ -5693,6 +6338,8 @@ export interface components {
          * @example true
          */
         "Idempotent-Replay": "true";
+        /** @description `attachment`, with the file's name. */
+        "Content-Disposition": string;
     };
     pathItems: never;
 }
@@ -11556,6 +12203,909 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listNotes: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 100
+                 */
+                limit?: components["parameters"]["LimitOf100"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of notes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "notes": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "content": "Prefers to be called in the morning.",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Telephone system"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NoteListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createNote: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "content": "Prefers to be called in the morning."
+                 *     }
+                 */
+                "application/json": components["schemas"]["NoteCreate"];
+            };
+        };
+        responses: {
+            /** @description The note. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "note": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *           "object": "accounts",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "content": "Prefers to be called in the morning.",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NoteAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRecordTasks: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 100
+                 */
+                limit?: components["parameters"]["LimitOf100"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of tasks. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tasks": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *             "title": "Send the quote",
+                     *             "description": null,
+                     *             "task_type": "Email",
+                     *             "status": "open",
+                     *             "priority": 2,
+                     *             "scheduled_at": "2026-11-27T09:00:00.000Z",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "assigned_to": null,
+                     *             "completed_at": null,
+                     *             "overdue": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TaskListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createRecordTask: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskCreate"];
+            };
+        };
+        responses: {
+            /** @description The task. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "task": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *           "title": "Send the quote",
+                     *           "description": null,
+                     *           "task_type": "Email",
+                     *           "status": "open",
+                     *           "priority": 2,
+                     *           "scheduled_at": "2026-11-27T09:00:00.000Z",
+                     *           "object": "accounts",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "assigned_to": null,
+                     *           "completed_at": null,
+                     *           "overdue": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TaskAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRecordActivities: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 100
+                 */
+                limit?: components["parameters"]["LimitOf100"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of activities. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "activities": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *             "entity_type": "lead",
+                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "activity_type": "Call",
+                     *             "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
+                     *             "summary": "Asked for a quote",
+                     *             "details": null,
+                     *             "performed_at": "2026-05-20T09:40:00.000Z",
+                     *             "followup_at": null,
+                     *             "duration_seconds": 420,
+                     *             "outcome": "Interested",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Telephone system"
+                     *             },
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordActivityListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRecordMessages: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["LimitOf50"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of messages. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "messages": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d43",
+                     *             "channel": "email",
+                     *             "direction": "inbound",
+                     *             "source": null,
+                     *             "from": "sara@bluelake.example",
+                     *             "to": "sales@acme.example",
+                     *             "subject": "Your quote",
+                     *             "preview": "Thank you. Could you send it for 30 seats as well?",
+                     *             "status": "received",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "campaign_id": null,
+                     *             "draft_id": null,
+                     *             "occurred_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MessageTimelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTaskTypes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All task types. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "task_types": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d42",
+                     *             "name": "Call",
+                     *             "is_active": true,
+                     *             "order_position": 1
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TaskTypesAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listAttachments: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of attachments. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "attachments": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "file_name": "Quote 17.pdf",
+                     *             "content_type": "application/pdf",
+                     *             "size_bytes": 48213,
+                     *             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "uploaded_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Telephone system"
+                     *             },
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AttachmentListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createAttachment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "file": "Quote 17.pdf"
+                 *     }
+                 */
+                "multipart/form-data": components["schemas"]["AttachmentUpload"];
+            };
+        };
+        responses: {
+            /** @description The attachment. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "attachment": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44",
+                     *           "object": "accounts",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "file_name": "Quote 17.pdf",
+                     *           "content_type": "application/pdf",
+                     *           "size_bytes": 48213,
+                     *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "uploaded_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AttachmentAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getAttachment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the attachment.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+                 */
+                id: components["parameters"]["AttachmentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The attachment. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "attachment": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44",
+                     *           "object": "accounts",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "file_name": "Quote 17.pdf",
+                     *           "content_type": "application/pdf",
+                     *           "size_bytes": 48213,
+                     *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "uploaded_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "download_url": "https://api.example.com/v1/attachments/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44/content?exp=1795219500&sig=xmzcIbCv9BK2jSgZ1bHbJw",
+                     *           "expires_in": 600
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkedAttachmentAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteAttachment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the attachment.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+                 */
+                id: components["parameters"]["AttachmentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AttachmentDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getAttachmentContent: {
+        parameters: {
+            query?: {
+                /**
+                 * @description When the link stops working, in seconds since 1970-01-01 UTC.
+                 * @example 1795219500
+                 */
+                exp?: string;
+                /**
+                 * @description The signature of the link.
+                 * @example xmzcIbCv9BK2jSgZ1bHbJw
+                 */
+                sig?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the attachment.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
+                 */
+                id: components["parameters"]["AttachmentId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["AttachmentContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

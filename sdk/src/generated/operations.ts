@@ -1208,6 +1208,144 @@ export interface Operations {
    * Needs `reports:view`. Nothing in this API saves or changes them.
    */
   listSavedReports: ListMethod<'listSavedReports', 'reports'>;
+  /**
+   * List the notes of a record
+   *
+   * The notes of a record, the newest first. 100 on a page unless `limit` says otherwise.
+   *
+   * Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such object or record, or this key cannot
+   * see it.
+   */
+  listNotes: ListMethod<'listNotes', 'notes'>;
+  /**
+   * Add a note to a record
+   *
+   * Adds a note. It is plain text: markup is kept as it is written, and shown to nobody as anything else. Notes go with
+   * their record when it is deleted.
+   *
+   * Needs the edit scope of the object, e.g. `leads:edit`, and the right to view it. Send an `Idempotency-Key`, so that a
+   * retry after a lost answer cannot add it twice.
+   *
+   * What can go wrong: **400** `content` is missing, empty, blank or longer than 10,000 characters; **404** there is no such
+   * object or record, or this key cannot see it; **422** a field is unknown or read-only, or `content` is not a text.
+   */
+  createNote: Method<'createNote'>;
+  /**
+   * List the tasks of a record
+   *
+   * The tasks on a record that this key can see, the newest first. 100 on a page unless `limit` says otherwise. To change or
+   * delete one, use `/v1/objects/tasks/records/{id}` with its id.
+   *
+   * Needs `tasks:view` and the view scope of the object. **404**: there is no such object or record, or this key cannot see it.
+   */
+  listRecordTasks: ListMethod<'listRecordTasks', 'tasks'>;
+  /**
+   * Add a task to a record
+   *
+   * Adds a task that is about this record: a record of the object `tasks`, open, with `object` and `record_id` filled in. It
+   * goes with the record when that is deleted.
+   *
+   * Needs `tasks:create` and the view scope of the object. Send an `Idempotency-Key`, so that a retry after a lost answer
+   * cannot add it twice.
+   *
+   * What can go wrong:
+   *
+   * - **400**: `title` or `scheduled_at` is missing, or a value has the wrong length, range or format.
+   * - **404**: there is no such object or record, or this key cannot see it.
+   * - **422**: a field is unknown or read-only, or has the wrong JSON type; `task_type` is not the name of an active type
+   *   (`allowed` lists them; so does `GET /v1/task-types`); the assignee is not an active user.
+   *
+   * The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
+   * off is unknown. Fires `record.created` with the object `tasks`.
+   */
+  createRecordTask: Method<'createRecordTask'>;
+  /**
+   * List the activities of a record
+   *
+   * What was logged on a lead or a deal, the latest `performed_at` first; of a customer, what was logged on its leads and
+   * deals. Records of other objects have none: their list is empty. 100 on a page unless `limit` says otherwise. Activities
+   * are logged with `POST /v1/activities`.
+   *
+   * Needs `activities:view` and the view scope of the object. A key with a branch or team sees the activities that it, or a
+   * user of that branch or team, logged. **404**: there is no such object or record, or this key cannot see it.
+   */
+  listRecordActivities: ListMethod<'listRecordActivities', 'activities'>;
+  /**
+   * List the messages of a record
+   *
+   * The timeline of text messages, emails and WhatsApp messages with this record, in both directions, the newest first. Of
+   * each body the first 500 characters are shown. 50 on a page unless `limit` says otherwise. Read-only.
+   *
+   * Needs `inbox:view` and the view scope of the object, and the add-on inbox in the plan (**403** `MODULE_DISABLED`
+   * otherwise). **404**: there is no such object or record, or this key cannot see it.
+   */
+  listRecordMessages: ListMethod<'listRecordMessages', 'messages'>;
+  /**
+   * List task types
+   *
+   * The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
+   * case. Inactive ones stay readable on old tasks and are refused on new ones. The whole list, not paged.
+   *
+   * Needs `tasks:view`.
+   */
+  listTaskTypes: Method<'listTaskTypes'>;
+  /**
+   * List the attachments of a record
+   *
+   * What is known of the files on a record, the newest first. `GET /v1/attachments/{id}` gives a link to the file itself.
+   *
+   * Needs `attachments:view` and the view scope of the object. **404**: there is no such object or record, or this key cannot
+   * see it.
+   */
+  listAttachments: ListMethod<'listAttachments', 'attachments'>;
+  /**
+   * Attach a file to a record
+   *
+   * Attaches one file of up to 10 MB (10,485,760 bytes), sent as the field `file` of a `multipart/form-data` body. The limit of
+   * 100 KB for bodies does not count here, nor the ten seconds for a request: a slow line is waited for as long as it brings
+   * 100 KB in every ten seconds. Files go with their record when it is deleted.
+   *
+   * Needs the edit scope of the object, and `attachments:create` or `attachments:configure`. Send an `Idempotency-Key`, so
+   * that a retry after a lost answer cannot attach the file twice; the retry must send the same bytes, its boundary included.
+   *
+   * What can go wrong:
+   *
+   * - **400** with `details.reason`: `file_too_large`; `file_type_refused` for programs and scripts, told by any extension in
+   *   the name (.exe, .js, .sh, .html, .svg and similar; nobody looks into the file); `malformed_multipart`;
+   *   `unsupported_media_type`; `upload_too_slow`. With `details.fields`: the file is missing, empty, sent twice, or has no name.
+   * - **404**: there is no such object or record, or this key cannot see it.
+   * - **422**: the form has other fields.
+   * - **503**: the storage did not take the file. Try again.
+   */
+  createAttachment: Method<'createAttachment'>;
+  /**
+   * Read an attachment, with a link to its file
+   *
+   * What is known of a file, with `download_url`: a link that saves the file without a credential, for ten minutes. Give it to
+   * nobody who must not have the file; ask for a new one each time.
+   *
+   * Needs `attachments:view` and the view scope of the record's object. **404**: there is no such attachment, or this key
+   * cannot see its record.
+   */
+  getAttachment: Method<'getAttachment'>;
+  /**
+   * Delete an attachment
+   *
+   * Deletes an attachment and its file. The file itself may take a moment; links of this server stop working at once.
+   *
+   * Needs `attachments:configure` and the view scope of the record's object. **404**: there is no such attachment, or this
+   * key cannot see its record.
+   */
+  deleteAttachment: Method<'deleteAttachment'>;
+  /**
+   * Save the file of an attachment
+   *
+   * Where the `download_url` of an attachment leads when this server keeps the files itself; do not build such links. No
+   * credential is needed. Browsers save the file under its name, and never show it.
+   *
+   * **404**: the link is altered or older than ten minutes, or the attachment is deleted.
+   */
+  getAttachmentContent: Method<'getAttachmentContent'>;
 }
 
 export const descriptions: Readonly<Record<keyof Operations, Description>> = {
@@ -1294,4 +1432,16 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   searchReport: { method: 'POST', path: '/v1/reports/query' },
   getPipeline: { method: 'GET', path: '/v1/reports/pipeline' },
   listSavedReports: { method: 'GET', path: '/v1/reports/saved', items: 'reports' },
+  listNotes: { method: 'GET', path: '/v1/objects/{object}/records/{id}/notes', items: 'notes' },
+  createNote: { method: 'POST', path: '/v1/objects/{object}/records/{id}/notes', takesKey: true },
+  listRecordTasks: { method: 'GET', path: '/v1/objects/{object}/records/{id}/tasks', items: 'tasks' },
+  createRecordTask: { method: 'POST', path: '/v1/objects/{object}/records/{id}/tasks', takesKey: true },
+  listRecordActivities: { method: 'GET', path: '/v1/objects/{object}/records/{id}/activities', items: 'activities' },
+  listRecordMessages: { method: 'GET', path: '/v1/objects/{object}/records/{id}/messages', items: 'messages' },
+  listTaskTypes: { method: 'GET', path: '/v1/task-types' },
+  listAttachments: { method: 'GET', path: '/v1/objects/{object}/records/{id}/attachments', items: 'attachments' },
+  createAttachment: { method: 'POST', path: '/v1/objects/{object}/records/{id}/attachments', takesKey: true },
+  getAttachment: { method: 'GET', path: '/v1/attachments/{id}' },
+  deleteAttachment: { method: 'DELETE', path: '/v1/attachments/{id}' },
+  getAttachmentContent: { method: 'GET', path: '/v1/attachments/{id}/content', isFile: true },
 };

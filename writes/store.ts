@@ -1,4 +1,4 @@
-// What every write of records does, of one or of many: the rows, the automatic tags, what activities tell, and the traces.
+// What every write of records does, of one or of many, by whichever operation: the rows, the automatic tags, what activities tell, and the traces.
 import { noteChange, noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
 import { retag, setAutomaticTags } from '../db/record-tags.ts';
 import { type DeletedRecord, insertRecords, type NewRecord, type StoredRecord, updateRecords } from '../db/records.ts';
@@ -7,9 +7,12 @@ import { changedContact, contactOf } from '../domain/record-writes.ts';
 import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
 import { notFound } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
+import type { Call, Change as Trace } from '../runtime/handler.ts';
 
 export type Writing = Pick<Call, 'sql' | 'caller' | 'now' | 'record'>;
+
+/** What the audit log says otherwise, or more, of a write than of any. */
+export type Traced = Pick<Trace, 'metadata'> & { action?: string };
 
 /** Where records are written. */
 export interface Place {
@@ -36,6 +39,7 @@ export async function storeNew(
   call: Writing,
   { workspace, object }: Place,
   planned: readonly NewRecord[],
+  traced: Traced = {},
 ): Promise<StoredRecord[]> {
   const { sql, caller, now } = call;
   const [records] = await Promise.all([
@@ -47,7 +51,7 @@ export async function storeNew(
     await noteContacts(sql, caller, contacts, now);
     await retag(sql, caller, leadsToRetag(workspace, contacts, now));
   }
-  for (const record of records) call.record(creationOf(object, record.id, now));
+  for (const record of records) call.record({ ...creationOf(object, record.id, now), ...traced });
   return records;
 }
 
@@ -56,6 +60,7 @@ export async function storeChanges(
   call: Writing,
   { workspace, object }: Place,
   changes: readonly Change[],
+  traced: Traced = {},
 ): Promise<StoredRecord[]> {
   const { sql, caller, now } = call;
   const merged = changes.map((change) => change.merged);
@@ -74,8 +79,30 @@ export async function storeChanges(
     await retag(sql, caller, leadsToRetag(workspace, contacts, now));
   }
   for (const { before, after } of pairs)
-    call.record(updateOf(object, showRecord(object, before, workspace), showRecord(object, after, workspace), now));
+    call.record({
+      ...updateOf(object, showRecord(object, before, workspace), showRecord(object, after, workspace), now),
+      ...traced,
+    });
   return records;
+}
+
+/** The same for one. */
+export async function storeNewRecord(
+  call: Writing,
+  place: Place,
+  planned: NewRecord,
+  traced?: Traced,
+): Promise<StoredRecord> {
+  const [record] = await storeNew(call, place, [planned], traced);
+  if (!record) throw new Error('an inserted record was not returned');
+  return record;
+}
+
+/** The same for one. */
+export async function storeChange(call: Writing, place: Place, change: Change, traced?: Traced): Promise<StoredRecord> {
+  const [record] = await storeChanges(call, place, [change], traced);
+  if (!record) throw new Error('an updated record was not returned');
+  return record;
 }
 
 /** What follows from a deletion: leads and deals that lost a follow-up look for their next one, once each. */

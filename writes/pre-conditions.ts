@@ -4,7 +4,7 @@ import { neededFacts, noFacts, unmetPreConditions } from '../domain/pre-conditio
 import { enteredStatus, statusItem } from '../domain/status-effects.ts';
 import type { Status } from '../domain/workspace.ts';
 import type { FieldProblem } from '../runtime/errors.ts';
-import type { Change, Place, Writing } from './record-store.ts';
+import type { Change, Place, Writing } from './store.ts';
 
 /** What changes do not fulfil of the statuses that they enter, by the ids of the records; facts are counted once for each status. */
 export async function unmetByChanges(

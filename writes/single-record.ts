@@ -20,7 +20,7 @@ import {
   versionMismatch,
 } from '../runtime/errors.ts';
 import { unmetByChanges } from './pre-conditions.ts';
-import { type Place, storeChanges, storeNew, type Writing } from './record-store.ts';
+import { type Place, storeChange, storeNewRecord, type Writing } from './store.ts';
 
 interface SinglePlace extends Place {
   /** Where the fields stand in the body; at its root unless it is given. */
@@ -42,9 +42,7 @@ export async function create(call: Writing, place: SinglePlace, body: Record<str
   const unmet = unmetByNew(object, planned, checked, workspace, now);
   if (unmet.length > 0) throw preConditionsNotMet(problemsInside(place, unmet));
   await refuseDuplicate(call, object, duplicateSets(object, workspace, checked.values, checked.custom));
-  const [record] = await storeNew(call, place, [planned]);
-  if (!record) throw new Error('an inserted record was not returned');
-  return record;
+  return storeNewRecord(call, place, planned);
 }
 
 /** @throws ApiError 409 naming the record that has the same values in the selected fields */
@@ -91,7 +89,5 @@ export async function change(
 
   const unmet = (await unmetByChanges(call, place, [{ before, merged }])).get(id);
   if (unmet) throw preConditionsNotMet(problemsInside(place, unmet));
-  const [after] = await storeChanges(call, place, [{ before, merged }]);
-  if (!after) throw new Error('an updated record was not returned');
-  return after;
+  return storeChange(call, place, { before, merged });
 }

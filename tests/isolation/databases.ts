@@ -1,0 +1,46 @@
+// Databases beside the common one, in the same PostgreSQL: made from a template in an instant, dropped after use.
+import postgres, { type Sql } from 'postgres';
+import { inject } from 'vitest';
+
+const made = new Set<string>();
+let count = 0;
+
+function urlOf(name: string): string {
+  const url = new URL(inject('databaseUrl'));
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+async function asOwner<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
+  return inDatabase(inject('databaseUrl'), work);
+}
+
+/** Runs statements in a database as its owner, on one connection. */
+export async function inDatabase<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+  const sql = postgres(url, { max: 1, onnotice: () => undefined });
+  try {
+    return await work(sql);
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+/** @param template the address of a database that nobody is connected to; undefined: an empty one @returns its address */
+export async function newDatabase(template?: string): Promise<string> {
+  count += 1;
+  const name = `isolation_${process.pid}_${count}`;
+  const from = template === undefined ? 'template0' : new URL(template).pathname.slice(1);
+  await asOwner((sql) => sql`create database ${sql(name)} template ${sql(from)}`);
+  made.add(name);
+  return urlOf(name);
+}
+
+export async function dropDatabase(url: string): Promise<void> {
+  const name = new URL(url).pathname.slice(1);
+  await asOwner((sql) => sql`drop database if exists ${sql(name)} with (force)`);
+  made.delete(name);
+}
+
+export async function dropAllDatabases(): Promise<void> {
+  for (const name of made) await dropDatabase(urlOf(name));
+}

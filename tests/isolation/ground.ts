@@ -1,0 +1,226 @@
+// The tenant that asks: records of every object that refer to each other, people in branches and teams, and credentials that reach only some.
+import { randomUUID } from 'node:crypto';
+import { v7 as uuidv7 } from 'uuid';
+import { consentGroups, newBearer } from '../support/access-tokens.ts';
+import type { PublishedField } from '../support/arbitraries.ts';
+import { expectStatus } from '../support/client.ts';
+import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
+
+/** A tenant with records of every object, people in branches and teams, and keys that reach only some of them. */
+export interface Ground {
+  tenant: Tenant;
+  /** Published fields by object. */
+  fields: Map<string, PublishedField[]>;
+  /** Some records by object. */
+  records: Map<string, string[]>;
+  /** Addresses of some customers. */
+  emails: string[];
+  /** Keys of a branch and of a team. */
+  narrowKeys: string[];
+  /** Access tokens of apps, in the name of somebody who sees everything and of somebody who does not. */
+  bearers: string[];
+  /** A branch and a team. */
+  groups: { kind: 'branch' | 'team'; id: string }[];
+  assignees: string[];
+  /** The address of somebody else who can be assigned. */
+  assigneeEmail: string;
+}
+
+/** Users and records that the tenant will not have, while its doubles have them. */
+export async function arrangeAbsent(ground: Ground): Promise<Ground> {
+  const { tenant, fields } = ground;
+  const sql = database();
+  await sql`insert into field_overrides (company_id, object, name, label, updated_at) values (${tenant.companyId}, 'leads', 'website', 'Web page', now())`;
+  await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${tenant.companyId}, 'deals', true, ${['name']})
+    on conflict (company_id, object) do update set enabled = true, fields = excluded.fields`;
+  const assignees = [(await newUser(tenant)).id, (await newUser(tenant)).id];
+  const assigneeEmail = (await newUser(tenant)).email;
+  const groups = await newGroups(tenant, 'South Branch', 'Third Team');
+  const absent: Ground = {
+    tenant,
+    groups,
+    fields,
+    assignees,
+    assigneeEmail,
+    records: new Map(),
+    emails: [],
+    narrowKeys: [],
+    bearers: [],
+  };
+  await addRecords(absent);
+  return absent;
+}
+
+/** Arranges the ground; what an operation makes is made by calling it. */
+export async function arrangeGround(tenant: Tenant): Promise<Ground> {
+  const sql = database();
+  const { companyId } = tenant;
+  await sql`insert into teams (company_id, id, branch_id, name, created_at)
+    values (${companyId}, ${uuidv7()}, ${tenant.branchId}, 'First Team', now())`;
+  const groups = await newGroups(tenant, 'North Branch', 'Second Team');
+  const [branch, team] = groups.map(({ id }) => id) as [string, string];
+  // As many as a tenant may have, when those of its doubles count.
+  for (let count = 0; count < 25; count += 1) await newKey(tenant, { scopes: ['leads:view'] });
+  const near = await newUser(tenant);
+  const far = await newUser(tenant, { branchId: branch });
+  await sql`update users set team_id = ${team} where company_id = ${companyId} and id = ${far.id}`;
+  await sql`update users set team_id = (select id from teams where company_id = ${companyId} and id <> ${team}) where company_id = ${companyId} and id = ${near.id}`;
+  for (const name of ['Website', 'Referral'])
+    await sql`insert into sources (company_id, id, name, created_at, updated_at) values (${companyId}, ${uuidv7()}, ${name}, now(), now())`;
+  await sql`insert into custom_objects (company_id, slug, label, plural, created_at, updated_at)
+    values (${companyId}, 'visits', 'Visit', 'Visits', now(), now())`;
+  for (const object of ['leads', 'object:visits'])
+    await sql`insert into custom_fields (company_id, object, name, label, type, created_at, updated_at)
+      values (${companyId}, ${object}, 'remark', 'Remark', 'text', now(), now())`;
+  await sql`insert into field_overrides (company_id, object, name, label, updated_at) values (${companyId}, 'leads', 'notes', 'Remarks', now())`;
+  await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${companyId}, 'leads', true, ${['email']})
+    on conflict (company_id, object) do update set enabled = true, fields = excluded.fields`;
+  await sql`delete from duplicate_checks where company_id = ${companyId} and object = 'deals'`;
+  const narrowKeys = [
+    await newKey(tenant, { reach: { kind: 'branch', id: branch } }),
+    await newKey(tenant, { reach: { kind: 'team', id: team } }),
+    // Its calls are refused here, and given back to the quota.
+    await newKey(tenant, { ipAllowlist: ['192.0.2.1'] }),
+  ];
+  const ground: Ground = {
+    tenant,
+    fields: new Map(),
+    records: new Map(),
+    groups,
+    emails: [],
+    narrowKeys,
+    bearers: await newBearers(tenant, near.id),
+    assignees: [near.id, far.id],
+    assigneeEmail: (await newUser(tenant)).email,
+  };
+  const listed = await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
+  for (const { object } of listed.body.data.objects) {
+    const { body } = await expectStatus(200, 'GET', `/v1/objects/${object}/schema`, { key: tenant.key });
+    ground.fields.set(object, body.data.schema.fields);
+  }
+  await addRecords(ground);
+  await addTags(ground);
+  const customers = await sql<{ email: string }[]>`
+    select email from customers where company_id = ${companyId} and email is not null order by id`;
+  ground.emails.push(...customers.map(({ email }) => email));
+  return ground;
+}
+
+/** A branch with a team. */
+async function newGroups({ companyId }: Tenant, branchName: string, teamName: string): Promise<Ground['groups']> {
+  const sql = database();
+  const [branch, team] = [uuidv7(), uuidv7()];
+  await sql`insert into branches (company_id, id, name, created_at) values (${companyId}, ${branch}, ${branchName}, now())`;
+  await sql`insert into teams (company_id, id, branch_id, name, created_at) values (${companyId}, ${team}, ${branch}, ${teamName}, now())`;
+  return [
+    { kind: 'branch', id: branch },
+    { kind: 'team', id: team },
+  ];
+}
+
+/** Apps enough for all requests: each may ask sixty times a minute. */
+async function newBearers(tenant: Tenant, seller: string): Promise<string[]> {
+  const bearers: string[] = [];
+  for (let app = 0; app < 10; app += 1)
+    bearers.push(
+      await newBearer(tenant),
+      await newBearer(tenant, undefined, { userId: seller, role: 'Sales_Rep', groups: consentGroups }),
+    );
+  return bearers;
+}
+
+async function addTags({ tenant: { companyId }, records }: Ground): Promise<void> {
+  for (const object of ['leads', 'customers'])
+    await database()`
+      with tag as (
+        insert into tags (company_id, id, object, name, created_at, updated_at) values (${companyId}, ${uuidv7()}, ${object}, 'Warm', now(), now())
+        returning company_id, id
+      )
+      insert into record_tags (company_id, test_mode, object, record_id, tag_id, is_manual)
+      select company_id, false, ${object}, record_id, id, true from tag, unnest(${records.get(object) ?? []}::uuid[]) as record (record_id)`;
+}
+
+/** Forgets the addresses of leads that examples of the document made, so that these examples are no duplicates of them. */
+export async function forgetExamples({ tenant }: Ground): Promise<void> {
+  await database()`update leads set email = null where company_id = ${tenant.companyId} and email not like 'walk-%'`;
+}
+
+/** Objects in an order in which each refers only to earlier ones. */
+const objectOrder = ['accounts', 'leads', 'customers', 'deals'];
+
+async function addRecords(ground: Ground): Promise<void> {
+  const rank = (object: string): number => (objectOrder.indexOf(object) + 10) % 10;
+  const objects = [...ground.fields.keys()].sort((a, b) => rank(a) - rank(b));
+  const sql = database();
+  for (const object of objects) {
+    for (let index = 0; index < 4; index += 1) {
+      const answer = await expectStatus(201, 'POST', `/v1/objects/${object}/records`, {
+        key: ground.tenant.key,
+        body: recordBody(ground, object, index),
+        idempotencyKey: true,
+      });
+      const known = ground.records.get(object) ?? [];
+      ground.records.set(object, [...known, answer.body.data.record.id]);
+    }
+    // The last ones were made by people.
+    const table = object.startsWith('object:') ? 'custom_records' : object;
+    for (const [index, user] of ground.assignees.entries())
+      await sql`update ${sql(table)} set created_by_kind = 'user', created_by_id = ${user}
+        where company_id = ${ground.tenant.companyId} and id = ${ground.records.get(object)?.[index + 2] ?? ''}`;
+  }
+  await relate(ground);
+}
+
+/** What records refer to when they were not made by a call: leads that became customers, and what was done about deals. */
+async function relate({ tenant: { companyId }, records }: Ground): Promise<void> {
+  const sql = database();
+  const some = (object: string): string[] => records.get(object) ?? [];
+  for (const [index, lead] of some('leads').entries())
+    await sql`update leads set converted_customer_id = ${some('customers')[index % 2] ?? null} where company_id = ${companyId} and id = ${lead}`;
+  for (const [index, activity] of some('activities').slice(2).entries())
+    await sql`update activities set entity_type = 'deal', entity_id = ${some('deals')[index] ?? null} where company_id = ${companyId} and id = ${activity}`;
+}
+
+/** A record of an object with a value in every field that has no value of its own. */
+export function recordBody(ground: Ground, object: string, index: number): Record<string, unknown> {
+  const body: Record<string, unknown> = {};
+  for (const field of ground.fields.get(object) ?? []) {
+    const value = field.read_only ? undefined : fieldValue(ground, field, index);
+    if (value !== undefined) body[field.name] = value;
+    if (field.name === 'assigned_to' && index === 2) body.assigned_to_email = ground.assigneeEmail;
+  }
+  return body;
+}
+
+const nextYear = new Date(Date.now() + 300 * 86_400_000);
+
+function fieldValue(ground: Ground, { name, type, options, required }: PublishedField, index: number): unknown {
+  // The first is assigned near, the second far, the third by an address, the others to nobody.
+  if (name === 'assigned_to') return ground.assignees[index];
+  if (name === 'entity_id' || name === 'record_id') return ground.records.get('leads')?.[index % 2];
+  if (name === 'object') return 'leads';
+  if (name.endsWith('_id')) return ground.records.get(`${name.slice(0, -3)}s`)?.[index % 2];
+  if (name === 'currency_code') return 'EUR';
+  if (options?.length) return options[index % (required ? 1 : options.length)]?.value ?? options[0]?.value;
+  switch (type) {
+    case 'email':
+      return `walk-${index}-${randomUUID().slice(0, 8)}@example.com`;
+    case 'phone':
+      return `+4930123456${10 + index}`;
+    case 'url':
+      return 'https://example.com/Walk';
+    case 'number':
+    case 'currency':
+      return 1 + (index % 4);
+    case 'boolean':
+      return true;
+    case 'date':
+      return nextYear.toISOString().slice(0, 10);
+    case 'datetime':
+      return name === 'performed_at' ? undefined : new Date(nextYear.getTime() + index * 86_400_000).toISOString();
+    case 'select':
+      return undefined;
+    default:
+      return `Walk ${randomUUID().slice(0, 8)}`;
+  }
+}

@@ -1,0 +1,44 @@
+// Servers with one condition less: a copy of the sources in which one file differs, started on a copy of the crowded data.
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Predicate } from './predicates.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** What no server needs. */
+const leftOut = /^(node_modules|tests|bench|spec|docs|checks)$|^\./;
+
+/** Copies the sources. @returns the folder */
+export function copySources(folder: string): string {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  for (const name of readdirSync(root).filter((each) => !leftOut.test(each)))
+    cpSync(join(root, name), join(folder, name), { recursive: true });
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  return folder;
+}
+
+/** Lets a copy of the sources be without one condition while the work lasts. */
+export async function withMutation<T>(
+  folder: string,
+  { file, mutated }: Predicate,
+  work: (main: string) => Promise<T>,
+): Promise<T> {
+  writeFileSync(join(folder, file), mutated);
+  try {
+    return await work(join(folder, 'main.ts'));
+  } finally {
+    writeFileSync(join(folder, file), readFileSync(join(root, file)));
+  }
+}
+
+/** Takes some at random, always the same ones for a seed. */
+export function sampleOf<Item>(items: readonly Item[], count: number, seed: number): Item[] {
+  const left = [...items];
+  let state = seed >>> 0;
+  return Array.from({ length: Math.min(count, left.length) }, () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return left.splice(state % left.length, 1)[0] as Item;
+  });
+}

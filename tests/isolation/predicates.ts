@@ -1,0 +1,90 @@
+// The conditions of all SQL that name a company or a mode, found in the source text, and the sources with one of them taken away.
+import { readdirSync, readFileSync } from 'node:fs';
+import ts from 'typescript';
+
+export interface Predicate {
+  /** The file, the function, the condition, and which of the same ones there: the same after lines have moved. */
+  id: string;
+  file: string;
+  line: number;
+  /** The file without the condition. */
+  mutated: string;
+}
+
+const folder = new URL('../../db/', import.meta.url);
+const operand = String.raw`(?:"?\w+"?\.)?"?\w+"?|§+`;
+const comparison = new RegExp(`(?<![\\w."])(${operand})\\s*=\\s*(${operand})(?:::\\w+)?`, 'g');
+const bare = /(?<=\b(?:and|or|where|on|not)\s+)(?:\w+\.)?test_mode\b(?=\s*(?:and\b|or\b|\)|$|\n))/g;
+const tenantColumn = /(?:^|\.)"?(?:company_id|test_mode)"?$/;
+const tenantValue = /companyId|company\.id|company_id|testMode|test_mode/;
+/** A condition of another kind than those found here; one that is written has to be taught to this file. */
+const unknown =
+  /\b(?:company_id|test_mode)"?\)?\s*(?:<>|!=|<|>|is\b|in\b|not\b|between\b|like\b)|[<>!]=?\s*(?:\w+\.)?(?:company_id|test_mode)\b|\(\s*(?:\w+\.)?company_id\s*,[^)]*\)\s*(?:=|in\b)/;
+
+/** All of them, in the order of the files. @throws Error at a condition that is not understood */
+export function tenantPredicates(): Predicate[] {
+  return readdirSync(folder)
+    .filter((name) => name.endsWith('.ts'))
+    .sort()
+    .flatMap((name) => predicatesOf(`db/${name}`, readFileSync(new URL(name, folder), 'utf8')));
+}
+
+function predicatesOf(file: string, source: string): Predicate[] {
+  const tree = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true);
+  const found: Predicate[] = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isTaggedTemplateExpression(node)) {
+      const start = node.template.getStart() + 1;
+      const text = masked(source, node.template, start);
+      if (unknown.test(text))
+        throw new Error(`${file}: a condition of an unknown kind in ${text.trim().slice(0, 300)}`);
+      for (const [from, to] of conditionsIn(text, source.slice(start))) {
+        const condition = source.slice(start + from, start + to).replace(/\s+/g, ' ');
+        const id = `${file} ${functionAround(node)}: ${condition}`;
+        const before = found.filter((each) => each.id === id || each.id.startsWith(`${id} #`)).length;
+        found.push({
+          id: before === 0 ? id : `${id} #${before + 1}`,
+          file,
+          line: tree.getLineAndCharacterOfPosition(start + from).line + 1,
+          mutated: `${source.slice(0, start + from)}true${source.slice(start + to)}`,
+        });
+      }
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(tree);
+  return found;
+}
+
+/** The text of a template with its values struck out, every character at its place. */
+function masked(source: string, template: ts.TemplateLiteral, start: number): string {
+  let text = source.slice(start, template.getEnd() - 1);
+  if (!ts.isTemplateExpression(template)) return text;
+  for (const { expression } of template.templateSpans) {
+    const from = expression.getFullStart() - 2 - start;
+    const to = source.indexOf('}', expression.getEnd()) + 1 - start;
+    text = text.slice(0, from) + '§'.repeat(to - from) + text.slice(to);
+  }
+  return text;
+}
+
+function conditionsIn(text: string, source: string): [number, number][] {
+  const conditions: [number, number][] = [];
+  for (const match of text.matchAll(comparison)) {
+    const [whole, left = '', right = ''] = match;
+    const from = match.index;
+    const value = right.startsWith('§') ? source.slice(from, from + whole.length) : '';
+    if (tenantColumn.test(left) || tenantColumn.test(right) || tenantValue.test(value))
+      conditions.push([from, from + whole.length]);
+  }
+  for (const match of text.matchAll(bare)) conditions.push([match.index, match.index + match[0].length]);
+  return conditions.sort(([a], [b]) => a - b);
+}
+
+function functionAround(node: ts.Node): string {
+  for (let each: ts.Node | undefined = node; each; each = each.parent) {
+    if ((ts.isFunctionDeclaration(each) || ts.isMethodDeclaration(each)) && each.name) return each.name.getText();
+    if (ts.isVariableDeclaration(each) && ts.isSourceFile(each.parent.parent.parent)) return each.name.getText();
+  }
+  return 'the file';
+}

@@ -1,0 +1,120 @@
+// Sends the prepared requests to a copy of the data and notes the answers, as far as they can be the same twice.
+import { call, type Json } from '../support/client.ts';
+import type { Probe } from './probes.ts';
+
+/** What an answer says: its status and every value in it, by path. */
+export type Observation = Map<string, string>;
+
+/** Tells which values of an answer differ from one run to the next whatever happens, e.g. new ids. */
+export type Volatile = Set<string>[];
+
+/**
+ * Sends all requests, one after the other.
+ * @param each is told of every answer; false ends the run
+ */
+export async function replay(
+  baseUrl: string,
+  probes: readonly Probe[],
+  each: (observation: Observation, index: number, text: string) => boolean | undefined = () => undefined,
+): Promise<Observation[]> {
+  const observations: Observation[] = [];
+  for (const [index, probe] of probes.entries()) {
+    const { observation, text } = await observe(baseUrl, probe);
+    observations.push(observation);
+    if (each(observation, index, text) === false) break;
+    if (observation.get('status') === '503') throw new Error(`the machine is too busy: ${text}`);
+  }
+  return observations;
+}
+
+async function observe(
+  baseUrl: string,
+  { operation, path, options }: Probe,
+): Promise<{ observation: Observation; text: string }> {
+  const observation: Observation = new Map();
+  let texts = '';
+  let query = options.query;
+  // A page and the one after it.
+  for (const page of ['', 'next.']) {
+    const answer = await call(operation.method, path, { ...options, ...(query ? { query } : {}), baseUrl }).catch(
+      (error: Error) => ({ status: 0, body: error.message.slice(0, 500), text: error.message }),
+    );
+    const { status, body, text } = answer as { status: number; body: Json; text: string };
+    texts += text;
+    observation.set(`${page}status`, String(status));
+    const { meta: _, ...said } = body && typeof body === 'object' && !Array.isArray(body) ? body : { said: body };
+    flatten(said, `${page}`, observation);
+    const cursor = body?.data?.next_cursor ?? body?.next_cursor;
+    if (typeof cursor !== 'string') break;
+    query = { ...query, cursor };
+  }
+  return { observation, text: texts };
+}
+
+function flatten(value: unknown, path: string, into: Observation): void {
+  if (typeof value === 'string') flattenClaims(value, path, into);
+  if (path.endsWith('next_cursor')) into.set(path, String(value !== null));
+  else if (value !== null && typeof value === 'object') {
+    if (Array.isArray(value)) into.set(`${path}.length`, String(value.length));
+    for (const [key, inner] of Object.entries(value)) flatten(inner, `${path}.${key}`, into);
+  } else
+    into.set(
+      path,
+      isRecent(value) || path.endsWith('.trial_ends_at')
+        ? 'now'
+        : isOwnUse(path, value)
+          ? 'some use'
+          : (JSON.stringify(value) ?? 'undefined'),
+    );
+}
+
+/** What a token says. */
+function flattenClaims(text: string, path: string, into: Observation): void {
+  const claims = /^[\w-]+\.(ey[\w-]+)\.[\w-]+$/.exec(text)?.[1];
+  if (!claims) return;
+  try {
+    const said = Object.entries(JSON.parse(Buffer.from(claims, 'base64url').toString()) as object);
+    // Numbers are moments.
+    for (const [name, value] of said) if (typeof value !== 'number') flatten(value, `${path}.claims.${name}`, into);
+  } catch {
+    // An example in the document that is no real token.
+  }
+}
+
+/** True for what a key's use left behind, which is counted a little later than it happens; that of the doubles is marked. */
+function isOwnUse(path: string, value: unknown): boolean {
+  return path.endsWith('.total_requests') || (path.endsWith('.last_used_ip') && /^10\.[\d.]+$/.test(String(value)));
+}
+
+const started = Date.now();
+
+/** True for moments of this run, which are never the same twice; those of the doubles are an hour older. */
+function isRecent(value: unknown): boolean {
+  if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\dT/.test(value)) return false;
+  const moment = Date.parse(value);
+  return moment > started - 60_000 && moment < Date.now() + 60_000;
+}
+
+/** Paths whose values differ. */
+export function differences(one: Observation, other: Observation): string[] {
+  return [...new Set([...one.keys(), ...other.keys()])].filter((path) => one.get(path) !== other.get(path));
+}
+
+/** @throws Error when two runs under the same circumstances differ in more than single values */
+export function volatileIn(
+  first: readonly Observation[],
+  second: readonly Observation[],
+  probes: readonly Probe[],
+): Volatile {
+  return first.map((observation, index) => {
+    const paths = differences(observation, second[index] ?? new Map());
+    const shape = paths.find((path) => path.endsWith('length') || path.endsWith('status'));
+    if (shape) {
+      const { operation } = probes[index] as Probe;
+      throw new Error(
+        `${operation.id} answered differently twice: ${shape} ${observation.get(shape)}, then ${second[index]?.get(shape)}`,
+      );
+    }
+    return new Set(paths);
+  });
+}
