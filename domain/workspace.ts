@@ -8,6 +8,7 @@ import {
   type FieldType,
   type Lookup,
 } from './objects.ts';
+import type { SlaPolicy } from './sla-policies.ts';
 
 /** A field as this tenant has it. */
 export interface Field extends Omit<BuiltinField, 'options'> {
@@ -61,6 +62,8 @@ export interface WorkspaceRows {
   tags: { id: string; object: string; name: string }[];
   activityTypes: (NamedItem & { icon: string | null; color: string; isSystem: boolean; position: number })[];
   taskTypes: (NamedItem & { position: number })[];
+  /** The oldest first. */
+  slaPolicies: SlaPolicy[];
   duplicateChecks: { object: string; enabled: boolean; fields: string[] }[];
   customObjects: { slug: string; label: string; plural: string; enabled: boolean }[];
   customFields: {

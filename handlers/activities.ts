@@ -10,6 +10,7 @@ import {
   lockRecord,
   updateRecord as updateStored,
 } from '../db/records.ts';
+import { answerClocks } from '../db/sla-clocks.ts';
 import {
   activitiesOf,
   activityFilter,
@@ -19,6 +20,7 @@ import {
 } from '../domain/activities.ts';
 import { creationOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf, type LoggedContact, mergedRecord, newRecord } from '../domain/record-writes.ts';
+import { responsesOf } from '../domain/sla-tracking.ts';
 import type { components } from '../generated/api.ts';
 import { notFound, problem, validationFailed } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
@@ -65,6 +67,7 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   if (!stored) throw new Error('an inserted activity was not returned');
   const contact = contactOf(stored.values, workspace);
   await noteContacts(sql, caller, [contact], now);
+  await answerClocks(sql, caller, responsesOf([contact], workspace), now);
   call.record({
     ...creationOf(object, stored.id, now),
     ...(body.metadata ? { metadata: body.metadata } : {}),
@@ -108,7 +111,9 @@ export const updateActivity: Handler<'updateActivity'> = async (call) => {
   if (!merged) return { status: 200, data: { activity: showActivity(before, caller.testMode, workspace) } };
 
   const after = await updateStored(sql, caller, 'activities', merged, now);
-  await noteChange(sql, caller, changedContact(before.values, after.values, workspace), now);
+  const contact = changedContact(before.values, after.values, workspace);
+  await noteChange(sql, caller, contact, now);
+  await answerClocks(sql, caller, responsesOf([contact], workspace), now);
   call.record(updateOf(object, showRecord(object, before, workspace), showRecord(object, after, workspace), now));
   return { status: 200, data: { activity: showActivity(after, caller.testMode, workspace) } };
 };

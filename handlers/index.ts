@@ -19,6 +19,7 @@ import * as recordBatch from './record-batch.ts';
 import * as records from './records.ts';
 import * as roles from './roles.ts';
 import * as sessions from './sessions.ts';
+import * as slaPolicies from './sla-policies.ts';
 import * as users from './users.ts';
 
 export const handlers = {
@@ -41,5 +42,6 @@ export const handlers = {
   ...me,
   ...roles,
   ...sessions,
+  ...slaPolicies,
   ...users,
 } satisfies Handlers;

@@ -2,7 +2,9 @@
 import { v7 as uuidv7 } from 'uuid';
 import { findDuplicate } from '../db/duplicates.ts';
 import { type Assignee, findAssignee, insertLead, type LeadRow } from '../db/leads.ts';
+import { startClocks } from '../db/sla-clocks.ts';
 import { type CheckedLead, checkLead } from '../domain/lead-intake.ts';
+import { clocksOfNew } from '../domain/sla-tracking.ts';
 import type { Workspace } from '../domain/workspace.ts';
 import type { components } from '../generated/api.ts';
 import { alreadyExists, problem } from '../runtime/errors.ts';
@@ -27,11 +29,11 @@ export const createLead: Handler<'createLead'> = async (call) => {
   }
 
   const row = rowOf(call, lead, assignee, workspace);
-  await insertLead(
-    sql,
-    row,
-    lead.tags.map((tag) => tag.id),
-  );
+  const tagIds = lead.tags.map((tag) => tag.id);
+  await Promise.all([
+    insertLead(sql, row, tagIds),
+    startClocks(sql, caller, clocksOfNew('leads', [{ id: row.id, values: lead.values }], workspace, now)),
+  ]);
   call.record({
     action: 'lead.create',
     object: 'leads',

@@ -3,10 +3,12 @@ import { v7 as uuidv7 } from 'uuid';
 import { noteContacts } from '../db/activity-effects.ts';
 import { findReferences } from '../db/record-references.ts';
 import { insertRecords } from '../db/records.ts';
+import { answerClocks, startClocks } from '../db/sla-clocks.ts';
 import { repeatsOf } from '../domain/duplicates-in-batch.ts';
 import { type CheckedRecord, checkRecord } from '../domain/record-values.ts';
 import { creationOf, showRecord } from '../domain/record-view.ts';
 import { contactOf, newRecord, resolveReferences } from '../domain/record-writes.ts';
+import { clocksOfNew, responsesOf } from '../domain/sla-tracking.ts';
 import { notFound, problem } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
 
@@ -30,20 +32,16 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   const stored = [...checked.entries()]
     .filter(([index, item]) => item.problems.length === 0 && !repeats.has(index))
     .map(([index, item]) => ({ index, record: newRecord(object, uuidv7(), item, workspace, now) }));
-  const records = await insertRecords(
-    sql,
-    caller,
-    object.object,
-    stored.map((item) => item.record),
-    now,
-  );
-  if (object.object === 'activities')
-    await noteContacts(
-      sql,
-      caller,
-      records.map((record) => contactOf(record.values, workspace)),
-      now,
-    );
+  const planned = stored.map((item) => item.record);
+  const [records] = await Promise.all([
+    insertRecords(sql, caller, object.object, planned, now),
+    startClocks(sql, caller, clocksOfNew(object.object, planned, workspace, now)),
+  ]);
+  if (object.object === 'activities') {
+    const contacts = records.map((record) => contactOf(record.values, workspace));
+    await noteContacts(sql, caller, contacts, now);
+    await answerClocks(sql, caller, responsesOf(contacts, workspace), now);
+  }
   for (const record of records) call.record(creationOf(object, record.id, now));
 
   const failed = [...checked.entries()].flatMap(([index, item]) => failureOf(index, item, repeats.get(index)) ?? []);

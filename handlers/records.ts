@@ -11,11 +11,13 @@ import {
   lockRecord,
   updateRecord as updateStored,
 } from '../db/records.ts';
+import { answerClocks, changeClocks, startClocks } from '../db/sla-clocks.ts';
 import { duplicateSets } from '../domain/duplicates.ts';
 import { parseFilter } from '../domain/filter.ts';
 import { checkRecord } from '../domain/record-values.ts';
 import { actionOf, builtinValues, creationOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf, mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
+import { clockChange, clocksEndedWith, clocksOfNew, responsesOf } from '../domain/sla-tracking.ts';
 import { parseSort } from '../domain/sort.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
 import { alreadyExists, notFound, validationFailed } from '../runtime/errors.ts';
@@ -78,15 +80,17 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
   if (checked.problems.length > 0) throw validationFailed(checked.problems, 422);
   await refuseDuplicate(call, object, duplicateSets(object, workspace, checked.values, checked.custom));
 
-  const [record] = await insertRecords(
-    sql,
-    caller,
-    object.object,
-    [newRecord(object, uuidv7(), checked, workspace, now)],
-    now,
-  );
+  const planned = [newRecord(object, uuidv7(), checked, workspace, now)];
+  const [[record]] = await Promise.all([
+    insertRecords(sql, caller, object.object, planned, now),
+    startClocks(sql, caller, clocksOfNew(object.object, planned, workspace, now)),
+  ]);
   if (!record) throw new Error('an inserted record was not returned');
-  if (object.object === 'activities') await noteContacts(sql, caller, [contactOf(record.values, workspace)], now);
+  if (object.object === 'activities') {
+    const contact = contactOf(record.values, workspace);
+    await noteContacts(sql, caller, [contact], now);
+    await answerClocks(sql, caller, responsesOf([contact], workspace), now);
+  }
   call.record(creationOf(object, record.id, now));
   return { status: 201, data: { object: object.object, record: showRecord(object, record, workspace) } };
 };
@@ -122,8 +126,12 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
   if (!merged) return { status: 200, data: { object: object.object, record: shown } };
 
   const after = await updateStored(sql, caller, object.object, merged, now);
-  if (object.object === 'activities')
-    await noteChange(sql, caller, changedContact(before.values, after.values, workspace), now);
+  if (object.object === 'activities') {
+    const contact = changedContact(before.values, after.values, workspace);
+    await noteChange(sql, caller, contact, now);
+    await answerClocks(sql, caller, responsesOf([contact], workspace), now);
+  }
+  await changeClocks(sql, caller, clockChange(object.object, before, after, workspace, now), now);
   const record = showRecord(object, after, workspace);
   call.record(updateOf(object, shown, record, now));
   return { status: 200, data: { object: object.object, record } };
@@ -138,6 +146,7 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   if (object.object === 'activities' && gone.values.followup_at !== null)
     await recomputeFollowup(sql, caller, contactOf(gone.values, workspace), now);
   const { id } = gone;
+  await changeClocks(sql, caller, clocksEndedWith(object.object, id, workspace), now);
   call.record({
     action: actionOf(object, 'delete'),
     object: object.object,

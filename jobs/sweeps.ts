@@ -1,8 +1,9 @@
-// Regular cleaning that no request waits for: idempotent answers, sessions and mails past their time, and the next month's audit partition.
+// Regular cleaning that no request waits for: idempotent answers, sessions, mails, SLA clocks and notifications past their time, and the next month's audit partition.
 import type { Pool } from '../db/connect.ts';
 import { sweep } from '../db/idempotency.ts';
 import { sweepMails } from '../db/mails.ts';
 import { sweepSessions } from '../db/sessions.ts';
+import { sweepSla } from '../db/sla-due.ts';
 
 import type { Log } from '../runtime/log.ts';
 
@@ -22,9 +23,10 @@ export function startSweeps(platform: Pool, log: Log): () => void {
           answers: await sweep(sql, now),
           sessions: await sweepSessions(sql, now),
           mails: await sweepMails(sql, now),
+          sla: await sweepSla(sql, now),
         };
       });
-      if (removed.answers + removed.sessions + removed.mails > 0) log.info({ removed }, 'swept what is past its time');
+      if (Object.values(removed).some((count) => count > 0)) log.info({ removed }, 'swept what is past its time');
     } catch (error) {
       log.warn({ err: { message: (error as Error).message } }, 'a sweep failed; the next one tries again');
     }

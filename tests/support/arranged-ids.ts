@@ -55,6 +55,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant) => ({ id: await newActivityType(tenant) }),
     shared: true,
   },
+  '/v1/settings/sla-policies/{id}': {
+    exists: async (tenant) => ({ id: await newSlaPolicy(tenant) }),
+    shared: true,
+  },
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
@@ -78,6 +82,7 @@ export const arrangedBodies: Record<
     await configureLists(tenant, example);
     return example;
   },
+  createSlaPolicy: (example) => ({ ...example, name: randomUUID() }),
   createUser: (example) => ({ ...example, email: `${randomUUID()}@bluelake.example` }),
   createSession: async (example, tenant) =>
     'refresh_token' in example
@@ -207,6 +212,15 @@ async function newActivityType(tenant: Tenant): Promise<string> {
   const id = uuidv7();
   await database()`
     insert into activity_types (company_id, id, name, order_position) values (${tenant.companyId}, ${id}, ${id}, 100)`;
+  return id;
+}
+
+/** An SLA policy that is switched off; answers its id. */
+export async function newSlaPolicy(tenant: Tenant): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into sla_policies (company_id, id, name, entity_type, is_active, first_response_time, mode, timezone, created_at, updated_at)
+    values (${tenant.companyId}, ${id}, ${id}, 'lead', false, 60, '24/7', 'UTC', now(), now())`;
   return id;
 }
 
