@@ -101,9 +101,9 @@ export function policyProblems(policy: PolicySettings): FieldProblem[] {
   for (const [index, escalation] of policy.escalations.entries()) {
     if (policy.escalations.findIndex((each) => each.level === escalation.level) < index)
       problems.push(
-        fieldProblem(`escalations.${index}.level`, 'DUPLICATE', 'repeats the level of an escalation before it'),
+        fieldProblem(`escalations[${index}].level`, 'DUPLICATE', 'repeats the level of an escalation before it'),
       );
-    problems.push(...templateProblems(`escalations.${index}.message_template`, escalation.message_template));
+    problems.push(...templateProblems(`escalations[${index}].message_template`, escalation.message_template));
   }
   return problems;
 }
@@ -132,6 +132,6 @@ function templateProblems(field: string, template: string): FieldProblem[] {
   const allowed = placeholders.map((name) => `{{${name}}}`);
   if (unknown.length === 0) return [];
   return [
-    fieldProblem(field, 'INVALID_OPTION', `has a placeholder that is none of ${allowed.join(', ')}`, { allowed }),
+    fieldProblem(field, 'INVALID_FORMAT', `has a placeholder that is none of ${allowed.join(', ')}`, { allowed }),
   ];
 }

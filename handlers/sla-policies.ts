@@ -128,7 +128,7 @@ async function refuseProblems(
   const kept = new Set([...(before?.reminders ?? []), ...(before?.escalations ?? [])].flatMap(recipientsOf));
   const named = (['reminders', 'escalations'] as const).flatMap((list) =>
     settings[list].flatMap((item, index) =>
-      recipientsOf(item).map((id, place) => ({ id, field: `${list}.${index}.recipient_user_ids.${place}` })),
+      recipientsOf(item).map((id, place) => ({ id, field: `${list}[${index}].recipient_user_ids[${place}]` })),
     ),
   );
   const asked = named.filter(({ id }) => !kept.has(id));
