@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newGrant } from './support/access-tokens.ts';
-import { newActivity, newField, newObject, newProfile, newRecord } from './support/arranged-ids.ts';
+import { newActivity, newField, newObject, newProfile, newRecord, newSlaPolicy } from './support/arranged-ids.ts';
 import { database, newTenant, newUser, type Tenant } from './support/tenants.ts';
 
 /** Tables that no request under crm_app may read at all, each with its reason. */
@@ -24,6 +24,7 @@ beforeAll(async () => {
     await newProfile(each);
     await newField(each, await newObject(each));
     await newGrant(each);
+    await newSlaPolicy(each);
     for (const mode of ['live', 'test'] as const) {
       await newActivity(each, mode);
       await newRecord(each, mode, 'customers');
@@ -124,6 +125,8 @@ test('there is a company in every table that tenants can read, so that the tests
           'tasks',
           'custom_records',
           'field_overrides',
+          'sla_clocks',
+          'notifications',
         ].includes(table),
     ),
   ).toEqual([]);

@@ -215,12 +215,12 @@ async function newActivityType(tenant: Tenant): Promise<string> {
   return id;
 }
 
-/** An SLA policy that is switched off; answers its id. */
+/** An SLA policy that no record falls under, since customers have no priority; answers its id. */
 export async function newSlaPolicy(tenant: Tenant): Promise<string> {
   const id = uuidv7();
   await database()`
-    insert into sla_policies (company_id, id, name, entity_type, is_active, first_response_time, mode, timezone, created_at, updated_at)
-    values (${tenant.companyId}, ${id}, ${id}, 'lead', false, 60, '24/7', 'UTC', now(), now())`;
+    insert into sla_policies (company_id, id, name, entity_type, priority, is_active, first_response_time, mode, timezone, created_at, updated_at)
+    values (${tenant.companyId}, ${id}, ${id}, 'customer', 4, true, 60, '24/7', 'UTC', now(), now())`;
   return id;
 }
 
