@@ -245,3 +245,19 @@ test('records of test keys have clocks, fire to test subscriptions alone, and no
   expect(await breaches(lead.id)).toMatchObject([{ test_mode: true }]);
   expect(await notifications(lead.id)).toEqual([]);
 });
+
+test('a contact on a deal answers the clocks of its customer too, and winning the deal resolves it', async () => {
+  const tenant = await newTenant();
+  await createPolicy(tenant, { ...all, entity_type: 'customer' });
+  await createPolicy(tenant, { ...all, entity_type: 'deal' });
+  const customer = await createRecord(tenant.key, 'customers', { first_name: 'Ada', email: 'ada@x.example' });
+  const deal = await createRecord(tenant.key, 'deals', { name: 'Deal', customer_id: customer.id });
+  expect(await open(customer.id)).toEqual(['every_response', 'first_response']);
+  await logActivity(tenant, deal.id, { entity_type: 'deal' });
+  expect([await open(customer.id), await open(deal.id)]).toEqual([
+    ['every_response'],
+    ['every_response', 'resolution'],
+  ]);
+  await patchRecord(tenant.key, 'deals', deal.id, { stage: 'Won' });
+  expect(await open(deal.id)).toEqual([]);
+});
