@@ -6,6 +6,7 @@ import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
 import { ensureDemo, greeting } from './demo.ts';
 import { startMail } from './jobs/mail.ts';
+import { startSla } from './jobs/sla.ts';
 import { startSweeps } from './jobs/sweeps.ts';
 import { type Config, readConfig } from './runtime/config.ts';
 import { type Log, openLog, watchUncaught } from './runtime/log.ts';
@@ -16,7 +17,7 @@ import { newSigningKey } from './runtime/session-tokens.ts';
 import { openStorage, uploadFolder } from './runtime/storage.ts';
 import { type Prepared, serve } from './serve.ts';
 import { whyNot } from './start-failure.ts';
-import { openBackgroundPool } from './store.ts';
+import { openBackgroundPool, openBackgroundTenantPool } from './store.ts';
 import { startWorkers } from './workers.ts';
 
 /** The embedded database, once it runs: it is a process of its own, and a start that fails must not leave it behind. */
@@ -42,6 +43,7 @@ async function start(): Promise<void> {
   const demo = config.demo ? await ensureDemo(prepared.databaseUrl, config.dataDir, new Date()) : undefined;
 
   const background = await openBackgroundPool(prepared.databaseUrl, config.databasePrepare);
+  const backgroundTenants = openBackgroundTenantPool(prepared.databaseUrl, config.databasePrepare);
   const serving =
     config.workers > 1 ? await startWorkers(config, prepared, log) : await serve(config, prepared, openedLog);
   const readMetrics = async (): Promise<string> =>
@@ -55,6 +57,7 @@ async function start(): Promise<void> {
   const stopSweeps = startSweeps(background, files, log);
   const { mailServer, mailFrom: from, dashboardUrl } = config;
   const stopMail = startMail(background, { server: mailServer, from, dashboardUrl }, log);
+  const stopSla = startSla({ platform: background, tenants: backgroundTenants }, log);
   const { port } = serving;
   log.info(
     {
@@ -76,9 +79,9 @@ async function start(): Promise<void> {
     stopping = true;
     log.info({ signal }, 'stopping: no new connections, requests in flight finish');
     stopSweeps();
-    await Promise.all([serving.stop(), stopMail()]);
+    await Promise.all([serving.stop(), stopMail(), stopSla()]);
     metrics?.close();
-    await background.close(1);
+    await Promise.all([background.close(1), backgroundTenants.close(1)]);
     await embedded?.stop();
     log.info('stopped');
     flush();

@@ -64,6 +64,11 @@ export async function openBackgroundPool(url: string, prepare: boolean): Promise
   return pool;
 }
 
+/** Opens the one connection of background work that is done for one tenant at a time, under the role that row-level security binds. */
+export function openBackgroundTenantPool(url: string, prepare: boolean): Pool {
+  return new Pool({ url, prepare, wait, statementTimeout, role: 'crm_app', lanes: 1 });
+}
+
 /** Ends all connections; those at work may finish within the time. */
 export async function closePools(pools: Pools, seconds: number): Promise<void> {
   await Promise.all(Object.values(pools).map((pool: Pool) => pool.close(seconds)));

@@ -31,7 +31,7 @@ const rules: Readonly<Record<string, Rule>> = {
     may: ['domain/'],
     mayTypes: ['generated/'],
     // These compute and do nothing else.
-    packages: ['ajv-formats', 'libphonenumber-js'],
+    packages: ['ajv-formats', 'libphonenumber-js', 'luxon'],
     node: [],
     mustNotUse: [...clock, ...chance, ...environment, ...network],
   },

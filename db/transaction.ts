@@ -31,7 +31,8 @@ export interface EventRow {
   event: string;
   occurredAt: Date;
   actor: object;
-  requestId: string;
+  /** null: the server did it by itself. */
+  requestId: string | null;
   data: object;
 }
 

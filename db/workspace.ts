@@ -1,5 +1,6 @@
 // Loads a tenant's whole configuration in one statement.
 import type { Sql } from './connect.ts';
+import { policyObject } from './sla-policies.ts';
 
 /** The rows as domain/workspace.ts builds from them. */
 export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<unknown> {
@@ -27,6 +28,9 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<un
       'taskTypes', coalesce((
         select json_agg(json_build_object('id', id, 'name', name, 'isActive', is_active, 'position', order_position) order by order_position, id)
         from task_types where company_id = c.id), '[]'),
+      'slaPolicies', coalesce((
+        select json_agg(${policyObject(sql)} order by p.created_at, p.id)
+        from sla_policies p where p.company_id = c.id), '[]'),
       'duplicateChecks', coalesce((
         select json_agg(json_build_object('object', object, 'enabled', enabled, 'fields', fields) order by object)
         from duplicate_checks where company_id = c.id), '[]'),

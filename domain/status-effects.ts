@@ -49,6 +49,13 @@ export function statusEffects(
   return rule.effects(outcomeOf(object, status, workspace), now.toISOString());
 }
 
+/** True for a lead or deal in a status that ends its way: won, lost, converted or disqualified. */
+export function isSettled(object: string, values: Values, workspace: Workspace): boolean {
+  if (object !== 'leads' && object !== 'deals') return false;
+  const status = values[statusFields[object]?.field ?? ''] ?? null;
+  return status !== null && outcomeOf(object, String(status), workspace) !== 'open';
+}
+
 /** The outcome of a configured status; a task's status says it itself. */
 function outcomeOf(object: string, status: string, workspace: Workspace): string {
   return object === 'tasks' ? status : (statusItem(object, status, workspace)?.outcome ?? 'open');

@@ -10,6 +10,7 @@ import {
   type Lookup,
 } from './objects.ts';
 import type { PreConditionRule } from './pre-conditions.ts';
+import type { SlaPolicy } from './sla-policies.ts';
 import type { ConditionLogic } from './tags.ts';
 
 /** A field as this tenant has it. */
@@ -69,6 +70,8 @@ export interface WorkspaceRows {
   tags: { id: string; object: string; name: string; conditions: KeptComparison[]; logic: ConditionLogic }[];
   activityTypes: (NamedItem & { icon: string | null; color: string; isSystem: boolean; position: number })[];
   taskTypes: (NamedItem & { position: number })[];
+  /** The oldest first. */
+  slaPolicies: SlaPolicy[];
   duplicateChecks: { object: string; enabled: boolean; fields: string[] }[];
   customObjects: { slug: string; label: string; plural: string; enabled: boolean }[];
   customFields: {

@@ -2484,6 +2484,104 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/settings/sla-policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List SLA policies
+         * @description All SLA policies, the oldest first, which is the order in which they are looked at for a record. Answers the whole list:
+         *     `next_cursor` is always null and `has_more` false. Needs `settings:view`. Live and test keys see the same.
+         */
+        get: operations["listSlaPolicies"];
+        put?: never;
+        /**
+         * Add an SLA policy
+         * @description Adds a policy; it holds for records that are created from now on.
+         *
+         *     **Which policy a record has.** An active one of its entity type: one of the record's own priority before one of all
+         *     priorities (`priority: null`), then the oldest. Customers have no priority. When the priority of a record changes, the
+         *     clocks that run are reckoned by the policy of the new one, from when they started.
+         *
+         *     **Clocks.** Each time that is set is a clock on every such record, in minutes from its start:
+         *
+         *     - `first_response_time`: from the creation of the record until the first activity on it other than a Note, at its
+         *       `performed_at`.
+         *     - `every_response_time`: the same, and begins anew with each such activity.
+         *     - `resolution_time`: from the creation until the record enters a status that is won, lost, converted or disqualified, which
+         *       ends its other clocks too; a record that leaves it starts anew. Customers have no status, and so no such clock.
+         *
+         *     Activities on a customer's deals, and on the lead that was converted into it, answer the customer's clocks. Deadlines are
+         *     fixed when a clock starts. In the mode `business_hours` only minutes between `business_hours_start` and
+         *     `business_hours_end` on `business_days` count, by the wall clocks of `timezone`.
+         *
+         *     **What happens.** Within 30 seconds of a deadline that passes, `sla.breached` is fired, once for each clock; also when the
+         *     response came meanwhile, but after the deadline. `reminders` before the deadline and `escalations` after it, as long as
+         *     nobody responds, are notifications to users in the app. Records of test keys have clocks and fire `sla.breached` to test
+         *     subscriptions; nobody is notified of them.
+         *
+         *     Needs `settings:configure` and a live key: both modes share the policies. What can go wrong:
+         *
+         *     - **400**: a value is missing, or has the wrong length, format or range; none of the three times is set; the mode
+         *       `business_hours` without start, end or days, or with an end that is not after the start; a deadline more than ten years
+         *       away; an unknown placeholder in `message_template` (`allowed` lists them).
+         *     - **409** `ALREADY_EXISTS`: another policy has the name, whatever its case; `CONFLICT` with the reason
+         *       `policy_limit_reached`: a workspace has 100 policies at most.
+         *     - **422**: a field is unknown or read-only, has the wrong JSON type, or a recipient is not an active user (`NOT_FOUND`).
+         */
+        post: operations["createSlaPolicy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/sla-policies/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the policy. */
+                id: components["parameters"]["SlaPolicyId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get an SLA policy
+         * @description One policy. Needs `settings:view`. **404**: there is no such policy.
+         */
+        get: operations["getSlaPolicy"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an SLA policy
+         * @description Deletes a policy that no clock runs by. To be rid of one that is in use, switch it off with `is_active: false` and delete
+         *     it half a minute later.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such policy. **409** `CONFLICT` with the reason `in_use`:
+         *     `details.references.open_clocks` is the number of clocks that run by it on live records.
+         */
+        delete: operations["deleteSlaPolicy"];
+        options?: never;
+        head?: never;
+        /**
+         * Change an SLA policy
+         * @description Changes what is sent, at least one field. `reminders` and `escalations` replace the whole set; an empty list removes it.
+         *
+         *     Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds. With
+         *     `is_active: false` no more clocks start, and those that run are ended without a word; switching it on again does not
+         *     bring them back.
+         *
+         *     Needs `settings:configure` and a live key. **404**: there is no such policy. **409** `ALREADY_EXISTS`: another policy has
+         *     the name. **400** and **422**: as when adding one, for the policy as it would be; recipients that stay are not checked
+         *     anew.
+         */
+        patch: operations["updateSlaPolicy"];
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -5412,6 +5510,248 @@ export interface components {
          * @description The bytes of the file.
          */
         AttachmentContent: string;
+        /**
+         * @description Minutes, up to a year of them; null means that there is no such clock.
+         * @example 60
+         */
+        SlaMinutes: number | null;
+        /**
+         * @description A time of the day, HH:MM.
+         * @example 09:00
+         */
+        SlaTimeOfDay: string | null;
+        /**
+         * @description The clock that it belongs to. Where the policy has no time for it, nothing happens.
+         * @example first_response
+         * @enum {string}
+         */
+        SlaClockType: "first_response" | "every_response" | "resolution";
+        /** @description Active users of the workspace. Those who are deactivated later are told nothing. */
+        SlaRecipients: components["schemas"]["Uuid"][];
+        /** @description Tells users that a deadline comes near. One that would be before the start of the clock is left out. */
+        SlaReminder: {
+            type: components["schemas"]["SlaClockType"];
+            /**
+             * @description Minutes before the deadline, around the clock.
+             * @example 15
+             */
+            minutes_before: number;
+            recipient_user_ids: components["schemas"]["SlaRecipients"];
+        };
+        /** @description Tells users that a deadline has passed and nobody has responded. */
+        SlaEscalation: {
+            /**
+             * @description Unique in the policy.
+             * @example 1
+             */
+            level: number;
+            /**
+             * @description The clock that it belongs to. Where the policy has no time for it, nothing happens.
+             * @default resolution
+             * @example first_response
+             * @enum {string}
+             */
+            type: "first_response" | "every_response" | "resolution";
+            /**
+             * @description Minutes after the deadline, around the clock.
+             * @example 0
+             */
+            minutes_after: number;
+            recipient_user_ids: components["schemas"]["SlaRecipients"];
+            /**
+             * @description What it says. Filled in are `{{record_name}}`, `{{entity_type}}`, `{{policy_name}}`, `{{deadline}}`, `{{overdue_minutes}}` and
+             *     `{{assigned_to}}`.
+             * @example {{record_name}} still waits for {{assigned_to}}.
+             */
+            message_template: string;
+        };
+        SlaPolicy: {
+            id: components["schemas"]["Uuid"];
+            /** @example Urgent leads */
+            name: string;
+            /**
+             * @example lead
+             * @enum {string}
+             */
+            entity_type: "lead" | "customer" | "deal";
+            /**
+             * @description Null means all.
+             * @example 1
+             */
+            priority: number | null;
+            /** @example true */
+            is_active: boolean;
+            first_response_time: components["schemas"]["SlaMinutes"];
+            every_response_time: components["schemas"]["SlaMinutes"];
+            resolution_time: components["schemas"]["SlaMinutes"];
+            /**
+             * @example business_hours
+             * @enum {string}
+             */
+            mode: "24/7" | "business_hours";
+            business_hours_start: components["schemas"]["SlaTimeOfDay"];
+            business_hours_end: components["schemas"]["SlaTimeOfDay"];
+            /**
+             * @example [
+             *       1,
+             *       2,
+             *       3,
+             *       4,
+             *       5
+             *     ]
+             */
+            business_days: number[] | null;
+            /** @example Europe/Berlin */
+            timezone: string;
+            reminders: components["schemas"]["SlaReminder"][];
+            escalations: components["schemas"]["SlaEscalation"][];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SlaPolicyList: {
+            sla_policies: components["schemas"]["SlaPolicy"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        SlaPolicyListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SlaPolicyList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one of the three times is needed. */
+        SlaPolicyCreate: {
+            /**
+             * @description Unique in the workspace, whatever the case.
+             * @example Urgent leads
+             */
+            name: string;
+            /**
+             * @description What it holds for.
+             * @example lead
+             * @enum {string}
+             */
+            entity_type: "lead" | "customer" | "deal";
+            /**
+             * @description Only for records of this priority; null for all.
+             * @example 1
+             */
+            priority?: number | null;
+            /**
+             * @default true
+             * @example true
+             */
+            is_active: boolean;
+            first_response_time?: components["schemas"]["SlaMinutes"];
+            every_response_time?: components["schemas"]["SlaMinutes"];
+            resolution_time?: components["schemas"]["SlaMinutes"];
+            /**
+             * @description Which minutes count.
+             * @default 24/7
+             * @example business_hours
+             * @enum {string}
+             */
+            mode: "24/7" | "business_hours";
+            business_hours_start?: components["schemas"]["SlaTimeOfDay"];
+            business_hours_end?: components["schemas"]["SlaTimeOfDay"];
+            /**
+             * @description Days of the week that count, 0 is Sunday.
+             * @example [
+             *       1,
+             *       2,
+             *       3,
+             *       4,
+             *       5
+             *     ]
+             */
+            business_days?: number[] | null;
+            /**
+             * @description IANA name of the time zone of the business hours; the company’s when left out.
+             * @example Europe/Berlin
+             */
+            timezone?: string;
+            /** @default [] */
+            reminders: components["schemas"]["SlaReminder"][];
+            /**
+             * @description Each level once.
+             * @default []
+             */
+            escalations: components["schemas"]["SlaEscalation"][];
+            readonly id?: string;
+            readonly created_at?: string;
+            readonly updated_at?: string;
+        };
+        SlaPolicyData: {
+            sla_policy: components["schemas"]["SlaPolicy"];
+        };
+        SlaPolicyAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SlaPolicyData"];
+            meta: components["schemas"]["Meta"];
+        };
+        SlaPolicyDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        SlaPolicyDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SlaPolicyDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        SlaPolicyPatch: {
+            /**
+             * @description Unique in the workspace, whatever the case.
+             * @example Urgent leads
+             */
+            name?: string;
+            /**
+             * @description What it holds for.
+             * @example lead
+             * @enum {string}
+             */
+            entity_type?: "lead" | "customer" | "deal";
+            /**
+             * @description Only for records of this priority; null for all.
+             * @example 1
+             */
+            priority?: number | null;
+            /** @example true */
+            is_active?: boolean;
+            first_response_time?: components["schemas"]["SlaMinutes"];
+            every_response_time?: components["schemas"]["SlaMinutes"];
+            resolution_time?: components["schemas"]["SlaMinutes"];
+            /**
+             * @description Which minutes count.
+             * @example business_hours
+             * @enum {string}
+             */
+            mode?: "24/7" | "business_hours";
+            business_hours_start?: components["schemas"]["SlaTimeOfDay"];
+            business_hours_end?: components["schemas"]["SlaTimeOfDay"];
+            /**
+             * @description Days of the week that count, 0 is Sunday.
+             * @example [
+             *       1,
+             *       2,
+             *       3,
+             *       4,
+             *       5
+             *     ]
+             */
+            business_days?: number[] | null;
+            /**
+             * @description IANA name of the time zone of the business hours.
+             * @example Europe/Berlin
+             */
+            timezone?: string;
+            reminders?: components["schemas"]["SlaReminder"][];
+            /** @description Each level once. */
+            escalations?: components["schemas"]["SlaEscalation"][];
+            readonly id?: string;
+            readonly created_at?: string;
+            readonly updated_at?: string;
+        };
     };
     responses: {
         /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
@@ -6233,6 +6573,8 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
          */
         AttachmentId: components["schemas"]["Uuid"];
+        /** @description The id of the policy. */
+        SlaPolicyId: components["schemas"]["Uuid"];
     };
     requestBodies: {
         Onboarding: {
@@ -13106,6 +13448,419 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSlaPolicies: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All policies. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "sla_policies": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Urgent leads",
+                     *             "entity_type": "lead",
+                     *             "priority": 1,
+                     *             "is_active": true,
+                     *             "first_response_time": 60,
+                     *             "every_response_time": 480,
+                     *             "resolution_time": 2400,
+                     *             "mode": "business_hours",
+                     *             "business_hours_start": "09:00",
+                     *             "business_hours_end": "17:00",
+                     *             "business_days": [
+                     *               1,
+                     *               2,
+                     *               3,
+                     *               4,
+                     *               5
+                     *             ],
+                     *             "timezone": "Europe/Berlin",
+                     *             "reminders": [
+                     *               {
+                     *                 "type": "first_response",
+                     *                 "minutes_before": 15,
+                     *                 "recipient_user_ids": [
+                     *                   "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20"
+                     *                 ]
+                     *               }
+                     *             ],
+                     *             "escalations": [
+                     *               {
+                     *                 "level": 1,
+                     *                 "type": "first_response",
+                     *                 "minutes_after": 0,
+                     *                 "recipient_user_ids": [
+                     *                   "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20"
+                     *                 ],
+                     *                 "message_template": "{{record_name}} still waits for {{assigned_to}}."
+                     *               }
+                     *             ],
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlaPolicyListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSlaPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SlaPolicyCreate"];
+            };
+        };
+        responses: {
+            /** @description The policy. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "sla_policy": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Urgent leads",
+                     *           "entity_type": "lead",
+                     *           "priority": 1,
+                     *           "is_active": true,
+                     *           "first_response_time": 60,
+                     *           "every_response_time": 480,
+                     *           "resolution_time": 2400,
+                     *           "mode": "business_hours",
+                     *           "business_hours_start": "09:00",
+                     *           "business_hours_end": "17:00",
+                     *           "business_days": [
+                     *             1,
+                     *             2,
+                     *             3,
+                     *             4,
+                     *             5
+                     *           ],
+                     *           "timezone": "Europe/Berlin",
+                     *           "reminders": [
+                     *             {
+                     *               "type": "first_response",
+                     *               "minutes_before": 15,
+                     *               "recipient_user_ids": [
+                     *                 "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20"
+                     *               ]
+                     *             }
+                     *           ],
+                     *           "escalations": [
+                     *             {
+                     *               "level": 1,
+                     *               "type": "first_response",
+                     *               "minutes_after": 0,
+                     *               "recipient_user_ids": [
+                     *                 "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20"
+                     *               ],
+                     *               "message_template": "{{record_name}} still waits for {{assigned_to}}."
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlaPolicyAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSlaPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the policy. */
+                id: components["parameters"]["SlaPolicyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The policy. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "sla_policy": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Urgent leads",
+                     *           "entity_type": "lead",
+                     *           "priority": 1,
+                     *           "is_active": true,
+                     *           "first_response_time": 60,
+                     *           "every_response_time": 480,
+                     *           "resolution_time": 2400,
+                     *           "mode": "business_hours",
+                     *           "business_hours_start": "09:00",
+                     *           "business_hours_end": "17:00",
+                     *           "business_days": [
+                     *             1,
+                     *             2,
+                     *             3,
+                     *             4,
+                     *             5
+                     *           ],
+                     *           "timezone": "Europe/Berlin",
+                     *           "reminders": [
+                     *             {
+                     *               "type": "first_response",
+                     *               "minutes_before": 15,
+                     *               "recipient_user_ids": [
+                     *                 "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20"
+                     *               ]
+                     *             }
+                     *           ],
+                     *           "escalations": [
+                     *             {
+                     *               "level": 1,
+                     *               "type": "first_response",
+                     *               "minutes_after": 0,
+                     *               "recipient_user_ids": [
+                     *                 "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20"
+                     *               ],
+                     *               "message_template": "{{record_name}} still waits for {{assigned_to}}."
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlaPolicyAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteSlaPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the policy. */
+                id: components["parameters"]["SlaPolicyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlaPolicyDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateSlaPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the policy. */
+                id: components["parameters"]["SlaPolicyId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SlaPolicyPatch"];
+            };
+        };
+        responses: {
+            /** @description The policy as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "sla_policy": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "name": "Urgent leads",
+                     *           "entity_type": "lead",
+                     *           "priority": 1,
+                     *           "is_active": true,
+                     *           "first_response_time": 60,
+                     *           "every_response_time": 480,
+                     *           "resolution_time": 2400,
+                     *           "mode": "business_hours",
+                     *           "business_hours_start": "09:00",
+                     *           "business_hours_end": "17:00",
+                     *           "business_days": [
+                     *             1,
+                     *             2,
+                     *             3,
+                     *             4,
+                     *             5
+                     *           ],
+                     *           "timezone": "Europe/Berlin",
+                     *           "reminders": [
+                     *             {
+                     *               "type": "first_response",
+                     *               "minutes_before": 15,
+                     *               "recipient_user_ids": [
+                     *                 "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20"
+                     *               ]
+                     *             }
+                     *           ],
+                     *           "escalations": [
+                     *             {
+                     *               "level": 1,
+                     *               "type": "first_response",
+                     *               "minutes_after": 0,
+                     *               "recipient_user_ids": [
+                     *                 "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d20"
+                     *               ],
+                     *               "message_template": "{{record_name}} still waits for {{assigned_to}}."
+                     *             }
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlaPolicyAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

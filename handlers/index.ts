@@ -30,6 +30,7 @@ import * as reports from './reports.ts';
 import * as roles from './roles.ts';
 import * as search from './search.ts';
 import * as sessions from './sessions.ts';
+import * as slaPolicies from './sla-policies.ts';
 import * as sources from './sources.ts';
 import * as statusMoves from './status-moves.ts';
 import * as statuses from './statuses.ts';
@@ -68,6 +69,7 @@ export const handlers = {
   ...sources,
   ...statuses,
   ...tags,
+  ...slaPolicies,
   ...users,
   ...notes,
   ...recordActivities,

@@ -2,8 +2,10 @@
 import { v7 as uuidv7 } from 'uuid';
 import { findDuplicate } from '../db/duplicates.ts';
 import { type Assignee, findAssignee, insertLead, type LeadRow } from '../db/leads.ts';
+import { startClocks } from '../db/sla-clocks.ts';
 import { type CheckedLead, checkLead } from '../domain/lead-intake.ts';
 import { unmetByNew } from '../domain/pre-conditions.ts';
+import { clocksOfNew } from '../domain/sla-tracking.ts';
 import { automaticTags } from '../domain/tags.ts';
 import { builtinOf, type Workspace } from '../domain/workspace.ts';
 import type { components } from '../generated/api.ts';
@@ -34,7 +36,10 @@ export const createLead: Handler<'createLead'> = async (call) => {
   const row = rowOf(call, id, lead, assignee, workspace);
   const manual = lead.tags.map((tag) => tag.id);
   const automatic = automaticTagsOf(row, lead, workspace).filter((id) => !manual.includes(id));
-  await insertLead(sql, row, manual, automatic);
+  await Promise.all([
+    insertLead(sql, row, manual, automatic),
+    startClocks(sql, caller, clocksOfNew('leads', [{ id: row.id, values: lead.values }], workspace, now)),
+  ]);
   const tags = workspace.tags.filter((tag) => manual.includes(tag.id) || automatic.includes(tag.id));
   call.record({
     action: 'lead.create',

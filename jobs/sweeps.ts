@@ -1,8 +1,9 @@
-// Regular cleaning that no request waits for: idempotent answers, sessions, mails and files past their time, and the next month's audit partition.
+// Regular cleaning that no request waits for: idempotent answers, sessions, mails, files, SLA clocks and notifications past their time, and the next month's audit partition.
 import type { Pool } from '../db/connect.ts';
 import { sweep } from '../db/idempotency.ts';
 import { sweepMails } from '../db/mails.ts';
 import { sweepSessions } from '../db/sessions.ts';
+import { sweepSla } from '../db/sla-due.ts';
 
 import type { Log } from '../runtime/log.ts';
 import { type SweptFiles, sweepFiles, sweepUploads } from './stored-files.ts';
@@ -23,6 +24,7 @@ export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => 
           answers: await sweep(sql, now),
           sessions: await sweepSessions(sql, now),
           mails: await sweepMails(sql, now),
+          sla: await sweepSla(sql, now),
         };
       });
       const swept = {
@@ -30,7 +32,7 @@ export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => 
         uploads: await sweepUploads(files.uploads),
       };
       if (swept.files + swept.uploads > 0) log.info({ removed: swept }, 'swept files that nothing refers to');
-      if (removed.answers + removed.sessions + removed.mails > 0) log.info({ removed }, 'swept what is past its time');
+      if (Object.values(removed).some((count) => count > 0)) log.info({ removed }, 'swept what is past its time');
     } catch (error) {
       log.warn({ err: { message: (error as Error).message } }, 'a sweep failed; the next one tries again');
     }

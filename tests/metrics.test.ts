@@ -1,26 +1,34 @@
 // What Prometheus reads: on a port of its own, true, and without a word about any tenant.
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { call, expectStatus } from './support/client.ts';
+import { dropAllDatabases, newDatabase } from './support/databases.ts';
 import { metricsUrl, readMetrics, seriesValue } from './support/metrics.ts';
 import { startServer, type TestServer } from './support/servers.ts';
 import { testSettings } from './support/setup.ts';
-import { database, newKey, newTenant, type Tenant } from './support/tenants.ts';
+import { database, newKey, newTenant, type Tenant, useDatabase } from './support/tenants.ts';
 
 let server: TestServer;
 let tenant: Tenant;
 
 beforeAll(async () => {
-  tenant = await newTenant();
+  // A database of its own, where a table may be locked without holding up the other tests.
+  const databaseUrl = await newDatabase();
   server = await startServer({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
+    DATABASE_URL: databaseUrl,
     SECRET_KEY: inject('secretKey'),
     DATA_DIR: '.test-data',
     DATABASE_POOL: '1',
     METRICS_PORT: '0',
   });
+  await useDatabase(databaseUrl);
+  tenant = await newTenant();
 });
-afterAll(() => server?.stop());
+afterAll(async () => {
+  await server?.stop();
+  await useDatabase(undefined);
+  await dropAllDatabases();
+});
 
 const requests = 'crm_http_request_duration_seconds_count';
 

@@ -27,6 +27,7 @@ const rows: WorkspaceRows = {
     { id: 'a1', name: 'Call', isActive: true, icon: null, color: '#9CA3AF', isSystem: true, position: 1 },
   ],
   taskTypes: [{ id: 't1', name: 'Follow-up', isActive: true, position: 1 }],
+  slaPolicies: [],
   duplicateChecks: [],
   customObjects: [{ slug: 'visits', label: 'Visit', plural: 'Visits', enabled: true }],
   customFields: (

@@ -1,10 +1,13 @@
 // What reports promise: exact figures in groups, the window and the filter, what is cut off and said so, and nothing out of reach.
 import { randomUUID } from 'node:crypto';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { newBearer } from './support/access-tokens.ts';
-import { type CallOptions, expectStatus, type Json } from './support/client.ts';
+import { type CallOptions, expectStatus, type Json, useServer } from './support/client.ts';
+import { dropAllDatabases, newDatabase } from './support/databases.ts';
 import { createRecord, createRecords, newCustomField, newCustomObject, refusedFields } from './support/records.ts';
-import { database, newKey, newTenant, newUser, type Tenant } from './support/tenants.ts';
+import { startServer, type TestServer } from './support/servers.ts';
+import { testSettings } from './support/setup.ts';
+import { database, newKey, newTenant, newUser, type Tenant, useDatabase } from './support/tenants.ts';
 
 const path = '/v1/reports/query';
 async function report(key: string, body: object): Promise<Json> {
@@ -375,8 +378,30 @@ describe('refusals', () => {
       expect(error).toMatchObject({ code: 'FORBIDDEN_SCOPE', details: { required_scopes: ['deals:view'] } });
     }
   });
+});
 
-  test('a report that takes too long says so, and how to narrow it', async () => {
+describe('a report that takes too long', () => {
+  // A database of its own, where a table may be locked without holding up the other tests.
+  let server: TestServer;
+  beforeAll(async () => {
+    const databaseUrl = await newDatabase();
+    server = await startServer({
+      ...testSettings,
+      DATABASE_URL: databaseUrl,
+      SECRET_KEY: inject('secretKey'),
+      DATA_DIR: '.test-data',
+    });
+    await useDatabase(databaseUrl);
+    useServer(server.url);
+  });
+  afterAll(async () => {
+    await server?.stop();
+    useServer(undefined);
+    await useDatabase(undefined);
+    await dropAllDatabases();
+  });
+
+  test('says so, and how to narrow it', async () => {
     const tenant = await newTenant();
     await deals(tenant.key, {});
     await database().begin(async (sql) => {

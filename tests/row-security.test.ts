@@ -12,6 +12,7 @@ import {
   newObject,
   newProfile,
   newRecord,
+  newSlaPolicy,
 } from './support/arranged-ids.ts';
 import { database, newTenant, newUser, type Tenant } from './support/tenants.ts';
 
@@ -33,6 +34,7 @@ beforeAll(async () => {
     await newProfile(each);
     await newField(each, await newObject(each));
     await newGrant(each);
+    await newSlaPolicy(each);
     for (const mode of ['live', 'test'] as const) {
       await newActivity(each, mode);
       await newRecord(each, mode, 'customers');
@@ -138,6 +140,8 @@ test('there is a company in every table that tenants can read, so that the tests
           'field_overrides',
           'custom_value_hashes',
           'saved_reports',
+          'sla_clocks',
+          'notifications',
         ].includes(table),
     ),
   ).toEqual([]);

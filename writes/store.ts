@@ -1,9 +1,11 @@
-// What every write of records does, of one or of many, by whichever operation: the rows, the automatic tags, what activities tell, and the traces.
+// What every write of records does, of one or of many, by whichever operation: the rows, the automatic tags, the SLA clocks, what activities tell, and the traces.
 import { noteChange, noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
 import { retag, setAutomaticTags } from '../db/record-tags.ts';
 import { type DeletedRecord, insertRecords, type NewRecord, type StoredRecord, updateRecords } from '../db/records.ts';
+import { answerClocks, changeClocks, startClocks } from '../db/sla-clocks.ts';
 import { creationOf, deletionOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf } from '../domain/record-writes.ts';
+import { clockChange, clocksEndedWith, clocksOfNew, responsesOf } from '../domain/sla-tracking.ts';
 import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
 import { notFound } from '../runtime/errors.ts';
@@ -45,11 +47,13 @@ export async function storeNew(
   const [records] = await Promise.all([
     insertRecords(sql, caller, object.object, planned, now),
     setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
+    startClocks(sql, caller, clocksOfNew(object.object, planned, workspace, now)),
   ]);
   if (object.object === 'activities') {
     const contacts = records.map((record) => contactOf(record.values, workspace));
     await noteContacts(sql, caller, contacts, now);
     await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+    await answerClocks(sql, caller, responsesOf(contacts, workspace), now);
   }
   for (const record of records) call.record({ ...creationOf(object, record.id, now), ...traced });
   return records;
@@ -77,7 +81,10 @@ export async function storeChanges(
     // One after the other: of several of one lead, the last says what comes next.
     for (const contact of contacts) await noteChange(sql, caller, contact, now);
     await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+    await answerClocks(sql, caller, responsesOf(contacts, workspace), now);
   }
+  const clocks = pairs.flatMap(({ before, after }) => clockChange(object.object, before, after, workspace, now) ?? []);
+  await changeClocks(sql, caller, clocks, now);
   for (const { before, after } of pairs)
     call.record({
       ...updateOf(object, showRecord(object, before, workspace), showRecord(object, after, workspace), now),
@@ -105,7 +112,7 @@ export async function storeChange(call: Writing, place: Place, change: Change, t
   return record;
 }
 
-/** What follows from a deletion: leads and deals that lost a follow-up look for their next one, once each. */
+/** What follows from deletions: leads and deals that lost a follow-up look for their next one, once each, and clocks end. */
 export async function noteDeletions(
   call: Writing,
   { workspace, object }: Place,
@@ -120,5 +127,7 @@ export async function noteDeletions(
     for (const entity of entities.values()) await recomputeFollowup(sql, caller, entity, now);
     await retag(sql, caller, leadsToRetag(workspace, [...entities.values()], now));
   }
+  const clocks = gone.flatMap(({ id }) => clocksEndedWith(object.object, id, workspace) ?? []);
+  await changeClocks(sql, caller, clocks, now);
   for (const record of gone) call.record(deletionOf(object, record, now));
 }

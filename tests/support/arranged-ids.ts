@@ -108,6 +108,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     shared: true,
   },
   '/v1/settings/duplicate-check/{object}': aList,
+  '/v1/settings/sla-policies/{id}': {
+    exists: async (tenant) => ({ id: await newSlaPolicy(tenant) }),
+    shared: true,
+  },
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
@@ -140,6 +144,7 @@ export const arrangedBodies: Record<
   }),
   deleteRecordBatch: async (_, tenant, mode) => ({ ids: await twoAccounts(tenant, mode) }),
   getRecordBatch: async (_, tenant, mode) => ({ ids: await twoAccounts(tenant, mode) }),
+  createSlaPolicy: (example) => ({ ...example, name: randomUUID() }),
   createUser: (example) => ({ ...example, email: `${randomUUID()}@bluelake.example` }),
   createSession: async (example, tenant) =>
     'refresh_token' in example
@@ -349,6 +354,15 @@ async function newActivityType(tenant: Tenant): Promise<string> {
   const id = uuidv7();
   await database()`
     insert into activity_types (company_id, id, name, order_position) values (${tenant.companyId}, ${id}, ${id}, 100)`;
+  return id;
+}
+
+/** An SLA policy that no record falls under, since customers have no priority; answers its id. */
+export async function newSlaPolicy(tenant: Tenant): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into sla_policies (company_id, id, name, entity_type, priority, is_active, first_response_time, mode, timezone, created_at, updated_at)
+    values (${tenant.companyId}, ${id}, ${id}, 'customer', 4, true, 60, '24/7', 'UTC', now(), now())`;
   return id;
 }
 

@@ -1346,6 +1346,79 @@ export interface Operations {
    * **404**: the link is altered or older than ten minutes, or the attachment is deleted.
    */
   getAttachmentContent: Method<'getAttachmentContent'>;
+  /**
+   * List SLA policies
+   *
+   * All SLA policies, the oldest first, which is the order in which they are looked at for a record. Answers the whole list:
+   * `next_cursor` is always null and `has_more` false. Needs `settings:view`. Live and test keys see the same.
+   */
+  listSlaPolicies: Method<'listSlaPolicies'>;
+  /**
+   * Add an SLA policy
+   *
+   * Adds a policy; it holds for records that are created from now on.
+   *
+   * **Which policy a record has.** An active one of its entity type: one of the record's own priority before one of all
+   * priorities (`priority: null`), then the oldest. Customers have no priority. When the priority of a record changes, the
+   * clocks that run are reckoned by the policy of the new one, from when they started.
+   *
+   * **Clocks.** Each time that is set is a clock on every such record, in minutes from its start:
+   *
+   * - `first_response_time`: from the creation of the record until the first activity on it other than a Note, at its
+   *   `performed_at`.
+   * - `every_response_time`: the same, and begins anew with each such activity.
+   * - `resolution_time`: from the creation until the record enters a status that is won, lost, converted or disqualified, which
+   *   ends its other clocks too; a record that leaves it starts anew. Customers have no status, and so no such clock.
+   *
+   * Activities on a customer's deals, and on the lead that was converted into it, answer the customer's clocks. Deadlines are
+   * fixed when a clock starts. In the mode `business_hours` only minutes between `business_hours_start` and
+   * `business_hours_end` on `business_days` count, by the wall clocks of `timezone`.
+   *
+   * **What happens.** Within 30 seconds of a deadline that passes, `sla.breached` is fired, once for each clock; also when the
+   * response came meanwhile, but after the deadline. `reminders` before the deadline and `escalations` after it, as long as
+   * nobody responds, are notifications to users in the app. Records of test keys have clocks and fire `sla.breached` to test
+   * subscriptions; nobody is notified of them.
+   *
+   * Needs `settings:configure` and a live key: both modes share the policies. What can go wrong:
+   *
+   * - **400**: a value is missing, or has the wrong length, format or range; none of the three times is set; the mode
+   *   `business_hours` without start, end or days, or with an end that is not after the start; a deadline more than ten years
+   *   away; an unknown placeholder in `message_template` (`allowed` lists them).
+   * - **409** `ALREADY_EXISTS`: another policy has the name, whatever its case; `CONFLICT` with the reason
+   *   `policy_limit_reached`: a workspace has 100 policies at most.
+   * - **422**: a field is unknown or read-only, has the wrong JSON type, or a recipient is not an active user (`NOT_FOUND`).
+   */
+  createSlaPolicy: Method<'createSlaPolicy'>;
+  /**
+   * Get an SLA policy
+   *
+   * One policy. Needs `settings:view`. **404**: there is no such policy.
+   */
+  getSlaPolicy: Method<'getSlaPolicy'>;
+  /**
+   * Change an SLA policy
+   *
+   * Changes what is sent, at least one field. `reminders` and `escalations` replace the whole set; an empty list removes it.
+   *
+   * Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds. With
+   * `is_active: false` no more clocks start, and those that run are ended without a word; switching it on again does not
+   * bring them back.
+   *
+   * Needs `settings:configure` and a live key. **404**: there is no such policy. **409** `ALREADY_EXISTS`: another policy has
+   * the name. **400** and **422**: as when adding one, for the policy as it would be; recipients that stay are not checked
+   * anew.
+   */
+  updateSlaPolicy: Method<'updateSlaPolicy'>;
+  /**
+   * Delete an SLA policy
+   *
+   * Deletes a policy that no clock runs by. To be rid of one that is in use, switch it off with `is_active: false` and delete
+   * it half a minute later.
+   *
+   * Needs `settings:configure` and a live key. **404**: there is no such policy. **409** `CONFLICT` with the reason `in_use`:
+   * `details.references.open_clocks` is the number of clocks that run by it on live records.
+   */
+  deleteSlaPolicy: Method<'deleteSlaPolicy'>;
 }
 
 export const descriptions: Readonly<Record<keyof Operations, Description>> = {
@@ -1444,4 +1517,9 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getAttachment: { method: 'GET', path: '/v1/attachments/{id}' },
   deleteAttachment: { method: 'DELETE', path: '/v1/attachments/{id}' },
   getAttachmentContent: { method: 'GET', path: '/v1/attachments/{id}/content', isFile: true },
+  listSlaPolicies: { method: 'GET', path: '/v1/settings/sla-policies' },
+  createSlaPolicy: { method: 'POST', path: '/v1/settings/sla-policies' },
+  getSlaPolicy: { method: 'GET', path: '/v1/settings/sla-policies/{id}' },
+  updateSlaPolicy: { method: 'PATCH', path: '/v1/settings/sla-policies/{id}' },
+  deleteSlaPolicy: { method: 'DELETE', path: '/v1/settings/sla-policies/{id}' },
 };

@@ -28,7 +28,7 @@ export async function inDatabase<T>(url: string, work: (sql: Sql) => Promise<T>)
 /** @param template the address of a database that nobody is connected to; undefined: an empty one @returns its address */
 export async function newDatabase(template?: string): Promise<string> {
   count += 1;
-  const name = `isolation_${process.pid}_${count}`;
+  const name = `test_${process.pid}_${count}`;
   const from = template === undefined ? 'template0' : new URL(template).pathname.slice(1);
   await asOwner((sql) => sql`create database ${sql(name)} template ${sql(from)}`);
   made.add(name);

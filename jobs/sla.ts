@@ -1,0 +1,195 @@
+// SLA clocks whose time has come: breaches into the outbox once each, reminders and escalations as notifications in the app.
+import type { Pool } from '../db/connect.ts';
+import type { ClockScope } from '../db/sla-clocks.ts';
+import * as due from '../db/sla-due.ts';
+import { type EventRow, Transaction } from '../db/transaction.ts';
+import {
+  fillTemplate,
+  type MessageValues,
+  overdueMinutes,
+  readableTime,
+  reminderText,
+} from '../domain/sla-messages.ts';
+import type { SlaPolicy } from '../domain/sla-policies.ts';
+import { dueSteps } from '../domain/sla-tracking.ts';
+import type { Log } from '../runtime/log.ts';
+
+export interface SlaPools {
+  /** Finds whose clocks are due. */
+  platform: Pool;
+  /** Everything else, bound to one tenant at a time. */
+  tenants: Pool;
+}
+
+/** Milliseconds between two rounds. */
+const every = 30_000;
+/** Clocks that are handled in one transaction. */
+const batch = 200;
+/** Milliseconds after which a transaction is given up: a database that hangs does not say so. */
+const patience = 5000;
+
+/**
+ * Starts the rounds.
+ * @returns a function that stops them, once the transaction on its way has ended
+ */
+export function startSla(pools: SlaPools, log: Log, now: () => Date = () => new Date()): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  const stop = new AbortController();
+  const round = async (): Promise<void> => {
+    try {
+      const breaches = await runSlaRound(pools, log, now, stop.signal);
+      if (breaches > 0) log.info({ breaches }, 'SLA deadlines have passed');
+    } catch (error) {
+      log.warn({ err: { message: (error as Error).message } }, 'an SLA round failed; the next one tries again');
+    }
+  };
+  const timer = setInterval(() => {
+    running ??= round().finally(() => {
+      running = undefined;
+    });
+  }, every);
+  timer.unref();
+  return async () => {
+    clearInterval(timer);
+    stop.abort();
+    await running;
+  };
+}
+
+/**
+ * Handles everything that is due. Servers may do so at the same time: each takes what no other holds.
+ * @returns the number of breaches
+ */
+export async function runSlaRound(pools: SlaPools, log: Log, now: () => Date, stop?: AbortSignal): Promise<number> {
+  for (const policy of await pools.platform.use(due.findRevisedPolicies)) await followRevision(pools, policy, now());
+  const failed = new Set<string>();
+  let breaches = 0;
+  for (;;) {
+    const scopes = await pools.platform.use((sql) => due.findDueScopes(sql, now()));
+    let handled = 0;
+    for (const scope of scopes.filter((each) => !failed.has(each.companyId))) {
+      if (stop?.aborted) return breaches;
+      try {
+        const done = await inTransaction(pools.tenants, scope, (transaction) => handleBatch(transaction, scope, now()));
+        handled += done.handled;
+        breaches += done.breaches;
+      } catch (error) {
+        // The other companies' clocks do not wait for this one's.
+        failed.add(scope.companyId);
+        log.warn(
+          { company: scope.companyId, err: { message: (error as Error).message } },
+          'SLA clocks could not be handled',
+        );
+      }
+    }
+    // What is left is in other hands.
+    if (handled === 0) return breaches;
+  }
+}
+
+/** Has the clocks of a changed policy looked at again, in this round. */
+async function followRevision({ tenants }: SlaPools, policy: due.RevisedPolicy, now: Date): Promise<void> {
+  const { companyId, id } = policy;
+  for (const testMode of [false, true]) {
+    const scope = { companyId, testMode };
+    let last: string | undefined;
+    do {
+      last = await inTransaction(tenants, scope, async (transaction) => {
+        const woken = await due.wakeClocks(transaction.sql, scope, id, last, batch, now);
+        await transaction.commit([], [], undefined, now, patience);
+        return woken;
+      });
+    } while (last !== undefined);
+  }
+  const scope = { companyId, testMode: false };
+  await inTransaction(tenants, scope, async (transaction) => {
+    await due.clearRevision(transaction.sql, policy);
+    await transaction.commit([], [], undefined, now, patience);
+  });
+}
+
+async function inTransaction<T>(
+  tenants: Pool,
+  scope: ClockScope,
+  work: (transaction: Transaction) => Promise<T>,
+): Promise<T> {
+  const transaction = new Transaction(tenants, await tenants.acquire(), scope);
+  const overdue = setTimeout(() => transaction.destroy(), patience);
+  try {
+    return await work(transaction);
+  } catch (error) {
+    transaction.abandon();
+    throw error;
+  } finally {
+    clearTimeout(overdue);
+  }
+}
+
+/** All of it in one transaction: a clock is noted as handled with everything that was told, or not at all. */
+async function handleBatch(transaction: Transaction, scope: ClockScope, now: Date) {
+  const { sql } = transaction;
+  const rows = await due.takeDueClocks(sql, scope, batch, now);
+  const events: EventRow[] = [];
+  const notifications: due.NewNotification[] = [];
+  const handled = rows.map((row): due.HandledClock => {
+    const policy = row.policy as SlaPolicy | null;
+    if (!policy?.isActive) return { id: row.id, isBreached: false, isClosed: true, nextAt: null };
+    const steps = dueSteps(policy, row, now);
+    if (steps.breach) events.push(breachOf(row, policy, scope, now));
+    // People are not told of test data.
+    if (!scope.testMode) notifications.push(...notificationsOf(row, policy, steps, now));
+    return { id: row.id, isBreached: steps.breach, isClosed: false, nextAt: steps.nextAt };
+  });
+  await due.insertNotifications(sql, scope.companyId, notifications, now);
+  if (handled.length > 0) await due.saveHandledClocks(sql, scope, handled, now);
+  await transaction.commit([], events, undefined, now, patience);
+  return { handled: rows.length, breaches: events.length };
+}
+
+function breachOf(row: due.DueClockRow, policy: SlaPolicy, scope: ClockScope, now: Date): EventRow {
+  return {
+    ...scope,
+    event: 'sla.breached',
+    occurredAt: now,
+    actor: { kind: 'system', id: 'sla', name: null },
+    requestId: null,
+    data: {
+      object: row.object,
+      record_id: row.recordId,
+      occurred_at: now.toISOString(),
+      sla: {
+        policy_id: policy.id,
+        policy_name: policy.name,
+        type: row.kind,
+        deadline: row.dueAt.toISOString(),
+        overdue_minutes: overdueMinutes(row.dueAt, now),
+      },
+      level: 0,
+    },
+  };
+}
+
+function notificationsOf(
+  row: due.DueClockRow,
+  policy: SlaPolicy,
+  { reminders, escalations }: Pick<ReturnType<typeof dueSteps>, 'reminders' | 'escalations'>,
+  now: Date,
+): due.NewNotification[] {
+  const values: MessageValues = {
+    record_name: row.recordName ?? row.recordId,
+    entity_type: policy.entityType,
+    policy_name: policy.name,
+    deadline: readableTime(row.dueAt, policy.timezone),
+    overdue_minutes: String(Math.max(0, overdueMinutes(row.dueAt, now))),
+    assigned_to: row.assignedTo ?? 'nobody',
+  };
+  const { object, recordId } = row;
+  const tell = (kind: due.NewNotification['kind'], userIds: readonly string[], text: string) =>
+    userIds.map((userId) => ({ userId, kind, text, object, recordId }));
+  return [
+    ...reminders.flatMap((each) => tell('sla_reminder', each.recipient_user_ids, reminderText(row.kind, values))),
+    ...escalations.flatMap((each) =>
+      tell('sla_escalation', each.recipient_user_ids, fillTemplate(each.message_template, values)),
+    ),
+  ];
+}
