@@ -1,9 +1,8 @@
 // SLA clocks under a moved clock: what starts, satisfies and ends them, and that each breach, reminder and escalation comes exactly once.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import type { Pool } from '../db/connect.ts';
+import { Pool } from '../db/connect.ts';
 import { runSlaRound } from '../jobs/sla.ts';
 import { openLog } from '../runtime/log.ts';
-import { openBackgroundPool, openBackgroundTenantPool } from '../store.ts';
 import { expectStatus, type Json } from './support/client.ts';
 import { createRecord, createRecords, leftBehind, patchRecord, recordsPath } from './support/records.ts';
 import { database, newTenant, newUser, type Tenant } from './support/tenants.ts';
@@ -11,9 +10,12 @@ import { database, newTenant, newUser, type Tenant } from './support/tenants.ts'
 let pools: { platform: Pool; tenants: Pool };
 const { log } = openLog('fatal');
 
-beforeAll(async () => {
-  const url = inject('databaseUrl');
-  pools = { platform: await openBackgroundPool(url, true), tenants: openBackgroundTenantPool(url, true) };
+beforeAll(() => {
+  const shared = { url: inject('databaseUrl'), prepare: true, wait: 1000, statementTimeout: 1500, lanes: 1 };
+  pools = {
+    platform: new Pool({ ...shared, role: 'crm_platform' }),
+    tenants: new Pool({ ...shared, role: 'crm_app' }),
+  };
 });
 
 afterAll(async () => {
