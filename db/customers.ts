@@ -40,7 +40,7 @@ export async function findCustomerByEmail(
   const [row] = await sql<{ id: string; matches: number }[]>`
     select id, count(*) over () as matches
     from customers
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and email = ${email} and ${inReach(sql, scope)}
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and email collate "C" = ${email} and ${inReach(sql, scope)}
     order by updated_at desc, id desc
     limit 1`;
   return row && { id: row.id, others: row.matches - 1 };

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Fragment } from 'postgres';
 import type { Sql } from './connect.ts';
 import { inReach, type Scope } from './reach.ts';
+import { recordTable } from './record-columns.ts';
 
 /** A field and the value that a duplicate has in it. */
 export interface ComparedField {
@@ -53,12 +54,6 @@ export async function findDuplicate(
   return { id: row.id, visible: row.visible, matchedFields: [...new Set(matched.map((each) => each.field))] };
 }
 
-/** Texts too long for an index, which have a hash beside them. */
-const hashed: Readonly<Record<string, readonly string[]>> = {
-  leads: ['website', 'inquiry_details', 'notes'],
-  deals: ['lost_reason', 'description'],
-};
-
 /** The condition that a record has the value, in a form that an index serves for every field; see the migration of the settings. */
 function sameValue(sql: Sql, { companyId, testMode }: Scope, object: string, field: ComparedField): Fragment {
   const { field: name, value } = field;
@@ -72,10 +67,15 @@ function sameValue(sql: Sql, { companyId, testMode }: Scope, object: string, fie
       ) and custom -> ${name}::text = ${json}
     )`;
   }
-  if (hashed[object]?.includes(name)) {
-    return sql`(${sql(`${name}_hash`)} = hashtextextended(${String(value)}::text, 0) and ${sql(name)} = ${value})`;
-  }
-  return sql`${sql(field.lookup ? `${name}_id` : name)} = ${value}`;
+  const column = recordTable(object).columns.get(name);
+  if (!column) throw new Error(`${object} have no column for ${name}`);
+  const own = sql`${sql(column.name)}`;
+  if (column.type !== 'text') return sql`${own} = ${value}`;
+  const isHashed = column.hashed
+    ? sql`${sql(`${column.name}_hash`)} = hashtextextended(${String(value)}::text, 0) and`
+    : sql``;
+  // Texts in the order of their bytes, which is what indexes have them in.
+  return sql`(${isHashed} ${own} collate "C" = ${value})`;
 }
 
 /** Two records can only be duplicates when they share a value, so each value is a lock; sorted, so that no two wait for each other. */

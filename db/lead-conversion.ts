@@ -27,7 +27,7 @@ export async function findMatches(sql: Sql, scope: Scope, keys: MatchKeys): Prom
   const customers = sql<{ id: string; accountId: string | null }[]>`
     select id, account_id as "accountId"
     from customers
-    where ${own} and (id = ${customerId} or email = ${email} or mobile = ${mobile} or phone = ${mobile})
+    where ${own} and (id = ${customerId} or email collate "C" = ${email} or mobile collate "C" = ${mobile} or phone collate "C" = ${mobile})
     order by (id = ${customerId}) is true desc, updated_at desc, id desc
     limit 1
     for key share`.execute();

@@ -10,8 +10,12 @@ export interface Column {
   type: ColumnType;
   /** Never null, so that an index in plain order serves it. */
   filled?: boolean;
+  /** An index has the rows with a value in order; texts in that of their bytes, collate "C". */
+  indexed?: boolean;
   /** May hold more than 255 characters. */
   long?: boolean;
+  /** Long, and with its hash in a column beside it, which has an index. */
+  hashed?: boolean;
   names?: NamesTable;
 }
 
@@ -36,11 +40,12 @@ const of =
   (type: ColumnType, more: Omit<Column, 'name' | 'type'> = {}) =>
   (...names: string[]): [string, Column][] =>
     names.map((name) => [name, { name, type, ...more }]);
-const text = of('text');
+const text = of('text', { indexed: true });
 const longText = of('text', { long: true });
+const hashedText = of('text', { long: true, hashed: true });
 const ids = of('uuid');
-const numbers = of('number');
-const times = of('timestamp');
+const numbers = of('number', { indexed: true });
+const times = of('timestamp', { indexed: true });
 const listed = (field: string, names: NamesTable, more: Omit<Column, 'name' | 'type'> = {}): [string, Column] => [
   field,
   { name: `${field}_id`, type: 'uuid', names, ...more },
@@ -52,7 +57,7 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
   leads: [
     ...text('first_name', 'last_name', 'email', 'mobile', 'company_name', 'job_title', 'origin'),
     ...place,
-    ...longText('website', 'inquiry_details', 'notes'),
+    ...hashedText('website', 'inquiry_details', 'notes'),
     ...numbers('priority'),
     listed('source', 'sources'),
     listed('lead_status', 'statuses'),
@@ -61,9 +66,9 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
   ],
   deals: [
     ...text('name', 'currency_code'),
-    ...longText('lost_reason', 'description'),
+    ...hashedText('lost_reason', 'description'),
     ...numbers('amount_minor', 'probability', 'priority'),
-    ...of('date')('expected_close_date'),
+    ...of('date', { indexed: true })('expected_close_date'),
     listed('stage', 'statuses'),
     listed('source', 'sources'),
     ...ids('stage_id', 'source_id', 'customer_id', 'account_id', 'lead_id', 'assigned_to'),
@@ -85,8 +90,9 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...ids('assigned_to'),
   ],
   tasks: [
-    ...text('title', 'object'),
-    ...of('text', { filled: true })('status'),
+    ...text('title'),
+    ...of('text', { filled: true, indexed: true })('status'),
+    ...of('text')('object'),
     ...longText('description'),
     ...numbers('priority'),
     listed('task_type', 'task_types'),

@@ -1,4 +1,4 @@
-// Sort orders as SQL, and the condition that continues a page after a row: by key values, never by offset.
+// Sort orders as SQL, and the conditions that continue a page after a row: by key values, never by offset.
 import type { Fragment } from 'postgres';
 import type { Sql } from './connect.ts';
 import type { Column, RecordTable } from './record-columns.ts';
@@ -15,6 +15,8 @@ export type KeyValue = string | number | boolean | null;
 const orderedCharacters = 255;
 
 interface OrderedKey {
+  /** undefined for the tenant's own fields. */
+  column: Column | undefined;
   expression: Fragment;
   /** How a value of a cursor is compared with the expression. */
   type: Fragment;
@@ -26,48 +28,93 @@ interface OrderedKey {
 export interface Order {
   /** The key values of a row, as columns key_0, key_1 and so on; the id comes last. */
   columns: Fragment;
-  orderBy: Fragment;
-  /** The condition `and …` for the rows that come after these key values. */
-  after(values: readonly KeyValue[]): Fragment;
+  /** Tables that the keys take their values from, beside the records' own. */
+  joins: Fragment;
+  /** The rows to ask for, one part after the other until there are enough. */
+  parts: readonly OrderPart[];
 }
 
-/** The order of a query. Rows without a value come last in both directions; the id decides between equals, in the direction of the last key. */
-export function orderOf(sql: Sql, table: RecordTable, sort: readonly SortKey[]): Order {
-  const keys = sort.map((key) => orderedKey(sql, table, key));
-  if (!sort.some((key) => key.field === 'id'))
-    keys.push(orderedKey(sql, table, { field: 'id', descending: sort[sort.length - 1]?.descending ?? true }));
+export interface OrderPart {
+  /** Conditions, each with a leading `and`. */
+  where: Fragment;
+  orderBy: Fragment;
+}
+
+/**
+ * The order of a query. Rows without a value come last in both directions; the id decides between equals, in the direction of the last key.
+ * @param after the key values of the row after which it begins
+ */
+export function orderOf(
+  sql: Sql,
+  table: RecordTable,
+  sort: readonly SortKey[],
+  after: readonly KeyValue[] | undefined,
+): Order {
+  const keys = sort.map((key, index) => orderedKey(sql, table, key, index));
+  if (!sort.some((key) => key.field === 'id')) {
+    const id = { field: 'id', descending: sort[sort.length - 1]?.descending ?? true };
+    keys.push(orderedKey(sql, table, id, sort.length));
+  }
   return {
     columns: commas(
       sql,
       keys.map((key, index) => sql`${key.expression} as ${sql(`key_${index}`)}`),
     ),
-    // A column that is never null is ordered without "nulls last", which its index does not promise.
-    orderBy: commas(
-      sql,
-      keys.map(
-        (key) =>
-          sql`${key.expression} ${key.descending ? sql`desc` : sql`asc`} ${key.filled ? sql`` : sql`nulls last`}`,
-      ),
-    ),
-    after: (values) => sql`and ${afterKeys(sql, keys, values)}`,
+    joins: sql`${sort.map((key, index) => listJoin(sql, table.columns.get(key.field), index))}`,
+    parts: partsOf(sql, keys, after),
   };
 }
 
-function orderedKey(sql: Sql, table: RecordTable, { field, descending }: SortKey): OrderedKey {
+/** Where an index has the rows with a value in order, they are asked for alone, and those without a value only after them. */
+function partsOf(sql: Sql, keys: readonly OrderedKey[], after: readonly KeyValue[] | undefined): OrderPart[] {
+  const [first, ...rest] = keys;
+  const part = (condition: Fragment, order: readonly OrderedKey[], values = after): OrderPart => ({
+    where: sql`${condition} ${values ? sql`and ${afterKeys(sql, order, values)}` : sql``}`,
+    orderBy: orderBy(sql, order),
+  });
+  const { column } = first ?? {};
+  if (!first || !column?.indexed || first.filled) return [part(sql``, keys)];
+  // The column itself: of an expression on it, the planner does not know that the index has no rows without it.
+  const value = sql`r.${sql(column.name)}`;
+  const isMissing = sql`and ${value} is null`;
+  if (after?.[0] === null) return [part(isMissing, rest, after.slice(1))];
+  return [
+    part(sql`and ${value} is not null`, [{ ...first, filled: true }, ...rest]),
+    { where: isMissing, orderBy: orderBy(sql, rest) },
+  ];
+}
+
+/** A column that is never null is ordered without "nulls last", which its index does not promise. */
+function orderBy(sql: Sql, keys: readonly OrderedKey[]): Fragment {
+  return commas(
+    sql,
+    keys.map(
+      ({ expression, descending, filled }) =>
+        sql`${expression} ${descending ? sql`desc` : sql`asc`} ${filled ? sql`` : sql`nulls last`}`,
+    ),
+  );
+}
+
+function orderedKey(sql: Sql, table: RecordTable, { field, descending }: SortKey, place: number): OrderedKey {
   const column = table.columns.get(field);
   const filled = column?.filled === true;
   if (!column) {
     const expression = sql`left(r.custom ->> ${field}::text, ${orderedCharacters}::int) collate "C"`;
-    return { expression, type: sql`text`, descending, filled };
+    return { column, expression, type: sql`text`, descending, filled };
   }
-  return { expression: columnOrder(sql, column), type: keyType(sql, column), descending, filled };
+  return { column, expression: columnOrder(sql, column, place), type: keyType(sql, column), descending, filled };
 }
 
-function columnOrder(sql: Sql, column: Column): Fragment {
+/** The list that a column takes its values from; rows are ordered by the names in it. */
+function listJoin(sql: Sql, column: Column | undefined, place: number): Fragment {
+  if (!column?.names) return sql``;
+  const list = sql(`list_${place}`);
+  return sql`left join ${sql(column.names)} ${list} on ${list}.company_id = r.company_id and ${list}.id = r.${sql(column.name)}`;
+}
+
+function columnOrder(sql: Sql, column: Column, place: number): Fragment {
   const value = sql`r.${sql(column.name)}`;
-  if (column.names) {
-    return sql`(select named.name from ${sql(column.names)} named where named.company_id = r.company_id and named.id = ${value}) collate "C"`;
-  }
+  if (column.names) return sql`${sql(`list_${place}`)}.name collate "C"`;
   if (column.type !== 'text') return value;
   return column.long ? sql`left(${value}, ${orderedCharacters}::int) collate "C"` : sql`${value} collate "C"`;
 }

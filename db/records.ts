@@ -126,19 +126,23 @@ export async function listRecords(
   page: Page,
 ): Promise<{ record: StoredRecord; keys: KeyValue[] }[]> {
   const table = recordTable(object);
-  const order = orderOf(sql, table, page.sort);
-  const query = sql`
-    select ${selection(sql, table)}, ${order.columns}
-    from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
-      ${page.filter ? sql`and ${filterCondition(sql, table, page.filter)}` : sql``}
-      ${page.where ? sql`and ${page.where}` : sql``}
-      ${page.after ? order.after(page.after) : sql``}
-    order by ${order.orderBy}
-    limit ${page.limit} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
+  const order = orderOf(sql, table, page.sort, page.after);
   const [key] = page.sort;
   const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
-  const rows = await (isCommon ? query : unprepared(query));
+  const rows = [];
+  for (const part of order.parts) {
+    const query = sql`
+      select ${selection(sql, table)}, ${order.columns}
+      from ${sql(table.name)} r ${order.joins}
+      where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+        ${page.filter ? sql`and ${filterCondition(sql, table, page.filter)}` : sql``}
+        ${page.where ? sql`and ${page.where}` : sql``}
+        ${part.where}
+      order by ${part.orderBy}
+      limit ${page.limit - rows.length} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
+    rows.push(...(await (isCommon ? query : unprepared(query))));
+    if (rows.length === page.limit) break;
+  }
   return rows.map((row) => ({ record: fromRow(table, row), keys: restOfRow(table, row) }));
 }
 
