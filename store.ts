@@ -1,6 +1,6 @@
 // Part of the composition root: joins the functions of db/ to what the runtime asks of a store.
 import { LRUCache } from 'lru-cache';
-import { grace, isOutage, isRace, Pool } from './db/connect.ts';
+import { grace, isOutage, isOverdue, isRace, Pool } from './db/connect.ts';
 import {
   type AskedGrant,
   type AskedKey,
@@ -157,6 +157,7 @@ export function buildStore(
     },
     ping: () => pools.credentials.use(async (sql) => void (await sql`select 1`)),
     isOutage,
+    isOverdue,
     isRace,
   };
 }

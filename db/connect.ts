@@ -293,6 +293,11 @@ export function isOutage(error: unknown): boolean {
   return typeof code === 'string' && (driverOutage.has(code) || (code.length === 5 && outage.test(code)));
 }
 
+/** True when the database gave a statement up because it took too long. */
+export function isOverdue(error: unknown): boolean {
+  return ((error ?? {}) as { code?: unknown }).code === '57014';
+}
+
 /** True for a foreign key or unique key that only a change made meanwhile can have broken. */
 export function isRace(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };

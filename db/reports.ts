@@ -37,20 +37,19 @@ export interface ReportFigures {
 /** Characters of a text that count for its group. */
 const keyCharacters = 255;
 
-/** Runs a report over the newest rows. @returns undefined when the database gave up, because it took too long */
+/** Runs a report over the newest rows. */
 export async function runReport(
   sql: Sql,
   scope: Scope,
   object: string,
   question: ReportQuestion,
   maxRows: number,
-): Promise<ReportFigures | undefined> {
+): Promise<ReportFigures> {
   const table = recordTable(object);
   const { metric, field, groupBy, bucket, from, to, filter } = question;
   const measure = field ? measured(sql, table, field, metric) : sql`null::numeric`;
   const key = groupBy ? grouped(sql, table, groupBy, bucket) : { text: sql`null::text`, order: sql`null::numeric` };
-  const rows = await patiently(
-    unprepared(sql<(Figure & { key: string | null; isTotal: boolean; seen: number })[]>`
+  const rows = await unprepared(sql<(Figure & { key: string | null; isTotal: boolean; seen: number })[]>`
       with newest as (
         select ${key.text} as key, ${key.order} as place, ${measure} as measure, row_number() over (order by r.created_at desc, r.id desc) as number
         from ${sql(table.name)} r
@@ -65,9 +64,7 @@ export async function runReport(
       from newest
       where number <= ${maxRows}
       group by grouping sets ((key, place), ())
-      order by grouping(key), place nulls last, key collate "C" nulls last`),
-  );
-  if (!rows) return undefined;
+      order by grouping(key), place nulls last, key collate "C" nulls last`);
   const groups = rows.filter((row) => !row.isTotal).map(({ key: name, value, count }) => ({ key: name, value, count }));
   const total = rows.find((row) => row.isTotal);
   const { value = null, count = 0, seen = 0 } = total ?? {};
@@ -137,25 +134,15 @@ export interface PipelineRow {
   amount: number | null;
 }
 
-/** How many records within reach are in each status. @returns undefined when the database gave up, because it took too long */
-export function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'deals'): Promise<PipelineRow[] | undefined> {
+/** How many records within reach are in each status. */
+export function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'deals'): Promise<PipelineRow[]> {
   const table = recordTable(object);
   const status = object === 'leads' ? sql`r.lead_status_id` : sql`r.stage_id`;
-  return patiently(sql<PipelineRow[]>`
+  return sql<PipelineRow[]>`
     select ${status} as "statusId", count(*) as count, ${object === 'leads' ? sql`null::bigint` : sql`sum(r.amount_minor)`} as amount
     from ${sql(table.name)} r
     where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
-    group by 1`);
-}
-
-/** The rows, or undefined when the statement ran out of its time. */
-async function patiently<Rows>(query: Promise<Rows>): Promise<Rows | undefined> {
-  try {
-    return await query;
-  } catch (error) {
-    if ((error as { code?: unknown }).code === '57014') return undefined;
-    throw error;
-  }
+    group by 1`;
 }
 
 export interface SavedReportRow {

@@ -224,6 +224,13 @@ export interface paths {
          *     Records without a value come last in both directions; the id decides between equals. Of long texts the first 255
          *     characters count.
          *
+         *     **How large it may grow**: filters with `eq` and `in` on any field but long texts, ranges on built-in fields, and orders by `id`, `created_at`,
+         *     `updated_at` and by all built-in fields are served by indexes: a page costs the same among a million records as among a
+         *     thousand, also the last one. Not so, and read from all records that pass the rest of the filter: `contains`, `neq`, parts of
+         *     an `or`, orders by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage, source,
+         *     type), by ids of other records and by your own fields, and filters that few records pass in an order of another field.
+         *     What takes longer than 1.5 seconds is given up with **503** and `details.reason` `query_timeout`.
+         *
          *     **fields** chooses what is shown of each record; **expand** puts what it refers to beside it, in `expanded`. `count=true`
          *     adds `total`, how many records pass the filter on all pages together; it counts to 10,000 and says in `total_capped`
          *     whether there are more.
@@ -2115,7 +2122,7 @@ export interface paths {
          *     - **403** `MODULE_DISABLED`: the module of the object is off.
          *     - **404**: the workspace has no such object.
          *     - **422**: an unknown field, in the body or of the object; a condition whose operator or value does not fit its field.
-         *     - **503** with `details.reason` `report_timeout`: it took longer than 1.5 seconds. Narrow it with `from`, `to` or `filter`.
+         *     - **503** with `details.reason` `query_timeout`: it took longer than 1.5 seconds. Narrow it with `from`, `to` or `filter`.
          */
         post: operations["searchReport"];
         delete?: never;
@@ -2140,7 +2147,7 @@ export interface paths {
          *     status has the outcome `converted`, and `conversion_rate` is their part of all, 0 to 1 with four decimals.
          *
          *     Needs `reports:view`. **403** `MODULE_DISABLED` when the module of the object is off; **503** with `details.reason`
-         *     `report_timeout` when it took longer than 1.5 seconds.
+         *     `query_timeout` when it took longer than 1.5 seconds.
          */
         get: operations["getPipeline"];
         put?: never;
@@ -5816,7 +5823,8 @@ export interface components {
         };
         /**
          * @description A part that the call needs is down for the moment: `SERVICE_UNAVAILABLE`, or `QUOTA_UNAVAILABLE` when the call could not
-         *     be counted. Nothing was done. Try again with backoff, and with the same Idempotency-Key on writes.
+         *     be counted. Nothing was done. Try again with backoff, and with the same Idempotency-Key on writes. `details.reason` is
+         *     `query_timeout` where the database took longer than 1.5 seconds: ask for less, or in an order that has an index.
          */
         Unavailable: {
             headers: {

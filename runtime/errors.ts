@@ -134,3 +134,12 @@ export const serviceUnavailable = () =>
   new ApiError('SERVICE_UNAVAILABLE', 'The service is not available for the moment. Try again shortly.', undefined, {
     headers: { 'retry-after': '1' },
   });
+
+/** The database had a statement for as long as it may run. */
+export const queryTimeout = () =>
+  new ApiError(
+    'SERVICE_UNAVAILABLE',
+    'The database took too long and gave up; nothing was done. Try again. Where it goes on, ask for less, or in an order that has an index.',
+    { reason: 'query_timeout' },
+    { headers: { 'retry-after': '1' } },
+  );

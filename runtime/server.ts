@@ -20,7 +20,7 @@ import { Deadline, DeadlinePassed } from './deadline.ts';
 import { usedInBody, usedInQuery } from './deprecation.ts';
 import type { Operation } from './document.ts';
 import { failureBody, oauthFailureBody, successBody } from './envelope.ts';
-import { ApiError, conflict, type FieldProblem, serviceUnavailable } from './errors.ts';
+import { ApiError, conflict, type FieldProblem, queryTimeout, serviceUnavailable } from './errors.ts';
 import type { FileBody } from './files.ts';
 import type { Caller } from './handler.ts';
 import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
@@ -139,7 +139,7 @@ export function buildServer(parts: ServerParts): Server {
         { request_id: trace.requestId, operation: trace.operation, err: describe(thrown) },
         'the database could not serve a request',
       );
-      error = serviceUnavailable();
+      error = parts.store.isOverdue(thrown) ? queryTimeout() : serviceUnavailable();
     } else if (thrown instanceof ApiError) error = thrown;
     else if (parts.store.isRace(thrown)) {
       error = conflict(

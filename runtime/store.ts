@@ -152,6 +152,8 @@ export interface Store {
   ping(): Promise<void>;
   /** True when an error means that the database could not do its work now, whatever the statement was. */
   isOutage(error: unknown): boolean;
+  /** True for those of them that say that a statement ran for as long as it may. */
+  isOverdue(error: unknown): boolean;
   /** True when an error means that something referred to went away, or came, while the call ran. */
   isRace(error: unknown): boolean;
 }

@@ -407,8 +407,8 @@ describe('a report that takes too long', () => {
     await database().begin(async (sql) => {
       await sql`lock table deals in access exclusive mode`;
       const { error } = (await expectStatus(503, 'POST', path, { key: tenant.key, body: { object: 'deals' } })).body;
-      expect(error).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { reason: 'report_timeout' } });
-      expect(error.message).toContain('Narrow it');
+      expect(error).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { reason: 'query_timeout' } });
+      expect(error.message).toContain('ask for less');
     });
   });
 });

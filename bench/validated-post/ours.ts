@@ -37,6 +37,7 @@ const store: Store = {
   workspace: () => Promise.reject(new Error('there is no workspace here')),
   ping: async () => undefined,
   isOutage: () => false,
+  isOverdue: () => false,
   isRace: () => false,
 };
 

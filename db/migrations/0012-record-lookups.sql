@@ -54,7 +54,7 @@ begin
       ('deals', array['name', 'currency_code']),
       ('customers', array['first_name', 'last_name', 'email', 'mobile', 'phone', 'company_name', 'job_title', 'city', 'state', 'country', 'postal_code']),
       ('accounts', array['name', 'email', 'phone', 'industry', 'city', 'state', 'country', 'postal_code']),
-      ('tasks', array['title', 'status']),
+      ('tasks', array['title']),
       ('activities', array['summary'])) given (source, texts)
     union all
     select source, unnest(others), '' from (values
@@ -62,7 +62,7 @@ begin
       ('deals', array['amount_minor', 'probability', 'priority', 'expected_close_date', 'stage_changed_at', 'won_at', 'lost_at', 'last_contacted_at', 'next_followup_at']),
       ('customers', array['last_contacted_at']),
       ('accounts', array['employee_count', 'annual_revenue_minor']),
-      ('tasks', array['priority', 'scheduled_at', 'completed_at']),
+      ('tasks', array['priority', 'scheduled_at', 'completed_at', 'task_type_id', 'record_id']),
       ('activities', array['followup_at'])) given (source, others)
   loop
     -- Records without the value cost nothing.
@@ -70,3 +70,4 @@ begin
       field.source || '_by_' || field.name, field.source, field.name, field.collation, field.name);
   end loop;
 end $$;
+create index tasks_by_status on tasks (company_id, test_mode, status collate "C", id);
