@@ -1,6 +1,7 @@
 // make bench: every figure of docs/performance.md, or those that FIGURES names.
 import { createOne } from './create-one/measure.ts';
 import { hostile } from './hostile.ts';
+import { listOrders } from './list-orders.ts';
 import { listPage } from './list-page.ts';
 import { memory } from './memory.ts';
 import { neighbour } from './neighbour.ts';
@@ -30,7 +31,7 @@ const settings: Settings = {
   connections: number('CONNECTIONS', 32),
 };
 /** They need the database of make seed-large, so they run only when they are named. */
-const onLargeData: typeof figures = { search, 'list-page': listPage };
+const onLargeData: typeof figures = { search, 'list-page': listPage, 'list-orders': listOrders };
 const wanted = process.env.FIGURES?.split(',') ?? Object.keys(figures);
 
 for (const name of wanted) {
