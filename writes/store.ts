@@ -6,6 +6,7 @@ import { answerClocks, changeClocks, startClocks } from '../db/sla-clocks.ts';
 import { creationOf, deletionOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf } from '../domain/record-writes.ts';
 import { clockChange, clocksEndedWith, clocksOfNew, responsesOf } from '../domain/sla-tracking.ts';
+import { moveEvent } from '../domain/status-effects.ts';
 import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/tags.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
 import { notFound } from '../runtime/errors.ts';
@@ -85,11 +86,14 @@ export async function storeChanges(
   }
   const clocks = pairs.flatMap(({ before, after }) => clockChange(object.object, before, after, workspace, now) ?? []);
   await changeClocks(sql, caller, clocks, now);
-  for (const { before, after } of pairs)
+  for (const { before, after } of pairs) {
+    const moved = moveEvent(object.object, before, after, workspace, now);
     call.record({
       ...updateOf(object, showRecord(object, before, workspace), showRecord(object, after, workspace), now),
+      ...(moved ? { furtherEvents: [moved] } : {}),
       ...traced,
     });
+  }
   return records;
 }
 

@@ -288,7 +288,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a record
-         * @description Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks and its tags. Other records that
+         * @description Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks, notes, messages, attachments and tags. Other records that
          *     refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null. Deleting an activity recomputes
          *     `next_followup_at` of its lead or deal. Needs the delete scope of the object.
          *
@@ -311,7 +311,8 @@ export interface paths {
          *     What an activity is logged on cannot be changed (`IMMUTABLE`).
          *
          *     Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
-         *     event; any other raises `updated_at` and fires `record.updated` with `changed_fields`.
+         *     event; any other raises `updated_at` and fires `record.updated` with `changed_fields`. A new status or stage also fires
+         *     `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the ids `from_id` and `to_id`.
          *
          *     Send the `ETag` of your copy as `If-Match` to be refused (**409** CONFLICT, `details.reason` `version_mismatch`,
          *     `details.current_version`) when somebody else changed the record meanwhile: read it again, and send the change with a new
@@ -351,7 +352,7 @@ export interface paths {
          *     **409** CONFLICT, `details.reason` `several_matches`: more than one record has these values, and nothing was written;
          *     `details.ids` names up to ten. **409** ALREADY_EXISTS: none matches, and the workspace's duplicate check refuses a new one.
          *     **422** lists every problem, with the names of fields as `record.<field>`. Fires `record.created`, or `record.updated` when
-         *     something changed.
+         *     something changed, as by PATCH.
          */
         post: operations["upsertRecord"];
         delete?: never;
@@ -427,7 +428,7 @@ export interface paths {
          *     `NOT_FOUND` for a record that this key does not see, with `VALIDATION_ERROR` for its fields (`details.fields` lists every
          *     problem) or for pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`), and with
          *     `DUPLICATE_IN_BATCH` when an earlier item has the same id. An item that changes nothing succeeds, and fires nothing; any
-         *     other fires `record.updated`.
+         *     other fires `record.updated`, as PATCH does.
          *
          *     With `{"records": [...], "atomic": true}` all are changed or none: when an item fails the answer is **422**,
          *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed. More than 100 items, none, or no
@@ -495,8 +496,8 @@ export interface paths {
          *     Needs the view scope of the object.
          *
          *     The answer is **200 even when ids were not found**: `failed` lists them with `NOT_FOUND`, the same for ids that are
-         *     unknown, malformed, of another workspace, of the other mode and out of this key's reach. **400** for an unknown name in
-         *     `fields` or `expand`.
+         *     unknown, malformed, of another workspace, of the other mode and out of this key's reach. `fields` may also stand in the
+         *     body, as a list. **400** for an unknown name in `fields` or `expand`.
          */
         post: operations["getRecordBatch"];
         delete?: never;
@@ -623,7 +624,8 @@ export interface paths {
          *     - **422**: there is no such status (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
          *       and everything that is wrong with `fields`, under `fields.<name>`.
          *
-         *     Fires `record.updated` with `changed_fields`.
+         *     Fires `record.updated` with `changed_fields` and, when it went to another status, `lead.status_changed` with the names `from`
+         *     and `to` and the ids `from_id` and `to_id`.
          */
         post: operations["updateLeadStatus"];
         delete?: never;
@@ -680,8 +682,8 @@ export interface paths {
          *     - **422**: an unknown field or a wrong JSON type, everything that is wrong with the deal, under `deal.<name>`, and pre-conditions
          *       that are not met (`details.reason`: `pre_conditions_not_met`).
          *
-         *     Fires `record.created` for each record that is made, and `record.updated` for the lead and for a customer that is put into
-         *     an account.
+         *     Fires `record.created` for each record that is made, `record.updated` for the lead and for a customer that is put into
+         *     an account, and `lead.status_changed` when the lead went to another status.
          */
         post: operations["convertLead"];
         delete?: never;
@@ -732,7 +734,8 @@ export interface paths {
          *     - **422**: there is no such stage (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
          *       and everything that is wrong with `fields`, under `fields.<name>`.
          *
-         *     Fires `record.updated` with `changed_fields`.
+         *     Fires `record.updated` with `changed_fields` and, when it went to another stage, `deal.stage_changed` with the names `from`
+         *     and `to` and the ids `from_id` and `to_id`.
          */
         post: operations["updateDealStage"];
         delete?: never;
@@ -2410,6 +2413,8 @@ export interface paths {
          *     - **404**: there is no such object or record, or this key cannot see it.
          *     - **422**: the form has other fields.
          *     - **503**: the storage did not take the file. Try again.
+         *
+         *     Fires `attachment.created` with `object`, `record_id` and `attachment_id`.
          */
         post: operations["createAttachment"];
         delete?: never;
@@ -2448,6 +2453,9 @@ export interface paths {
          *
          *     Needs `attachments:configure` and the view scope of the record's object. **404**: there is no such attachment, or this
          *     key cannot see its record.
+         *
+         *     Fires `attachment.deleted` with `object`, `record_id` and `attachment_id`. Attachments that go with their record when that
+         *     is deleted are not told one by one.
          */
         delete: operations["deleteAttachment"];
         options?: never;
@@ -3147,6 +3155,14 @@ export interface components {
         };
         RecordBatchGet: {
             ids: components["schemas"]["RecordIds"];
+            /**
+             * @description The same as the parameter `fields`, as a list; send one of the two.
+             * @example [
+             *       "name",
+             *       "city"
+             *     ]
+             */
+            fields?: string[];
         };
         RecordDuplicateQuestion: {
             record: components["schemas"]["RecordCreate"];
@@ -6480,7 +6496,8 @@ export interface components {
         RecordId: components["schemas"]["Uuid"];
         /**
          * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-         *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+         *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+         *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
          * @example "3"
          */
         IfMatch: string;
@@ -7362,7 +7379,8 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
@@ -7435,7 +7453,8 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
@@ -8179,6 +8198,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
                     [name: string]: unknown;
                 };
@@ -8284,6 +8304,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -8365,6 +8386,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -8455,6 +8477,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -10111,7 +10134,8 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
@@ -12843,6 +12867,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
                     [name: string]: unknown;
                 };
