@@ -17,12 +17,12 @@ export type IncludeGroup = (typeof groups)[number];
 export function parseInclude(text: string): { include: ReadonlySet<IncludeGroup>; problems: FieldProblem[] } {
   const include = new Set<IncludeGroup>();
   const problems: FieldProblem[] = [];
-  const names = text.trim() === '' ? [] : text.split(',').map((name) => name.trim());
+  const names = text.trim() === '' ? [] : new Set(text.split(',').map((name) => name.trim()));
   for (const name of names) {
     const group = groups.find((each) => each === name);
     if (group) include.add(group);
     else {
-      const message = `include: ${shown(name)} is not a group that can be added`;
+      const message = `include: "${shown(name)}" is not a group that can be added`;
       const meant = closest(name, groups);
       const suggested = meant === undefined ? {} : { did_you_mean: meant };
       problems.push({ field: 'include', code: 'INVALID_OPTION', message, allowed: [...groups], ...suggested });

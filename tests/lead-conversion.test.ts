@@ -130,7 +130,8 @@ describe('converting', () => {
       action: 'lead.convert',
       metadata: { customer_id: data.customer.id, account_id: data.account.id, deal_id: data.deal.id },
     });
-    expect(events.map((each) => each.event)).toEqual(['record.created', 'record.updated']);
+    expect(events.map((each) => each.event)).toEqual(['record.created', 'record.updated', 'lead.status_changed']);
+    expect(events[2].data).toMatchObject({ from: 'New', to: 'Converted' });
     expect(events[1].data.changed_fields.sort()).toEqual([
       'converted_at',
       'converted_customer_id',

@@ -294,6 +294,18 @@ describe('a batch of reads', () => {
     const { record } = body.data.succeeded[0];
     expect(Object.keys(record)).toEqual(['id', 'created_at', 'updated_at', 'first_name', 'expanded']);
     expect(record.expanded).toEqual({ account_id: account });
+    const post = (status: number, more: object) =>
+      expectStatus(status, 'POST', pathOf('batch-get', 'customers'), {
+        key,
+        body: { ids: [id], fields: ['first_name'] },
+        ...more,
+      });
+    const inBody = await post(200, { query: { expand: 'account_id' } });
+    expect(inBody.body.data).toEqual(body.data);
+    const twice = await post(422, { query: { fields: 'email' } });
+    expect(twice.body.error.details.fields).toMatchObject([{ field: 'fields', code: 'CONFLICTING_FIELDS' }]);
+    const unknown = await post(400, { body: { ids: [id], fields: ['firstname'] } });
+    expect(unknown.body.error.details.fields).toMatchObject([{ field: 'firstname', did_you_mean: 'first_name' }]);
     const refused = await read({ fields: 'firstname' }, 400);
     expect(refused.body.error.details.fields).toMatchObject([{ field: 'firstname', did_you_mean: 'first_name' }]);
   });
