@@ -247,7 +247,7 @@ export interface paths {
          *     - Numbers may be sent as text. Money is in minor units.
          *     - Ids of other records must be visible to this key.
          *     - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its `followup_at`
-         *       becomes their `next_followup_at`.
+         *       becomes their `next_followup_at`; where this changes them, they fire `record.updated` too.
          *
          *     **409** `ALREADY_EXISTS`: the workspace checks leads or deals for duplicates, and a record with the same values in all
          *     selected fields exists; `details.existing_id` is null when it is out of this key's reach. **422** lists every problem of
@@ -290,9 +290,9 @@ export interface paths {
          * Delete a record
          * @description Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks, notes, messages, attachments and tags. Other records that
          *     refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null. Deleting an activity recomputes
-         *     `next_followup_at` of its lead or deal. Needs the delete scope of the object.
+         *     `next_followup_at` of its lead or deal, which then fires `record.updated`. Needs the delete scope of the object.
          *
-         *     Fires one `record.deleted`, for the record itself. There is no way back: send the `ETag` of your copy as `If-Match` to
+         *     Fires one `record.deleted`, for the record itself and not for what goes with it. There is no way back: send the `ETag` of your copy as `If-Match` to
          *     delete only what you have seen. After a change by somebody else the answer is **409** CONFLICT, `details.reason`
          *     `version_mismatch`.
          */
@@ -1295,7 +1295,8 @@ export interface paths {
          *       active type (`allowed` lists them; so does `GET /v1/activity-types`).
          *
          *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
-         *     off is unknown. Fires `record.created` with the object `activities`.
+         *     off is unknown. Fires `record.created` with the object `activities`, and `record.updated` for the lead or deal when this
+         *     changed it.
          */
         post: operations["createActivity"];
         delete?: never;
@@ -1344,7 +1345,7 @@ export interface paths {
          *     - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or `activity_type`
          *       is not the name of an active type.
          *
-         *     Fires `record.updated` with the object `activities`, unless nothing changed.
+         *     Fires `record.updated` with the object `activities`, unless nothing changed, and for the lead or deal when this changed it.
          */
         patch: operations["updateActivity"];
         trace?: never;
