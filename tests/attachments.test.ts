@@ -391,6 +391,15 @@ describe('the sweep', () => {
   });
 });
 
+test('a key that may not attach is told every way to do so', async () => {
+  const seeing = await newKey(tenant, { scopes: ['accounts:view'] });
+  const { error } = (await expectStatus(403, 'POST', path, { key: seeing, ...fileForm() })).body;
+  expect(error.message).toBe(
+    'This needs the scopes accounts:edit and attachments:create, or accounts:edit and attachments:configure.',
+  );
+  expect(error.details.required_scopes).toEqual(['accounts:edit', 'attachments:create', 'attachments:configure']);
+});
+
 test('an attachment needs the right to see the object of its record', async () => {
   const { id } = await upload();
   const scopes = ['attachments:view', 'attachments:configure'];

@@ -72,7 +72,11 @@ async function walk({ path, name }: List, lead: string): Promise<string[]> {
   let cursor: string | null = null;
   do {
     const [address = '', filters = ''] = path(lead).split('?');
-    const query = { ...Object.fromEntries(new URLSearchParams(filters)), limit: 7, ...(cursor ? { cursor } : {}) };
+    const query: Record<string, string | number> = {
+      ...Object.fromEntries(new URLSearchParams(filters)),
+      limit: 7,
+      ...(cursor ? { cursor } : {}),
+    };
     const { data }: { data: Json } = (await expectStatus(200, 'GET', address, { key, query })).body;
     expect(data.has_more).toBe(data.next_cursor !== null);
     ids.push(...data[name].map(({ id }: Json) => id));

@@ -232,7 +232,11 @@ describe('a batch of deletions', () => {
     await expectStatus(404, 'GET', `/v1/attachments/${file.body.data.attachment.id}`, { key });
     const notes = await expectStatus(200, 'GET', `/v1/objects/leads/records/${third.id}/notes`, { key });
     expect(notes.body.data.notes).toHaveLength(1);
-    expect((await leftBehind(first.id)).events.map((row) => row.event)).toEqual(['record.created', 'record.updated', 'record.deleted']);
+    expect((await leftBehind(first.id)).events.map((row) => row.event)).toEqual([
+      'record.created',
+      'record.updated',
+      'record.deleted',
+    ]);
   });
 
   test('finds no record that the key does not see', async () => {

@@ -289,7 +289,8 @@ export interface paths {
         /**
          * Delete a record
          * @description Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks, notes, messages, attachments and tags. Other records that
-         *     refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null. Deleting an activity recomputes
+         *     refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null; for them this is no change: it fires
+         *     nothing and leaves `updated_at` and `ETag` as they are. Deleting an activity recomputes
          *     `next_followup_at` of its lead or deal, which then fires `record.updated`. Needs the delete scope of the object.
          *
          *     Fires one `record.deleted`, for the record itself and not for what goes with it. There is no way back: send the `ETag` of your copy as `If-Match` to
