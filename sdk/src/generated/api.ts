@@ -220,7 +220,7 @@ export interface paths {
          *     value. `in` takes a list of 1 to 100 values. `is_null` takes true (also when left out) or false. Your own fields are
          *     compared and sorted as text, character by character, whatever their type: `"9"` comes after `"10"`.
          *
-         *     **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-priority,last_name`.
+         *     **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-employee_count,name`.
          *     Records without a value come last in both directions; the id decides between equals. Of long texts the first 255
          *     characters count.
          *
@@ -3249,7 +3249,7 @@ export interface components {
             /**
              * @description Names of lead tags, in any case. They stay on the lead whatever its data; tags whose conditions hold are put on by themselves.
              * @example [
-             *       "Hot"
+             *       "Urgent"
              *     ]
              */
             tags?: string[];
@@ -7094,12 +7094,12 @@ export interface operations {
                 cursor?: components["parameters"]["Cursor"];
                 /**
                  * @description Up to three field names, separated by commas; `-` in front means descending.
-                 * @example -priority,last_name
+                 * @example -employee_count,name
                  */
                 sort?: string;
                 /**
                  * @description A filter as JSON, percent-encoded; see above.
-                 * @example {"and":[{"field":"lead_status","op":"eq","value":"New"},{"field":"email","op":"contains","value":"@bluelake.example"}]}
+                 * @example {"and":[{"field":"city","op":"eq","value":"Berlin"},{"field":"email","op":"contains","value":"@bluelake.example"}]}
                  */
                 filter?: string;
                 /**
@@ -8228,7 +8228,7 @@ export interface operations {
                      *           "assigned_to_email": "uma@bluelake.example",
                      *           "assigned_to_name": "Uma Berg",
                      *           "tags": [
-                     *             "Hot"
+                     *             "Urgent"
                      *           ],
                      *           "custom_fields": {
                      *             "budget": null

@@ -94,7 +94,7 @@ export interface Operations {
    * value. `in` takes a list of 1 to 100 values. `is_null` takes true (also when left out) or false. Your own fields are
    * compared and sorted as text, character by character, whatever their type: `"9"` comes after `"10"`.
    *
-   * **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-priority,last_name`.
+   * **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-employee_count,name`.
    * Records without a value come last in both directions; the id decides between equals. Of long texts the first 255
    * characters count.
    *
