@@ -161,5 +161,9 @@ describe('If-Match', () => {
     expect((await change('"1"', 'y')).headers.get('etag')).toBe('"2"');
     const read = await expectStatus(200, 'GET', path, { key });
     expect([read.headers.get('etag'), read.body.data.activity.summary]).toEqual(['"2"', 'y']);
+    const guarded = { key, body: { summary: 'z' }, headers: { 'if-match': '"2"' }, idempotencyKey: randomUUID() };
+    const first = await expectStatus(200, 'PATCH', path, guarded);
+    const again = await expectStatus(200, 'PATCH', path, guarded);
+    expect([again.text, again.headers.get('idempotent-replay')]).toEqual([first.text, 'true']);
   });
 });

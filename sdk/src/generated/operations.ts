@@ -721,7 +721,8 @@ export interface Operations {
    * its `next_followup_at`, and `followup_at: null` calls the follow-up off: `next_followup_at` becomes the earliest one still
    * to come among its activities, or null.
    *
-   * Needs `activities:edit`; the legacy `activities:update` grants it.
+   * Needs `activities:edit`; the legacy `activities:update` grants it. With `If-Match`, send an `Idempotency-Key` too: a retry
+   * after a lost answer then gets that answer, and no refusal because of its own change.
    *
    * What can go wrong:
    *
@@ -1478,7 +1479,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   listActivities: { method: 'GET', path: '/v1/activities', items: 'activities' },
   createActivity: { method: 'POST', path: '/v1/activities', takesKey: true },
   getActivity: { method: 'GET', path: '/v1/activities/{id}' },
-  updateActivity: { method: 'PATCH', path: '/v1/activities/{id}' },
+  updateActivity: { method: 'PATCH', path: '/v1/activities/{id}', takesKey: true },
   createActivityType: { method: 'POST', path: '/v1/settings/activity-types' },
   updateActivityType: { method: 'PATCH', path: '/v1/settings/activity-types/{id}' },
   listActivityTypes: { method: 'GET', path: '/v1/activity-types' },
@@ -1525,7 +1526,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   listAttachments: { method: 'GET', path: '/v1/objects/{object}/records/{id}/attachments', items: 'attachments' },
   createAttachment: { method: 'POST', path: '/v1/objects/{object}/records/{id}/attachments', takesKey: true },
   getAttachment: { method: 'GET', path: '/v1/attachments/{id}' },
-  deleteAttachment: { method: 'DELETE', path: '/v1/attachments/{id}' },
+  deleteAttachment: { method: 'DELETE', path: '/v1/attachments/{id}', takesKey: true },
   getAttachmentContent: { method: 'GET', path: '/v1/attachments/{id}/content', isFile: true },
   listSlaPolicies: { method: 'GET', path: '/v1/settings/sla-policies' },
   createSlaPolicy: { method: 'POST', path: '/v1/settings/sla-policies' },
