@@ -54,6 +54,23 @@ describe('the ETag of a record', () => {
   });
 });
 
+test('every answer with one record has it: of intake, of a task, of a conversion and of a profile', async () => {
+  const lead = { first_name: 'A', email: `${randomUUID()}@x.example` };
+  const taken = await expectStatus(201, 'POST', '/v1/leads', { key, body: lead });
+  const { id } = taken.body.data.lead;
+  expect(taken.headers.get('etag')).toBe(await tagOf('leads', id));
+  const body = { title: 'Call', scheduled_at: '2030-01-01T00:00:00Z' };
+  const task = await expectStatus(201, 'POST', `${recordsPath('leads', id)}/tasks`, { key, body });
+  expect(task.headers.get('etag')).toBe(await tagOf('tasks', task.body.data.task.id));
+  const converted = await expectStatus(200, 'POST', `/v1/leads/${id}/convert`, { key, body: {} });
+  expect(converted.headers.get('etag')).toBe('"2"');
+  expect(converted.headers.get('etag')).toBe(await tagOf('leads', id));
+  const customer = converted.body.data.customer.id;
+  await patchRecord(key, 'customers', customer, { city: 'Berlin' });
+  for (const path of [`/v1/customers/${customer}`, `/v1/customers?email=${lead.email}`])
+    expect((await expectStatus(200, 'GET', path, { key })).headers.get('etag')).toBe('"2"');
+});
+
 describe('If-Match', () => {
   const patch = (id: string, ifMatch: string, body: object, idempotencyKey?: string): Promise<Answer> =>
     call('PATCH', recordsPath('accounts', id), {

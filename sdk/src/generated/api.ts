@@ -1235,7 +1235,8 @@ export interface paths {
         /**
          * Read a customer's profile
          * @description A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
-         *     workspace switched off are absent.
+         *     workspace switched off are absent. The `ETag` is the version of the customer's record, good for `If-Match` on
+         *     `/v1/objects/customers/records/{id}`.
          *
          *     Needs `customers:view`; the legacy `customers:read` grants it. An `include` that names a group that there is not is 400.
          *     A customer that does not exist, of another workspace or of the other mode, or that this key cannot see, is 404.
@@ -9663,6 +9664,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9782,6 +9784,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {

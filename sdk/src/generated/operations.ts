@@ -655,7 +655,8 @@ export interface Operations {
    * Read a customer's profile
    *
    * A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
-   * workspace switched off are absent.
+   * workspace switched off are absent. The `ETag` is the version of the customer's record, good for `If-Match` on
+   * `/v1/objects/customers/records/{id}`.
    *
    * Needs `customers:view`; the legacy `customers:read` grants it. An `include` that names a group that there is not is 400.
    * A customer that does not exist, of another workspace or of the other mode, or that this key cannot see, is 404.
