@@ -188,7 +188,7 @@ class RequestTransaction implements Transaction {
 
   commit(changes: readonly Change[], context: ChangeContext, left: number, answer?: KeptAnswer): Promise<void> {
     const audit = changes.map((change) => auditRow(change, context));
-    const events = changes.flatMap((change) => eventRow(change, context) ?? []);
+    const events = changes.flatMap((change) => eventRows(change, context));
     return this.#inner.commit(audit, events, answer, context.now, left);
   }
 
@@ -230,15 +230,15 @@ function auditRow(change: Change, { caller, now, idempotencyKeyHash }: ChangeCon
   };
 }
 
-function eventRow(change: Change, { caller, now }: ChangeContext): EventRow | undefined {
-  if (!change.event) return undefined;
-  return {
+function eventRows(change: Change, { caller, now }: ChangeContext): EventRow[] {
+  if (!change.event) return [];
+  return [change.event, ...(change.furtherEvents ?? [])].map((event) => ({
     companyId: change.companyId ?? caller.companyId,
     testMode: caller.testMode,
-    event: change.event.name,
+    event: event.name,
     occurredAt: now,
     actor: change.actor ?? caller.actor,
     requestId: caller.requestId,
-    data: change.event.data,
-  };
+    data: event.data,
+  }));
 }

@@ -13,23 +13,66 @@ export interface Contact {
   followupAt: string | null;
 }
 
+/** What an activity changed of its lead or deal; times as ISO 8601. */
+export interface EntityChange {
+  entityType: EntityType;
+  entityId: string;
+  before: Followed;
+  after: Followed;
+}
+
+interface Followed {
+  last_contacted_at: string | null;
+  next_followup_at: string | null;
+}
+
+interface ChangedRow {
+  id: string;
+  contacted_before: Date | null;
+  followup_before: Date | null;
+  contacted_after: Date | null;
+  followup_after: Date | null;
+}
+
+function toChange(entityType: EntityType, row: ChangedRow): EntityChange {
+  const followed = (contacted: Date | null, followup: Date | null): Followed => ({
+    last_contacted_at: contacted?.toISOString() ?? null,
+    next_followup_at: followup?.toISOString() ?? null,
+  });
+  return {
+    entityType,
+    entityId: row.id,
+    before: followed(row.contacted_before, row.followup_before),
+    after: followed(row.contacted_after, row.followup_after),
+  };
+}
+
 const tableOf = { lead: 'leads', deal: 'deals' } as const;
 
-/** Moves last_contacted_at forward, never back, and sets next_followup_at where one is given; of several, the last given counts. */
-export async function noteContacts(sql: Sql, scope: Scope, contacts: readonly Contact[], now: Date): Promise<void> {
+/**
+ * Moves last_contacted_at forward, never back, and sets next_followup_at where one is given; of several, the last given counts.
+ * @returns the leads and deals that this changed; others are not written
+ */
+export async function noteContacts(
+  sql: Sql,
+  scope: Scope,
+  contacts: readonly Contact[],
+  now: Date,
+): Promise<EntityChange[]> {
+  const changes: EntityChange[] = [];
   for (const entityType of ['lead', 'deal'] as const) {
     const rows = contacts
       .filter((contact) => contact.entityType === entityType && (contact.contactedAt ?? contact.followupAt) !== null)
       .map((contact, index) => ({ ...contact, position: index }));
     if (rows.length === 0) continue;
-    await sql`
+    const changed = await sql<ChangedRow[]>`
       with contact as (
         select "entityId" as id, max("contactedAt") as contacted_at,
           (array_agg("followupAt" order by position desc) filter (where "followupAt" is not null))[1] as followup_at
         from jsonb_to_recordset(${sql.json(rows)}) as c("entityId" uuid, "contactedAt" timestamptz, "followupAt" timestamptz, position int)
         group by "entityId"
       ), locked as (
-        select r.id
+        select r.id, r.last_contacted_at as contacted_before, r.next_followup_at as followup_before
         from ${sql(tableOf[entityType])} r
         join contact on contact.id = r.id
         where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}
@@ -39,11 +82,17 @@ export async function noteContacts(sql: Sql, scope: Scope, contacts: readonly Co
       update ${sql(tableOf[entityType])} r
       set last_contacted_at = greatest(r.last_contacted_at, contact.contacted_at),
         next_followup_at = coalesce(contact.followup_at, r.next_followup_at),
-        version = r.version + 1, updated_at = ${now}
+        version = r.version + 1, updated_at = greatest(r.updated_at, ${now})
       from contact
       join locked on locked.id = contact.id
-      where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = contact.id`;
+      where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = contact.id
+        and (greatest(locked.contacted_before, contact.contacted_at) is distinct from locked.contacted_before
+          or coalesce(contact.followup_at, locked.followup_before) is distinct from locked.followup_before)
+      returning r.id, locked.contacted_before, locked.followup_before,
+        r.last_contacted_at as contacted_after, r.next_followup_at as followup_after`;
+    changes.push(...changed.map((row) => toChange(entityType, row)));
   }
+  return changes;
 }
 
 /**
@@ -76,27 +125,38 @@ export async function noteChange(
   scope: Scope,
   change: Contact & { followupCleared: boolean },
   now: Date,
-): Promise<void> {
+): Promise<EntityChange[]> {
   const { followupCleared, ...contact } = change;
-  await noteContacts(sql, scope, [contact], now);
-  if (followupCleared) await recomputeFollowup(sql, scope, contact, now);
+  const noted = await noteContacts(sql, scope, [contact], now);
+  return followupCleared ? [...noted, ...(await recomputeFollowup(sql, scope, contact, now))] : noted;
 }
 
-/** Sets next_followup_at to the earliest one still to come among the entity's activities, or to null. */
+/** Sets next_followup_at to the earliest one still to come among the entity's activities, or to null. @returns what this changed */
 export async function recomputeFollowup(
   sql: Sql,
   scope: Scope,
   entity: { entityType: EntityType; entityId: string },
   now: Date,
-): Promise<void> {
-  await sql`
-    update ${sql(tableOf[entity.entityType])} r
-    set next_followup_at = (
-        select min(a.followup_at)
-        from activities a
-        where a.company_id = r.company_id and a.test_mode = r.test_mode and a.entity_type = ${entity.entityType} and a.entity_id = r.id
-          and a.followup_at > ${now}
-      ),
-      version = r.version + 1, updated_at = ${now}
-    where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = ${entity.entityId}`;
+): Promise<EntityChange[]> {
+  const { entityType, entityId } = entity;
+  const changed = await sql<ChangedRow[]>`
+    with locked as (
+      select r.id, r.last_contacted_at as contacted_before, r.next_followup_at as followup_before
+      from ${sql(tableOf[entityType])} r
+      where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = ${entityId}
+      for no key update
+    ), next as (
+      select min(a.followup_at) as followup_at
+      from activities a
+      where a.company_id = ${scope.companyId} and a.test_mode = ${scope.testMode} and a.entity_type = ${entityType}
+        and a.entity_id = ${entityId} and a.followup_at > ${now}
+    )
+    update ${sql(tableOf[entityType])} r
+    set next_followup_at = next.followup_at, version = r.version + 1, updated_at = greatest(r.updated_at, ${now})
+    from locked, next
+    where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = locked.id
+      and next.followup_at is distinct from locked.followup_before
+    returning r.id, locked.contacted_before, locked.followup_before,
+      r.last_contacted_at as contacted_after, r.next_followup_at as followup_after`;
+  return changed.map((row) => toChange(entityType, row));
 }

@@ -4,6 +4,7 @@ import { type FieldProblem, fieldProblem, toUuid } from './field-values.ts';
 import type { Filter } from './filter.ts';
 import { type CheckedRecord, checkRecord, type StoredValue } from './record-values.ts';
 import { builtinValues, type StoredRecord } from './record-view.ts';
+import { closest } from './suggestions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from './workspace.ts';
 
 /** Fields that a change may name; a new activity is also told what it is on. */
@@ -84,7 +85,10 @@ export function activityFilter(
     const type = findByName(workspace.activityTypes, query.activity_type);
     const allowed = workspace.activityTypes.map((each) => each.name);
     if (type) add('activity_type', 'eq', type.id);
-    else problems.push(fieldProblem('activity_type', 'INVALID_OPTION', 'must be the name of a type', { allowed }));
+    else {
+      const meant = closest(query.activity_type, allowed);
+      problems.push(fieldProblem('activity_type', 'INVALID_OPTION', 'must be the name of a type', { allowed, meant }));
+    }
   }
   if (from !== undefined && to !== undefined && Date.parse(to) < Date.parse(from))
     problems.push(fieldProblem('performed_to', 'OUT_OF_RANGE', 'must not be before performed_from'));

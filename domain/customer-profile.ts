@@ -1,8 +1,10 @@
 // A customer as its profile shows it: names in place of ids, without what the workspace switched off.
 import type { components } from '../generated/api.ts';
-import { type FieldProblem, fieldProblem } from './field-values.ts';
+import type { FieldProblem } from './field-values.ts';
+import { shown } from './queryable.ts';
 import type { StoredValue } from './record-values.ts';
 import { type StoredRecord, showRecord } from './record-view.ts';
+import { closest } from './suggestions.ts';
 import type { Workspace, WorkspaceObject } from './workspace.ts';
 
 type Customer = components['schemas']['Customer'];
@@ -15,12 +17,16 @@ export type IncludeGroup = (typeof groups)[number];
 export function parseInclude(text: string): { include: ReadonlySet<IncludeGroup>; problems: FieldProblem[] } {
   const include = new Set<IncludeGroup>();
   const problems: FieldProblem[] = [];
-  const names = text.trim() === '' ? [] : text.split(',').map((name) => name.trim());
+  const names = text.trim() === '' ? [] : new Set(text.split(',').map((name) => name.trim()));
   for (const name of names) {
     const group = groups.find((each) => each === name);
     if (group) include.add(group);
-    else if (problems.length === 0)
-      problems.push(fieldProblem('include', 'INVALID_OPTION', 'names a group that there is not', { allowed: groups }));
+    else {
+      const message = `include: "${shown(name)}" is not a group that can be added`;
+      const meant = closest(name, groups);
+      const suggested = meant === undefined ? {} : { did_you_mean: meant };
+      problems.push({ field: 'include', code: 'INVALID_OPTION', message, allowed: [...groups], ...suggested });
+    }
   }
   return { include, problems };
 }

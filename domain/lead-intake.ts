@@ -2,7 +2,8 @@
 import { type DuplicateField, duplicateSets } from './duplicates.ts';
 import { fieldProblem } from './field-values.ts';
 import { type CheckedRecord, checkCustomFields, checkRecord } from './record-values.ts';
-import { findByName, type Workspace } from './workspace.ts';
+import { closest } from './suggestions.ts';
+import { findByName, type Workspace, type WorkspaceObject } from './workspace.ts';
 
 export interface CheckedLead extends Omit<CheckedRecord, 'references'> {
   /** Whom to assign it to; null: the first active user. */
@@ -25,7 +26,18 @@ const intakeFields = new Set([
   'priority',
   'origin',
   'lead_status',
+  'assigned_to_email',
 ]);
+
+/** Fields of leads that stand where intake has no place for them, each with the place that there is; the document refuses them too, and does not know it. */
+function misplaced(body: Record<string, unknown>, leads: WorkspaceObject): CheckedLead['problems'] {
+  return Object.keys(body).flatMap((name) => {
+    const field = leads.fields.get(name);
+    if (!field || field.readOnly || intakeFields.has(name)) return [];
+    const hint = field.custom ? `Send it as custom_fields.${name}.` : 'POST /v1/objects/leads/records takes it.';
+    return [fieldProblem(name, 'UNKNOWN_FIELD', 'is not a field of this request', { hint })];
+  });
+}
 
 /** Checks a body, whatever its shape: the document's own check may have refused it already. */
 export function checkLead(body: Record<string, unknown>, workspace: Workspace, now: Date): CheckedLead {
@@ -42,7 +54,8 @@ export function checkLead(body: Record<string, unknown>, workspace: Workspace, n
     custom: intake.custom,
     duplicates: duplicateSets(leads, workspace, checked.values, intake.custom, 'email'),
     problems: [
-      ...checked.problems.filter((problem) => problem.code !== 'REQUIRED' || intakeFields.has(problem.field)),
+      ...checked.problems.filter(({ field, code }) => intakeFields.has(field) || code === 'READ_ONLY'),
+      ...misplaced(fields, leads),
       ...intake.problems,
       ...tagged.problems,
     ],
@@ -64,7 +77,12 @@ function checkTags(given: unknown, workspace: Workspace): Pick<CheckedLead, 'tag
     if (typeof name !== 'string') continue;
     const tag = findByName(known, name);
     if (tag) wanted.add(tag.id);
-    else problems.push(fieldProblem(`tags[${index}]`, 'INVALID_OPTION', 'must be the name of a lead tag', { allowed }));
+    else {
+      const meant = closest(name, allowed);
+      problems.push(
+        fieldProblem(`tags[${index}]`, 'INVALID_OPTION', 'must be the name of a lead tag', { allowed, meant }),
+      );
+    }
   }
   return { tags: known.filter((tag) => wanted.has(tag.id)).map(({ id, name }) => ({ id, name })), problems };
 }

@@ -3,7 +3,7 @@ import type { components } from '../generated/api.ts';
 import { type FieldProblem, fieldProblem, type StoredValue } from './field-values.ts';
 import type { Lookup } from './objects.ts';
 import { moduleState } from './plans.ts';
-import { unknownField } from './queryable.ts';
+import { shown, unknownField } from './queryable.ts';
 import { type ShownRecord, type StoredRecord, showRecord } from './record-view.ts';
 import { maxExpansions } from './request-limits.ts';
 import type { Grants } from './scopes.ts';
@@ -80,12 +80,14 @@ function readRelation(name: string, object: WorkspaceObject, relations: Relation
   }
   const allowed = [...object.fields.values()].filter((each) => targetOf(object, each)).map((each) => each.name);
   const meant = closest(name, allowed);
-  problems.push(
-    fieldProblem('expand', 'INVALID_OPTION', `names a field of ${object.object} that refers to nothing`, {
-      allowed,
-      meant,
-    }),
-  );
+  const rule = field ? 'refers to nothing' : `is not a field of ${object.object}`;
+  problems.push({
+    field: 'expand',
+    code: 'INVALID_OPTION',
+    message: `expand: ${shown(name)} ${rule}`,
+    allowed: allowed.slice(0, 50),
+    ...(meant === undefined ? {} : { did_you_mean: meant }),
+  });
 }
 
 /** Who reads, as far as it tells which objects are visible. */

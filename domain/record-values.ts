@@ -157,7 +157,8 @@ function checkField(draft: Draft, name: string, given: unknown): void {
   }
   if (value !== null && field.reference) {
     const id = toUuid(String(value));
-    if (id === undefined) problems.push(fieldProblem(name, 'INVALID_FORMAT', 'must be the id of a record, a UUID'));
+    const what = field.reference === 'user' ? 'a user' : 'a record';
+    if (id === undefined) problems.push(fieldProblem(name, 'INVALID_FORMAT', `must be the id of ${what}, a UUID`));
     else {
       draft.references.push({ field: name, kind: field.reference, value: id });
       draft.values[name] = id;

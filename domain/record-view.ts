@@ -59,7 +59,11 @@ export function builtinValues(object: WorkspaceObject, record: StoredRecord): Re
 export type Changes = Record<string, { from: StoredValue; to: StoredValue }>;
 
 /** Published fields that differ between two states of a record, with both values; empty when nothing changed. */
-export function changesBetween(object: WorkspaceObject, before: ShownRecord, after: ShownRecord): Changes {
+export function changesBetween(
+  object: WorkspaceObject,
+  before: Readonly<Record<string, StoredValue>>,
+  after: Readonly<Record<string, StoredValue>>,
+): Changes {
   const changes: Changes = {};
   for (const name of object.fields.keys()) {
     const [from, to] = [before[name] ?? null, after[name] ?? null];
@@ -107,18 +111,17 @@ export function creationOf(object: WorkspaceObject, id: string, now: Date) {
 }
 
 /** What a change of a record leaves there. */
-export function updateOf(object: WorkspaceObject, before: ShownRecord, after: ShownRecord, now: Date) {
-  const changes = changesBetween(object, before, after);
+export function updateOf(object: WorkspaceObject, id: string, changes: Changes, now: Date) {
   const data = {
     object: object.object,
-    record_id: after.id,
+    record_id: id,
     changed_fields: Object.keys(changes),
     occurred_at: now.toISOString(),
   };
   return {
     action: actionOf(object, 'update'),
     object: object.object,
-    recordId: after.id,
+    recordId: id,
     changes: auditable(object, changes),
     event: { name: 'record.updated', data },
   };

@@ -49,6 +49,25 @@ export function statusEffects(
   return rule.effects(outcomeOf(object, status, workspace), now.toISOString());
 }
 
+/** The event of a lead or deal that went from one status to another; undefined when it stays, and for records without such. */
+export function moveEvent(
+  object: string,
+  { id, values: before }: { id: string; values: Values },
+  after: { values: Values },
+  workspace: Workspace,
+  now: Date,
+): { name: string; data: Record<string, unknown> } | undefined {
+  const name = moveEvents[object];
+  const entered = enteredStatus(object, before, after.values);
+  if (name === undefined || entered === undefined) return undefined;
+  const from = statusItem(object, before[statusFields[object]?.field ?? ''], workspace);
+  const to = statusItem(object, entered, workspace);
+  const moved = { from: from?.name ?? null, from_id: from?.id ?? null, to: to?.name ?? null, to_id: entered };
+  return { name, data: { object, record_id: id, ...moved, occurred_at: now.toISOString() } };
+}
+
+const moveEvents: Readonly<Record<string, string>> = { leads: 'lead.status_changed', deals: 'deal.stage_changed' };
+
 /** True for a lead or deal in a status that ends its way: won, lost, converted or disqualified. */
 export function isSettled(object: string, values: Values, workspace: Workspace): boolean {
   if (object !== 'leads' && object !== 'deals') return false;

@@ -3,6 +3,7 @@ import { type FieldProblem, fieldProblem, isNoValue, toUuid } from './field-valu
 import { type CheckedRecord, checkRecord } from './record-values.ts';
 import { builtinValues, type StoredRecord } from './record-view.ts';
 import { statusesOf } from './status-effects.ts';
+import { closest } from './suggestions.ts';
 import { findByName, type Status, type Workspace, type WorkspaceObject } from './workspace.ts';
 
 export const statusField = { deals: 'stage', leads: 'lead_status' } as const;
@@ -66,7 +67,8 @@ function namedStatus(
   if (typeof name === 'string') {
     const status = findByName(statuses, name);
     const allowed = active.map((each) => each.name);
-    const unknown = fieldProblem(field, 'INVALID_OPTION', 'must be one of the allowed values', { allowed });
+    const meant = closest(name, allowed);
+    const unknown = fieldProblem(field, 'INVALID_OPTION', 'must be one of the allowed values', { allowed, meant });
     return { status, problems: status ? [] : [unknown], shape: [] };
   }
   const wanted = typeof id === 'string' ? toUuid(id) : undefined;

@@ -47,6 +47,7 @@ export const createAttachment: Handler<'createAttachment'> = async (call) => {
     object,
     recordId: row.record_id,
     metadata: { attachment_id: row.id, file_name: row.file_name, size_bytes: row.size_bytes },
+    event: { name: 'attachment.created', data: eventData(row, now) },
   });
   return { status: 201, data: { attachment: toAttachment(row, caller) } };
 };
@@ -67,6 +68,7 @@ export const deleteAttachment: Handler<'deleteAttachment'> = async (call) => {
     object: row.object,
     recordId: row.record_id,
     metadata: { attachment_id: row.id, file_name: row.file_name },
+    event: { name: 'attachment.deleted', data: eventData(row, call.now) },
   });
   call.afterwards(() => call.files.remove(placeOf(row, caller)));
   return { status: 200, data: { id: row.id, deleted: true } };
@@ -94,6 +96,10 @@ async function findVisible(call: Call<'getAttachment'> | Call<'deleteAttachment'
 
 function placeOf(row: AttachmentRow, { companyId, testMode }: Caller) {
   return { companyId, testMode, id: row.file_id, name: row.file_name };
+}
+
+function eventData({ id, object, record_id }: AttachmentRow, now: Date) {
+  return { object, record_id, attachment_id: id, occurred_at: now.toISOString() };
 }
 
 function toAttachment(row: AttachmentRow, caller: Caller): components['schemas']['Attachment'] {

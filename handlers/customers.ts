@@ -2,21 +2,23 @@
 import { findCustomerByEmail, findCustomerProfile, type ProfileGroup } from '../db/customers.ts';
 import { findRecord } from '../db/records.ts';
 import { type IncludeGroup, parseInclude, showCustomer } from '../domain/customer-profile.ts';
+import { etagOf } from '../domain/record-version.ts';
 import type { components } from '../generated/api.ts';
 import { notFound, validationFailed } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
 
 export const getCustomer: Handler<'getCustomer'> = async (call) => {
   const include = includeOf(call.query.include);
-  return { status: 200, data: { customer: await profileOf(call, call.path.id, include) } };
+  const { customer, etag } = await profileOf(call, call.path.id, include);
+  return { status: 200, etag, data: { customer } };
 };
 
 export const getCustomerByEmail: Handler<'getCustomerByEmail'> = async (call) => {
   const include = includeOf(call.query.include);
   const match = await findCustomerByEmail(call.sql, call.caller, call.query.email.toLowerCase());
   if (!match) throw notFound();
-  const customer = await profileOf(call, match.id, include);
-  return { status: 200, data: { customer, other_matches: match.others } };
+  const { customer, etag } = await profileOf(call, match.id, include);
+  return { status: 200, etag, data: { customer, other_matches: match.others } };
 };
 
 /** @throws ApiError 400 for a group that there is not */
@@ -31,7 +33,7 @@ async function profileOf(
   call: Call<'getCustomer'> | Call<'getCustomerByEmail'>,
   id: string,
   include: ReadonlySet<IncludeGroup>,
-): Promise<components['schemas']['Customer']> {
+): Promise<{ customer: components['schemas']['Customer']; etag: string }> {
   const { sql, caller } = call;
   const workspace = await call.workspace();
   const object = workspace.objects.get('customers');
@@ -39,5 +41,5 @@ async function profileOf(
   const record = await findRecord(sql, caller, 'customers', id);
   const profile = record && (await findCustomerProfile(sql, caller, record.id, include as ReadonlySet<ProfileGroup>));
   if (!record || !profile) throw notFound();
-  return showCustomer(object, record, profile, include, workspace);
+  return { customer: showCustomer(object, record, profile, include, workspace), etag: etagOf(record) };
 }

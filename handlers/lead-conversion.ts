@@ -14,6 +14,7 @@ import {
   matchKeys,
 } from '../domain/lead-conversion.ts';
 import { unmetByNew } from '../domain/pre-conditions.ts';
+import { etagOf } from '../domain/record-version.ts';
 import { type ShownRecord, showRecord } from '../domain/record-view.ts';
 import { mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import { builtinOf, type Status, type Workspace } from '../domain/workspace.ts';
@@ -60,7 +61,13 @@ export const convertLead: Handler<'convertLead'> = async (call) => {
     ));
   const ids = { customer_id: customer.id, account_id: account?.id ?? null, deal_id: made?.id ?? null };
   const converted = await markConverted(call, lead, status, ids, workspace);
-  return { status: 200, data: { lead: converted, customer, account, deal: made ?? null } };
+  const data = {
+    lead: showRecord(builtinOf('leads', workspace), converted, workspace),
+    customer,
+    account,
+    deal: made ?? null,
+  };
+  return { status: 200, etag: etagOf(converted), data };
 };
 
 /**
@@ -173,7 +180,7 @@ async function markConverted(
   status: Status,
   ids: { customer_id: string; account_id: string | null; deal_id: string | null },
   workspace: Workspace,
-): Promise<ShownRecord> {
+): Promise<StoredRecord> {
   const { now } = call;
   const leads = builtinOf('leads', workspace);
   const values = {
@@ -187,5 +194,5 @@ async function markConverted(
   const unmet = (await unmetByChanges(call, place, [{ before: lead, merged }])).get(lead.id);
   if (unmet) throw preConditionsNotMet(unmet);
   const traced = { action: 'lead.convert', metadata: ids };
-  return showRecord(leads, await storeChange(call, place, { before: lead, merged }, traced), workspace);
+  return storeChange(call, place, { before: lead, merged }, traced);
 }

@@ -5,6 +5,7 @@ import { type Assignee, findAssignee, insertLead, type LeadRow } from '../db/lea
 import { startClocks } from '../db/sla-clocks.ts';
 import { type CheckedLead, checkLead } from '../domain/lead-intake.ts';
 import { unmetByNew } from '../domain/pre-conditions.ts';
+import { etagOf } from '../domain/record-version.ts';
 import { clocksOfNew } from '../domain/sla-tracking.ts';
 import { automaticTags } from '../domain/tags.ts';
 import { builtinOf, type Workspace } from '../domain/workspace.ts';
@@ -48,7 +49,7 @@ export const createLead: Handler<'createLead'> = async (call) => {
     ...(body.metadata ? { metadata: body.metadata } : {}),
     event: { name: 'record.created', data: { object: 'leads', record_id: row.id, occurred_at: now.toISOString() } },
   });
-  return { status: 201, data: { lead: toLead(row, lead, tags, assignee, workspace) } };
+  return { status: 201, etag: etagOf({ version: 1 }), data: { lead: toLead(row, lead, tags, assignee, workspace) } };
 };
 
 /** The lead as pre-conditions look at it. */

@@ -21,7 +21,7 @@ import { type CheckedRecord, checkRecord, toUuid } from '../domain/record-values
 import { builtinValues, showRecord } from '../domain/record-view.ts';
 import { mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import type { components } from '../generated/api.ts';
-import { batchRefused, validationFailed } from '../runtime/errors.ts';
+import { batchRefused, problem, validationFailed } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
 import { unmetByChanges } from '../writes/pre-conditions.ts';
 import { noteDeletions, openObject, storeChanges, storeNew } from '../writes/store.ts';
@@ -162,10 +162,15 @@ export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
   return { status: 200, data: batchData(object.object, succeeded, failed) };
 };
 
+const twiceChosen = problem('fields', 'CONFLICTING_FIELDS', 'fields is sent in the body and in the query; send one');
+
 export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
   const { sql, caller } = call;
   const { workspace, object } = await openObject(call);
-  const { reading, problems } = parseReading(call.query, object);
+  const { fields } = call.body;
+  if (fields !== undefined && call.query.fields !== undefined) throw validationFailed([twiceChosen], 422);
+  const named = fields === undefined ? call.query : { ...call.query, fields: fields.join(',') };
+  const { reading, problems } = parseReading(named, object);
   if (problems.length > 0) throw validationFailed(problems, 400);
   const ids = call.body.ids.map((id) => toUuid(id));
   const records = await findRecords(sql, caller, object.object, [...new Set(ids.flatMap((id) => id ?? []))]);

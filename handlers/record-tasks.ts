@@ -4,6 +4,7 @@ import { findReferences } from '../db/record-references.ts';
 import { hasRecord, holdRecord, listRecords } from '../db/records.ts';
 import type { Filter } from '../domain/filter.ts';
 import { checkTask, showTask, tasksOf } from '../domain/record-tasks.ts';
+import { etagOf } from '../domain/record-version.ts';
 import { newRecord, resolveReferences } from '../domain/record-writes.ts';
 import { notFound } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
@@ -51,5 +52,5 @@ export const createRecordTask: Handler<'createRecordTask'> = async (call) => {
 
   const task = newRecord(object, uuidv7(), checked, workspace, now);
   const stored = await storeNewRecord(call, { workspace, object }, task);
-  return { status: 201, data: { task: showTask(stored, workspace, now) } };
+  return { status: 201, etag: etagOf(stored), data: { task: showTask(stored, workspace, now) } };
 };

@@ -1,6 +1,7 @@
 // Moving deals through their stages and leads through their statuses.
 import { findReferences } from '../db/record-references.ts';
 import { lockRecord, type StoredRecord } from '../db/records.ts';
+import { etagOf } from '../domain/record-version.ts';
 import { actionOf, type ShownRecord, showRecord } from '../domain/record-view.ts';
 import { mergedRecord, resolveReferences } from '../domain/record-writes.ts';
 import { statusItem } from '../domain/status-effects.ts';
@@ -15,19 +16,20 @@ type MoveCall = Call<'updateDealStage'> | Call<'updateLeadStatus'>;
 
 interface Move {
   record: ShownRecord;
+  etag: string;
   previous: { id: string; name: string } | null;
   status: { id: string; name: string; outcome: string };
   changed: boolean;
 }
 
 export const updateDealStage: Handler<'updateDealStage'> = async (call) => {
-  const { record, previous, status, changed } = await move(call, 'deals');
-  return { status: 200, data: { deal: record, previous_stage: previous, stage: status, changed } };
+  const { record, etag, previous, status, changed } = await move(call, 'deals');
+  return { status: 200, etag, data: { deal: record, previous_stage: previous, stage: status, changed } };
 };
 
 export const updateLeadStatus: Handler<'updateLeadStatus'> = async (call) => {
-  const { record, previous, status, changed } = await move(call, 'leads');
-  return { status: 200, data: { lead: record, previous_status: previous, status, changed } };
+  const { record, etag, previous, status, changed } = await move(call, 'leads');
+  return { status: 200, etag, data: { lead: record, previous_status: previous, status, changed } };
 };
 
 async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
@@ -40,7 +42,8 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
   resolveReferences(change, await findReferences(sql, caller, change.references));
   const inFields = change.problems.map((each) => ({ ...each, field: `fields.${each.field}` }));
   const problems = [...checked.problems, ...inFields];
-  const others = [...checked.shape, ...call.problems];
+  const named = new Set(problems.map(({ field }) => field));
+  const others = [...checked.shape, ...call.problems].filter(({ field }) => !named.has(field));
   // What fields holds is refused as the same change by the records API would be.
   if (problems.length > 0) throw validationFailed([...problems, ...others], 422);
   if (others.length > 0 || !status) throw call.refusal(checked.shape);
@@ -55,8 +58,10 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
     const unmet = (await unmetByChanges(call, { workspace, object }, [{ before, merged }])).get(before.id);
     if (unmet) throw preConditionsNotMet(unmet);
   }
+  const stored = await store(call, name, before, merged, workspace);
   return {
-    record: await store(call, name, before, merged, workspace),
+    record: showRecord(object, stored, workspace),
+    etag: etagOf(stored),
     previous: previous ? { id: previous.id, name: previous.name } : null,
     status: shownStatus(status),
     changed: previous?.id !== status.id,
@@ -70,17 +75,16 @@ async function store(
   before: StoredRecord,
   merged: StoredRecord | undefined,
   workspace: Workspace,
-): Promise<ShownRecord> {
+): Promise<StoredRecord> {
   const object = builtinOf(name, workspace);
   const { reason } = call.body;
   const metadata = reason === undefined ? {} : { metadata: { reason } };
   if (!merged) {
     if (reason !== undefined)
       call.record({ action: actionOf(object, 'update'), object: name, recordId: before.id, ...metadata });
-    return showRecord(object, before, workspace);
+    return before;
   }
-  const after = await storeChange(call, { workspace, object }, { before, merged }, metadata);
-  return showRecord(object, after, workspace);
+  return storeChange(call, { workspace, object }, { before, merged }, metadata);
 }
 
 const shownStatus = ({ id, name, outcome }: Status) => ({ id, name, outcome });

@@ -15,7 +15,7 @@ const schemeOf = { api_key: 'apiKey', oauth_client: 'oauth', session: 'session',
 export function authorize(operation: Operation, caller: Caller, path: Record<string, string>): void {
   const alternatives = operation.requirements.filter((requirement) => requirement.scheme === schemeOf[caller.kind]);
   if (alternatives.length === 0) throw otherCredential(operation, caller);
-  const missing = new Set<string>();
+  const missing: string[][] = [];
   let opened: string[] | undefined;
   for (const alternative of alternatives) {
     const scopes = alternative.scopes.map((scope) => scopeFor(scope, path, caller));
@@ -26,9 +26,9 @@ export function authorize(operation: Operation, caller: Caller, path: Record<str
       opened = scopes;
       break;
     }
-    for (const scope of lacking) missing.add(scope);
+    missing.push(lacking);
   }
-  if (!opened) throw lacks([...missing], caller);
+  if (!opened) throw lacks(missing, caller);
   if (caller.kind !== 'session') for (const scope of opened) checkModule(moduleOf(scope), caller);
   if (operation.liveOnly && caller.testMode) {
     throw new ApiError('FORBIDDEN_SCOPE', 'Both modes share this configuration: change it with a live key.', {
@@ -43,15 +43,16 @@ export function authorize(operation: Operation, caller: Caller, path: Record<str
  * @throws ApiError 403 naming what is missing
  */
 export function requireScope(scope: string, caller: Caller): void {
-  if (!caller.grants.allows(scope)) throw lacks([scope], caller);
+  if (!caller.grants.allows(scope)) throw lacks([[scope]], caller);
   checkModule(moduleOf(scope), caller);
 }
 
-function lacks(required: string[], caller: Caller): ApiError {
-  const what = caller.kind === 'session' ? 'role' : 'scope';
-  return new ApiError('FORBIDDEN_SCOPE', `This needs the ${what} ${required.join(' or ')}.`, {
-    required_scopes: required,
-  });
+/** @param ways what is missing for each of the alternatives: all of one of them would do */
+function lacks(ways: string[][], caller: Caller): ApiError {
+  const required = [...new Set(ways.flat())];
+  const what = `${caller.kind === 'session' ? 'role' : 'scope'}${ways.some((way) => way.length > 1) ? 's' : ''}`;
+  const named = [...new Set(ways.map((way) => way.join(' and ')))].join(', or ');
+  return new ApiError('FORBIDDEN_SCOPE', `This needs the ${what} ${named}.`, { required_scopes: required });
 }
 
 const nameOf = { api_key: 'An API key', oauth_client: 'An OAuth token', session: 'A session token', anonymous: '' };

@@ -28,6 +28,7 @@ export const strictFormats: Readonly<Record<string, RegExp | ((text: string) => 
   uuid: /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i,
   date: (text) => dayPattern.test(text) && dayExists(text),
   'date-time': isTime,
+  'entity-tags': /^\s*(?:\*|(?:W\/)?"[^"]*"(?:\s*,\s*(?:W\/)?"[^"]*")*)\s*$/,
 };
 
 type LengthRule = (text: string, limit: number) => boolean;

@@ -48,7 +48,13 @@ export interface Caller {
   requestId: string;
 }
 
-/** Something that happened, written with the change itself: an audit row and, if named, an event for the outbox. */
+/** What subscribers are told of; the data names the object and the record where there are such. */
+export interface ChangeEvent {
+  name: string;
+  data: Record<string, unknown>;
+}
+
+/** Something that happened, written with the change itself: an audit row and, if named, events for the outbox. */
 export interface Change {
   /** e.g. lead.create */
   action: string;
@@ -60,7 +66,9 @@ export interface Change {
   recordId?: string;
   changes?: Record<string, { from: unknown; to: unknown }>;
   metadata?: Record<string, unknown>;
-  event?: { name: string; data: Record<string, unknown> };
+  event?: ChangeEvent;
+  /** Told beside the event, for those who wait for just this, e.g. that a deal went to another stage. */
+  furtherEvents?: readonly ChangeEvent[];
 }
 
 type Parameters<Id extends OperationId, In extends 'path' | 'query' | 'header'> = operations[Id] extends {

@@ -176,10 +176,9 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
     case 'additionalProperties':
     case 'unevaluatedProperties': {
       const unknown = inside(params.additionalProperty ?? params.unevaluatedProperty ?? '');
-      const { properties = {} } = (error.parentSchema ?? {}) as { properties?: Record<string, { readOnly?: boolean }> };
-      const accepted = Object.keys(properties).filter((known) => !properties[known]?.readOnly);
+      const accepted = acceptedNames(error);
       return problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, {
-        allowed: Object.keys(properties),
+        allowed: accepted,
         did_you_mean: closest(params.additionalProperty ?? params.unevaluatedProperty ?? '', accepted),
       });
     }
@@ -200,26 +199,34 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
         `${name} must be ${formats[params.format ?? ''] ?? `in the format ${params.format}`}`,
       );
     case 'pattern':
-      return problem(field, 'INVALID_FORMAT', `${name} must match ${params.pattern}`);
+      return problem(
+        field,
+        'INVALID_FORMAT',
+        params.pattern === anyCharacter ? `${name} must not be blank` : `${name} must match ${params.pattern}`,
+      );
     case 'minLength':
-      return problem(field, 'TOO_SHORT', `${name} must have at least ${params.limit} characters`);
+      return problem(field, 'TOO_SHORT', `${name} must have at least ${counted(params.limit, 'character')}`);
     case 'maxLength':
-      return problem(field, 'TOO_LONG', `${name} must have at most ${params.limit} characters`);
+      return problem(field, 'TOO_LONG', `${name} must have at most ${counted(params.limit, 'character')}`);
     case 'minItems':
-      return problem(field, 'TOO_SHORT', `${name} must have at least ${params.limit} items`);
+      return problem(field, 'TOO_SHORT', `${name} must have at least ${counted(params.limit, 'item')}`);
     case 'maxItems':
-      return problem(field, 'TOO_LONG', `${name} must have at most ${params.limit} items`);
+      return problem(field, 'TOO_LONG', `${name} must have at most ${counted(params.limit, 'item')}`);
     case 'minProperties':
       return problem(field, 'REQUIRED', `${name} must have at least ${params.limit} of the fields`, {
-        allowed: Object.keys((error.parentSchema as { properties?: object } | undefined)?.properties ?? {}),
+        allowed: acceptedNames(error),
       });
     case 'maxProperties':
-      return problem(field, 'TOO_LONG', `${name} must have at most ${params.limit} fields`);
+      return problem(field, 'TOO_LONG', `${name} must have at most ${counted(params.limit, 'field')}`);
     case 'minimum':
     case 'maximum':
     case 'exclusiveMinimum':
     case 'exclusiveMaximum':
-      return problem(field, 'OUT_OF_RANGE', `${name} must be ${params.comparison} ${params.limit}`);
+      return problem(
+        field,
+        'OUT_OF_RANGE',
+        `${name} must be ${comparisons[params.comparison ?? ''] ?? params.comparison} ${params.limit}`,
+      );
     case 'multipleOf':
       return problem(field, 'OUT_OF_RANGE', `${name} must be a multiple of ${params.multipleOf}`);
     case 'enum': {
@@ -265,11 +272,32 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
   }
 }
 
+/** The names that a body may have here: not those that it has only to refuse them by their own codes. */
+function acceptedNames(error: ErrorObject): string[] {
+  const { properties = {} } = (error.parentSchema ?? {}) as {
+    properties?: Record<string, { readOnly?: boolean; 'x-immutable'?: boolean }>;
+  };
+  return Object.keys(properties).filter((name) => !properties[name]?.readOnly && !properties[name]?.['x-immutable']);
+}
+
+const counted = (count: number | undefined, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
+
+/** The pattern of texts that must not be blank. */
+const anyCharacter = '\\S';
+
+const comparisons: Record<string, string> = {
+  '>=': 'at least',
+  '<=': 'at most',
+  '>': 'greater than',
+  '<': 'less than',
+};
+
 const formats: Record<string, string> = {
   uuid: 'a UUID',
   email: 'an email address',
   'date-time': 'an ISO 8601 time with its offset, e.g. 2026-11-20T23:55:00.000Z',
   date: 'a date, e.g. 2026-11-20',
   uri: 'a web address',
+  'entity-tags': 'an ETag with its quotes, as an answer had it, e.g. "3", or *',
   'ip-range': 'an IP address or a CIDR range, e.g. 203.0.113.7, 10.0.0.0/8 or 2001:db8::/32',
 };

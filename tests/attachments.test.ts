@@ -101,7 +101,10 @@ describe('a file', () => {
     expect(Buffer.from(await response.arrayBuffer())).toEqual(content);
     const { audit, events } = await leftBehind(on);
     expect(audit.at(-1)).toMatchObject({ action: 'attachment.create', metadata: { attachment_id: attachment.id } });
-    expect(events).toHaveLength(1);
+    expect(events.slice(1)).toMatchObject([{ event: 'attachment.created', test_mode: false }]);
+    const { occurred_at, ...told } = events[1].data;
+    expect(told).toEqual({ object: 'accounts', record_id: on, attachment_id: attachment.id });
+    expect(occurred_at).toBe(attachment.created_at);
   });
 
   test.each([limit - 1, limit])('of %i bytes is taken', async (size) => {
@@ -317,10 +320,12 @@ describe('deleting', () => {
     expect(answers.map((answer) => answer.status).toSorted()).toEqual([200, 404, 404, 404]);
     expect((await open(link)).status).toBe(404);
     await vi.waitUntil(() => !isThere(file));
-    const { audit } = await leftBehind(record);
+    const { audit, events } = await leftBehind(record);
     expect(audit.filter((row) => row.action === 'attachment.delete' && row.metadata.attachment_id === id)).toHaveLength(
       1,
     );
+    const told = events.filter(({ data }) => data.attachment_id === id);
+    expect(told.map(({ event }) => event)).toEqual(['attachment.created', 'attachment.deleted']);
   });
 
   test('a record takes its attachments and notes with it, those of its tasks too, and the sweep their files', async () => {
@@ -384,6 +389,15 @@ describe('the sweep', () => {
     expect([existsSync(old), existsSync(young)]).toEqual([false, true]);
     rmSync(uploads, { recursive: true });
   });
+});
+
+test('a key that may not attach is told every way to do so', async () => {
+  const seeing = await newKey(tenant, { scopes: ['accounts:view'] });
+  const { error } = (await expectStatus(403, 'POST', path, { key: seeing, ...fileForm() })).body;
+  expect(error.message).toBe(
+    'This needs the scopes accounts:edit and attachments:create, or accounts:edit and attachments:configure.',
+  );
+  expect(error.details.required_scopes).toEqual(['accounts:edit', 'attachments:create', 'attachments:configure']);
 });
 
 test('an attachment needs the right to see the object of its record', async () => {

@@ -6,7 +6,7 @@ import { type Answer, anyAddress, type CallOptions, call } from './support/clien
 import { type DeclaredOperation, document, operations } from './support/document.ts';
 import { exchange, requestText } from './support/raw.ts';
 import { alternativesOf, credentialFor, goodRequest, isForPlatform, newWideTenant } from './support/requests.ts';
-import { bodyExamples } from './support/schemas.ts';
+import { bodyExamples, queryParameters } from './support/schemas.ts';
 import { database, newKey, newPlatformKey, type Tenant } from './support/tenants.ts';
 import {
   anyPath,
@@ -46,6 +46,24 @@ test.each(examples)(
     // What is named so asks with a body.
     const changes = operation.method !== 'GET' && !/^(check|get|search)[A-Z]/.test(operation.id);
     expect(await changesBy(answer)).toEqual(changes ? expect.toSatisfy(isPositive) : 0);
+  },
+);
+
+/** Given out by the API itself, and altered by any other example. */
+const givenOut = ['exp', 'sig'];
+
+test.each(operations.filter((operation) => queryParameters(operation).some(({ example }) => example !== undefined)))(
+  "$id accepts the document's examples of the query parameters that may be left out",
+  async (operation) => {
+    for (const { name, example, required } of queryParameters(operation)) {
+      if (example === undefined || required || givenOut.includes(name)) continue;
+      const { path, options } = await goodRequest(operation, tenant);
+      const answer = await call(operation.method, path, {
+        ...options,
+        query: { ...options.query, [name]: String(example) },
+      });
+      expect({ name, status: answer.status, answer: answer.text }).toMatchObject({ name, status: 200 });
+    }
   },
 );
 

@@ -130,8 +130,10 @@ describe('converting', () => {
       action: 'lead.convert',
       metadata: { customer_id: data.customer.id, account_id: data.account.id, deal_id: data.deal.id },
     });
-    expect(events.map((each) => each.event)).toEqual(['record.created', 'record.updated']);
-    expect(events[1].data.changed_fields.sort()).toEqual([
+    const [updated, moved, ...more] = events.slice(2);
+    expect([updated.event, moved.event, more]).toEqual(['record.updated', 'lead.status_changed', []]);
+    expect(moved.data).toMatchObject({ from: 'New', to: 'Converted' });
+    expect(updated.data.changed_fields.sort()).toEqual([
       'converted_at',
       'converted_customer_id',
       'lead_status',

@@ -364,10 +364,10 @@ describe('what is refused', () => {
       [
         'email INVALID_FORMAT',
         'source INVALID_OPTION',
-        'extra UNKNOWN_FIELD',
         'first_name REQUIRED',
         'tags[0] INVALID_OPTION',
         'assigned_to_email NOT_FOUND',
+        'extra UNKNOWN_FIELD',
       ],
     ],
   ])('%s', async (_, body, status, code, fields) => {

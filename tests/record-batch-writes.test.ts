@@ -223,7 +223,7 @@ describe('a batch of deletions', () => {
     expect(await left('leads', leads)).toEqual([2]);
     expect(await left('activities', activities)).toEqual([2]);
     expect(await left('tasks', tasks)).toEqual([2]);
-    expect((await leftBehind(third.id)).events).toHaveLength(1);
+    expect((await leftBehind(third.id)).events.map((row) => row.event)).toEqual(['record.created', 'record.updated']);
     const counts = async (id: string) => (await leftBehind(id)).audit.at(-1)?.metadata;
     expect([await counts(first.id), await counts(second.id)]).toEqual([
       { activities: 1, tasks: 2, notes: 2, attachments: 0 },
@@ -232,7 +232,11 @@ describe('a batch of deletions', () => {
     await expectStatus(404, 'GET', `/v1/attachments/${file.body.data.attachment.id}`, { key });
     const notes = await expectStatus(200, 'GET', `/v1/objects/leads/records/${third.id}/notes`, { key });
     expect(notes.body.data.notes).toHaveLength(1);
-    expect((await leftBehind(first.id)).events.map((row) => row.event)).toEqual(['record.created', 'record.deleted']);
+    expect((await leftBehind(first.id)).events.map((row) => row.event)).toEqual([
+      'record.created',
+      'record.updated',
+      'record.deleted',
+    ]);
   });
 
   test('finds no record that the key does not see', async () => {
@@ -294,6 +298,18 @@ describe('a batch of reads', () => {
     const { record } = body.data.succeeded[0];
     expect(Object.keys(record)).toEqual(['id', 'created_at', 'updated_at', 'first_name', 'expanded']);
     expect(record.expanded).toEqual({ account_id: account });
+    const post = (status: number, more: object) =>
+      expectStatus(status, 'POST', pathOf('batch-get', 'customers'), {
+        key,
+        body: { ids: [id], fields: ['first_name'] },
+        ...more,
+      });
+    const inBody = await post(200, { query: { expand: 'account_id' } });
+    expect(inBody.body.data).toEqual(body.data);
+    const twice = await post(422, { query: { fields: 'email' } });
+    expect(twice.body.error.details.fields).toMatchObject([{ field: 'fields', code: 'CONFLICTING_FIELDS' }]);
+    const unknown = await post(400, { body: { ids: [id], fields: ['firstname'] } });
+    expect(unknown.body.error.details.fields).toMatchObject([{ field: 'firstname', did_you_mean: 'first_name' }]);
     const refused = await read({ fields: 'firstname' }, 400);
     expect(refused.body.error.details.fields).toMatchObject([{ field: 'firstname', did_you_mean: 'first_name' }]);
   });

@@ -1,9 +1,10 @@
 // What writing a record does beside it: statuses set their moments, activities move their lead or deal, duplicates are refused, and races have one outcome.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { call, expectStatus } from './support/client.ts';
+import { call, expectStatus, type Json } from './support/client.ts';
 import {
   createRecord,
+  createRecords,
   leftBehind,
   newCustomField,
   patchRecord,
@@ -120,6 +121,59 @@ describe('activities', () => {
     expect(before.last_contacted_at).toBe('2026-06-06T10:00:00.000Z');
     await patchRecord(key, 'activities', first.id, { summary: 'y' });
     expect(await readRecord(key, 'leads', id)).toEqual(before);
+  });
+
+  test('leave on their lead or deal an audit row and an event of what they changed of it, and nothing where that is nothing', async () => {
+    const { key } = await newTenant();
+    const { id } = await createRecord(key, 'leads', lead());
+    const told = async () => {
+      const { audit, events } = await leftBehind(id);
+      expect(audit.map((row) => row.action)).toEqual(['lead.create', ...events.slice(1).map(() => 'lead.update')]);
+      for (const { event, data } of events.slice(1)) expect([event, data.object]).toEqual(['record.updated', 'leads']);
+      return events.slice(1).map(({ data }) => data.changed_fields);
+    };
+    const [contact, followup] = ['last_contacted_at', 'next_followup_at'];
+    const first = await log(key, id, { performed_at: '2026-05-05T10:00:00Z', followup_at: '2030-01-01' });
+    expect(await told()).toEqual([[contact, followup]]);
+    expect((await leftBehind(id)).audit[1].changes).toEqual({
+      [contact]: { from: null, to: '2026-05-05T10:00:00.000Z' },
+      [followup]: { from: null, to: '2030-01-01T00:00:00.000Z' },
+    });
+    const before = await expectStatus(200, 'GET', recordsPath('leads', id), { key });
+    await log(key, id, { performed_at: '2026-04-04T10:00:00Z' });
+    await log(key, id, { activity_type: 'Note' });
+    const after = await expectStatus(200, 'GET', recordsPath('leads', id), { key });
+    expect([after.body.data, after.headers.get('etag')]).toEqual([before.body.data, before.headers.get('etag')]);
+    await patchRecord(key, 'activities', first.id, { performed_at: '2026-06-06T10:00:00Z', followup_at: null });
+    const { record } = (await expectStatus(200, 'GET', recordsPath('leads', id), { key })).body.data;
+    expect([record[contact], record[followup]]).toEqual(['2026-06-06T10:00:00.000Z', null]);
+    expect((await told()).slice(1)).toEqual([[contact, followup]]);
+    const last = await log(key, id, { performed_at: '2026-06-06T10:00:00Z', followup_at: '2031-01-01' });
+    await expectStatus(200, 'DELETE', recordsPath('activities', last.id), { key });
+    expect((await told()).slice(2)).toEqual([[followup], [followup]]);
+    const logged = { activity_type: 'Call', entity_type: 'lead', entity_id: id, summary: 'x' };
+    await createRecords(
+      key,
+      'activities',
+      ['07', '08', '09'].map((day) => ({ ...logged, performed_at: `2026-06-${day}T10:00:00Z` })),
+    );
+    expect((await told()).slice(4)).toEqual([[contact]]);
+  });
+
+  test('that 16 callers log on one lead at once tell what it was and what it became without a gap', async () => {
+    const { key } = await newTenant();
+    const { id } = await createRecord(key, 'leads', lead());
+    const days = Array.from({ length: 16 }, (_, index) => `2026-05-${String(index + 10)}T10:00:00.000Z`);
+    await Promise.all(days.map((day) => log(key, id, { performed_at: day })));
+    expect((await readRecord(key, 'leads', id)).last_contacted_at).toBe(days.at(-1));
+    const { audit } = await leftBehind(id);
+    const steps = audit.slice(1).map((row) => row.changes.last_contacted_at);
+    const inOrder = steps.toSorted((a: Json, b: Json) => (a.to < b.to ? -1 : 1));
+    expect(inOrder.map((step: Json) => step.from)).toEqual([
+      null,
+      ...inOrder.slice(0, -1).map((step: Json) => step.to),
+    ]);
+    expect(inOrder.at(-1).to).toBe(days.at(-1));
   });
 
   test('what an activity is logged on cannot be changed', async () => {

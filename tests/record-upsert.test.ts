@@ -274,6 +274,13 @@ describe('a refused upsert', () => {
       });
       expect(answer.body.error.details.required_scopes).toEqual([`accounts:${missing}`]);
     }
+    const seeing = await newKey(tenant, { scopes: ['accounts:view'] });
+    const without = await expectStatus(403, 'POST', upsertPath('accounts'), {
+      key: seeing,
+      body,
+      idempotencyKey: true,
+    });
+    expect(without.body.error.message).toBe('This needs the scopes accounts:create and accounts:edit.');
     await expectStatus(428, 'POST', upsertPath('accounts'), { key, body });
     await expectStatus(404, 'POST', upsertPath('object:nothing'), { key, body, idempotencyKey: true });
     expect(await walk(key, 'accounts', { filter: '{"field":"name","op":"eq","value":"Scoped"}' })).toEqual([]);

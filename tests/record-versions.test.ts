@@ -54,6 +54,23 @@ describe('the ETag of a record', () => {
   });
 });
 
+test('every answer with one record has it: of intake, of a task, of a conversion and of a profile', async () => {
+  const lead = { first_name: 'A', email: `${randomUUID()}@x.example` };
+  const taken = await expectStatus(201, 'POST', '/v1/leads', { key, body: lead });
+  const { id } = taken.body.data.lead;
+  expect(taken.headers.get('etag')).toBe(await tagOf('leads', id));
+  const body = { title: 'Call', scheduled_at: '2030-01-01T00:00:00Z' };
+  const task = await expectStatus(201, 'POST', `${recordsPath('leads', id)}/tasks`, { key, body });
+  expect(task.headers.get('etag')).toBe(await tagOf('tasks', task.body.data.task.id));
+  const converted = await expectStatus(200, 'POST', `/v1/leads/${id}/convert`, { key, body: {} });
+  expect(converted.headers.get('etag')).toBe('"2"');
+  expect(converted.headers.get('etag')).toBe(await tagOf('leads', id));
+  const customer = converted.body.data.customer.id;
+  await patchRecord(key, 'customers', customer, { city: 'Berlin' });
+  for (const path of [`/v1/customers/${customer}`, `/v1/customers?email=${lead.email}`])
+    expect((await expectStatus(200, 'GET', path, { key })).headers.get('etag')).toBe('"2"');
+});
+
 describe('If-Match', () => {
   const patch = (id: string, ifMatch: string, body: object, idempotencyKey?: string): Promise<Answer> =>
     call('PATCH', recordsPath('accounts', id), {
@@ -80,7 +97,7 @@ describe('If-Match', () => {
     await patchRecord(key, 'accounts', id, { city: 'Berlin' });
     const before = await readRecord(key, 'accounts', id);
     const left = await leftBehind(id);
-    for (const tag of ['"1"', '"3"', '2', '"2" "3"', '""', 'junk']) {
+    for (const tag of ['"1"', '"3"', '""', 'W/"1", "3"']) {
       const answer = await patch(id, tag, { name: tag });
       expectMismatch(answer, 2);
     }
@@ -124,9 +141,26 @@ describe('If-Match', () => {
     expect((await remove('"1"')).status).toBe(404);
   });
 
+  test.each(['2', 'junk', '"1" "2"', '"1', '', ','])(
+    'that is no ETag, like %s, is refused, and says what one is',
+    async (tag) => {
+      const { id } = await createRecord(key, 'accounts', { name: 'A' });
+      const answer = await patch(id, tag, { name: 'B' });
+      expect(answer.status).toBe(400);
+      expect(answer.body.error.details.fields).toEqual([
+        {
+          field: 'if-match',
+          code: 'INVALID_FORMAT',
+          message: 'if-match must be an ETag with its quotes, as an answer had it, e.g. "3", or *',
+        },
+      ]);
+      expect((await readRecord(key, 'accounts', id)).name).toBe('A');
+    },
+  );
+
   test('of 1,001 characters is refused, and names the header', async () => {
     const { id } = await createRecord(key, 'accounts', { name: 'A' });
-    const answer = await patch(id, 'x'.repeat(1001), { name: 'B' });
+    const answer = await patch(id, `"${'x'.repeat(999)}"`, { name: 'B' });
     expect(answer.status).toBe(400);
     expect(answer.body.error.details.fields).toMatchObject([{ field: 'if-match', code: 'TOO_LONG' }]);
   });
@@ -144,5 +178,9 @@ describe('If-Match', () => {
     expect((await change('"1"', 'y')).headers.get('etag')).toBe('"2"');
     const read = await expectStatus(200, 'GET', path, { key });
     expect([read.headers.get('etag'), read.body.data.activity.summary]).toEqual(['"2"', 'y']);
+    const guarded = { key, body: { summary: 'z' }, headers: { 'if-match': '"2"' }, idempotencyKey: randomUUID() };
+    const first = await expectStatus(200, 'PATCH', path, guarded);
+    const again = await expectStatus(200, 'PATCH', path, guarded);
+    expect([again.text, again.headers.get('idempotent-replay')]).toEqual([first.text, 'true']);
   });
 });

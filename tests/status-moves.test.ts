@@ -2,7 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type CallOptions, call, expectStatus, type Json } from './support/client.ts';
-import { createRecord, leftBehind, newCustomField, patchRecord, readRecord, refusedFields } from './support/records.ts';
+import {
+  createRecord,
+  leftBehind,
+  newCustomField,
+  patchRecord,
+  readRecord,
+  recordsPath,
+  refusedFields,
+} from './support/records.ts';
 import { setActive, statusId, type WithStatuses } from './support/statuses.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from './support/tenants.ts';
 
@@ -55,8 +63,9 @@ const refused = (status: number, kind: Kind, id: string, body: unknown) =>
 
 describe.each([deals, leads])('a move of $object', (kind) => {
   const { object, field, record, status } = kind;
+  const moved = `${record}.${status}_changed`;
 
-  test('answers where the record was and is, as the records API shows it, and leaves one audit row and one event', async () => {
+  test('answers where the record was and is, as the records API shows it, and leaves one audit row and its events', async () => {
     const id = await newOne(kind);
     const data = await move(kind, id, { [field]: ' qUALIFIED ' });
     const [from, to] = [await statusId(tenant, object, 'New'), await statusId(tenant, object, 'Qualified')];
@@ -70,8 +79,41 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     const { audit, events } = await leftBehind(id);
     expect(audit[1]).toMatchObject({ action: `${record}.update`, object });
     expect(audit[1].changes[field]).toEqual({ from: 'New', to: 'Qualified' });
-    expect(events.map((each) => each.event)).toEqual(['record.created', 'record.updated']);
+    expect(events.map((each) => each.event)).toEqual(['record.created', 'record.updated', moved]);
     expect(events[1].data).toMatchObject({ object, changed_fields: expect.arrayContaining([field, `${field}_id`]) });
+    expect(events[2].data).toEqual({
+      ...{ object, record_id: id, occurred_at: data[record].updated_at },
+      ...{ from: 'New', from_id: from, to: 'Qualified', to_id: to },
+    });
+  });
+
+  test('fires its event however the record is moved, and none where it stays or begins', async () => {
+    const [id, other] = [await newOne(kind), await newOne(kind)];
+    await patchRecord(key, object, id, { [field]: 'Contacted' });
+    await patchRecord(key, object, id, { [field]: 'contacted', priority: 1 });
+    const records = [
+      { id, [field]: 'Qualified' },
+      { id: other, priority: 2 },
+    ];
+    const batch = `${recordsPath(object)}:batch-update`;
+    await expectStatus(200, 'POST', batch, { key, body: { records }, idempotencyKey: true });
+    const upsert = { match_on: ['id'], record: { id, [field]: 'New' } };
+    await expectStatus(200, 'POST', `${recordsPath(object)}:upsert`, { key, body: upsert, idempotencyKey: true });
+    const moves = async (of: string) => (await leftBehind(of)).events.filter((each) => each.event === moved);
+    expect((await moves(id)).map(({ data }) => [data.from, data.to])).toEqual([
+      ['New', 'Contacted'],
+      ['Contacted', 'Qualified'],
+      ['Qualified', 'New'],
+    ]);
+    expect(await moves(other)).toEqual([]);
+  });
+
+  test('answers the version that the record has then, good for If-Match', async () => {
+    const id = await newOne(kind);
+    const etag = async (body: object) => (await post(200, kind, id, body)).headers.get('etag');
+    expect([await etag({ [field]: 'New' }), await etag({ [field]: 'Contacted' })]).toEqual(['"1"', '"2"']);
+    const headers = { 'if-match': '"2"' };
+    await expectStatus(200, 'PATCH', recordsPath(object, id), { key, headers, body: { priority: 1 } });
   });
 
   test('by id is the same', async () => {
@@ -97,8 +139,9 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     const second = await move(kind, id, { [field]: 'Contacted', fields: { priority: 1 } });
     expect([second.changed, second[record].priority]).toEqual([false, 1]);
     const { events } = await leftBehind(id);
+    expect(events.map((each) => each.event)).toEqual(['record.created', 'record.updated', moved, 'record.updated']);
     expect(events[1].data.changed_fields).toEqual(expect.arrayContaining(['priority', field]));
-    expect(events[2].data.changed_fields).toEqual(['priority']);
+    expect(events[3].data.changed_fields).toEqual(['priority']);
   });
 
   test('with something wrong in fields stores nothing, and lists every problem', async () => {

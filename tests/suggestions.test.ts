@@ -1,7 +1,7 @@
 // What a refusal suggests: the name or value that was probably meant, never one that the caller may not see.
 import { beforeAll, expect, test } from 'vitest';
 import { expectStatus, type Json } from './support/client.ts';
-import { newCustomField, recordsPath } from './support/records.ts';
+import { createRecord, newCustomField, recordsPath } from './support/records.ts';
 import { newTenant, type Tenant } from './support/tenants.ts';
 
 let tenant: Tenant;
@@ -94,6 +94,62 @@ test('a body that the document describes is answered alike', async () => {
   expect(answer.body.error.details.fields).toContainEqual(
     expect.objectContaining({ field: 'emial', code: 'UNKNOWN_FIELD', did_you_mean: 'email' }),
   );
+});
+
+test('what intake of leads has no place for is answered with the place that there is, and never with a name that it refuses', async () => {
+  const refused = async (more: object): Promise<Json> => {
+    const body = { first_name: 'A', email: 'a@x.example', ...more };
+    return (await expectStatus(422, 'POST', '/v1/leads', { key, body })).body.error.details.fields[0];
+  };
+  expect(await refused({ tier: 'gold' })).toMatchObject({
+    code: 'UNKNOWN_FIELD',
+    hint: 'Send it as custom_fields.tier.',
+  });
+  expect(await refused({ company_name: 'A' })).toMatchObject({
+    code: 'UNKNOWN_FIELD',
+    hint: 'POST /v1/objects/leads/records takes it.',
+  });
+  const unknown = await refused({ compny_name: 'A' });
+  expect(unknown).toMatchObject({ code: 'UNKNOWN_FIELD', allowed: expect.arrayContaining(['custom_fields', 'tags']) });
+  expect(unknown).not.toHaveProperty('did_you_mean');
+  expect(await refused({ emial: 'x' })).toMatchObject({ did_you_mean: 'email' });
+});
+
+test('names of statuses, types and groups are answered alike, wherever they stand', async () => {
+  const first = async (status: number, method: string, path: string, body?: object): Promise<Json> =>
+    (await expectStatus(status, method, path, { key, ...(body ? { body } : {}) })).body.error.details.fields[0];
+  const { id } = await createRecord(key, 'deals', { name: 'D' });
+  expect(await first(422, 'POST', `/v1/deals/${id}/stage`, { stage: 'Propsal' })).toMatchObject({
+    did_you_mean: 'Proposal',
+  });
+  expect(await first(400, 'GET', '/v1/activities?activity_type=Meting')).toMatchObject({ did_you_mean: 'Meeting' });
+  expect(await first(400, 'GET', `/v1/customers/${id}?include=contact`)).toMatchObject({
+    message: 'include: "contact" is not a group that can be added',
+    did_you_mean: 'contacts',
+  });
+});
+
+test('a body is told only the names that it may have, and what is wrong in words', async () => {
+  const lead = await createRecord(key, 'leads', { first_name: 'A', email: 'words@x.example' });
+  const body = { entity_type: 'lead', entity_id: lead.id, activity_type: 'Call', summary: 'x' };
+  const { activity } = (await expectStatus(201, 'POST', '/v1/activities', { key, body })).body.data;
+  const names = ['summary', 'details', 'activity_type', 'performed_at', 'followup_at'];
+  for (const [status, patch] of [
+    [400, {}],
+    [422, { colour: 1 }],
+  ] as const) {
+    const answer = await expectStatus(status, 'PATCH', `/v1/activities/${activity.id}`, { key, body: patch });
+    expect(answer.body.error.details.fields[0].allowed).toEqual(names);
+  }
+  const message = async (status: number, method: string, path: string, more: object): Promise<string> =>
+    (await expectStatus(status, method, path, { key, ...more })).body.error.message;
+  const notes = `${recordsPath('leads', lead.id)}/notes`;
+  expect(await message(400, 'POST', notes, { body: { content: ' ' } })).toBe('content must not be blank');
+  const batch = `${recordsPath('leads')}:batch`;
+  expect(await message(422, 'POST', batch, { body: [], idempotencyKey: true })).toBe(
+    'The body must have at least 1 item',
+  );
+  expect(await message(400, 'GET', '/v1/activities', { query: { offset: -1 } })).toBe('offset must be at least 0');
 });
 
 test('a body of unknown names is refused in time, however long they are', async () => {

@@ -220,7 +220,7 @@ export interface paths {
          *     value. `in` takes a list of 1 to 100 values. `is_null` takes true (also when left out) or false. Your own fields are
          *     compared and sorted as text, character by character, whatever their type: `"9"` comes after `"10"`.
          *
-         *     **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-priority,last_name`.
+         *     **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-employee_count,name`.
          *     Records without a value come last in both directions; the id decides between equals. Of long texts the first 255
          *     characters count.
          *
@@ -254,7 +254,7 @@ export interface paths {
          *     - Numbers may be sent as text. Money is in minor units.
          *     - Ids of other records must be visible to this key.
          *     - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its `followup_at`
-         *       becomes their `next_followup_at`.
+         *       becomes their `next_followup_at`; where this changes them, they fire `record.updated` too.
          *
          *     **409** `ALREADY_EXISTS`: the workspace checks leads or deals for duplicates, and a record with the same values in all
          *     selected fields exists; `details.existing_id` is null when it is out of this key's reach. **422** lists every problem of
@@ -295,11 +295,12 @@ export interface paths {
         post?: never;
         /**
          * Delete a record
-         * @description Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks and its tags. Other records that
-         *     refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null. Deleting an activity recomputes
-         *     `next_followup_at` of its lead or deal. Needs the delete scope of the object.
+         * @description Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks, notes, messages, attachments and tags. Other records that
+         *     refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null; for them this is no change: it fires
+         *     nothing and leaves `updated_at` and `ETag` as they are. Deleting an activity recomputes
+         *     `next_followup_at` of its lead or deal, which then fires `record.updated`. Needs the delete scope of the object.
          *
-         *     Fires one `record.deleted`, for the record itself. There is no way back: send the `ETag` of your copy as `If-Match` to
+         *     Fires one `record.deleted`, for the record itself and not for what goes with it. There is no way back: send the `ETag` of your copy as `If-Match` to
          *     delete only what you have seen. After a change by somebody else the answer is **409** CONFLICT, `details.reason`
          *     `version_mismatch`.
          */
@@ -318,7 +319,8 @@ export interface paths {
          *     What an activity is logged on cannot be changed (`IMMUTABLE`).
          *
          *     Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
-         *     event; any other raises `updated_at` and fires `record.updated` with `changed_fields`.
+         *     event; any other raises `updated_at` and fires `record.updated` with `changed_fields`. A new status or stage also fires
+         *     `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the ids `from_id` and `to_id`.
          *
          *     Send the `ETag` of your copy as `If-Match` to be refused (**409** CONFLICT, `details.reason` `version_mismatch`,
          *     `details.current_version`) when somebody else changed the record meanwhile: read it again, and send the change with a new
@@ -358,7 +360,7 @@ export interface paths {
          *     **409** CONFLICT, `details.reason` `several_matches`: more than one record has these values, and nothing was written;
          *     `details.ids` names up to ten. **409** ALREADY_EXISTS: none matches, and the workspace's duplicate check refuses a new one.
          *     **422** lists every problem, with the names of fields as `record.<field>`. Fires `record.created`, or `record.updated` when
-         *     something changed.
+         *     something changed, as by PATCH.
          */
         post: operations["upsertRecord"];
         delete?: never;
@@ -434,7 +436,7 @@ export interface paths {
          *     `NOT_FOUND` for a record that this key does not see, with `VALIDATION_ERROR` for its fields (`details.fields` lists every
          *     problem) or for pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`), and with
          *     `DUPLICATE_IN_BATCH` when an earlier item has the same id. An item that changes nothing succeeds, and fires nothing; any
-         *     other fires `record.updated`.
+         *     other fires `record.updated`, as PATCH does.
          *
          *     With `{"records": [...], "atomic": true}` all are changed or none: when an item fails the answer is **422**,
          *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed. More than 100 items, none, or no
@@ -502,8 +504,8 @@ export interface paths {
          *     Needs the view scope of the object.
          *
          *     The answer is **200 even when ids were not found**: `failed` lists them with `NOT_FOUND`, the same for ids that are
-         *     unknown, malformed, of another workspace, of the other mode and out of this key's reach. **400** for an unknown name in
-         *     `fields` or `expand`.
+         *     unknown, malformed, of another workspace, of the other mode and out of this key's reach. `fields` may also stand in the
+         *     body, as a list. **400** for an unknown name in `fields` or `expand`.
          */
         post: operations["getRecordBatch"];
         delete?: never;
@@ -630,7 +632,8 @@ export interface paths {
          *     - **422**: there is no such status (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
          *       and everything that is wrong with `fields`, under `fields.<name>`.
          *
-         *     Fires `record.updated` with `changed_fields`.
+         *     Fires `record.updated` with `changed_fields` and, when it went to another status, `lead.status_changed` with the names `from`
+         *     and `to` and the ids `from_id` and `to_id`.
          */
         post: operations["updateLeadStatus"];
         delete?: never;
@@ -687,8 +690,8 @@ export interface paths {
          *     - **422**: an unknown field or a wrong JSON type, everything that is wrong with the deal, under `deal.<name>`, and pre-conditions
          *       that are not met (`details.reason`: `pre_conditions_not_met`).
          *
-         *     Fires `record.created` for each record that is made, and `record.updated` for the lead and for a customer that is put into
-         *     an account.
+         *     Fires `record.created` for each record that is made, `record.updated` for the lead and for a customer that is put into
+         *     an account, and `lead.status_changed` when the lead went to another status.
          */
         post: operations["convertLead"];
         delete?: never;
@@ -739,7 +742,8 @@ export interface paths {
          *     - **422**: there is no such stage (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
          *       and everything that is wrong with `fields`, under `fields.<name>`.
          *
-         *     Fires `record.updated` with `changed_fields`.
+         *     Fires `record.updated` with `changed_fields` and, when it went to another stage, `deal.stage_changed` with the names `from`
+         *     and `to` and the ids `from_id` and `to_id`.
          */
         post: operations["updateDealStage"];
         delete?: never;
@@ -1238,7 +1242,8 @@ export interface paths {
         /**
          * Read a customer's profile
          * @description A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
-         *     workspace switched off are absent.
+         *     workspace switched off are absent. The `ETag` is the version of the customer's record, good for `If-Match` on
+         *     `/v1/objects/customers/records/{id}`.
          *
          *     Needs `customers:view`; the legacy `customers:read` grants it. An `include` that names a group that there is not is 400.
          *     A customer that does not exist, of another workspace or of the other mode, or that this key cannot see, is 404.
@@ -1299,7 +1304,8 @@ export interface paths {
          *       active type (`allowed` lists them; so does `GET /v1/activity-types`).
          *
          *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
-         *     off is unknown. Fires `record.created` with the object `activities`.
+         *     off is unknown. Fires `record.created` with the object `activities`, and `record.updated` for the lead or deal when this
+         *     changed it.
          */
         post: operations["createActivity"];
         delete?: never;
@@ -1336,7 +1342,8 @@ export interface paths {
          *     its `next_followup_at`, and `followup_at: null` calls the follow-up off: `next_followup_at` becomes the earliest one still
          *     to come among its activities, or null.
          *
-         *     Needs `activities:edit`; the legacy `activities:update` grants it.
+         *     Needs `activities:edit`; the legacy `activities:update` grants it. With `If-Match`, send an `Idempotency-Key` too: a retry
+         *     after a lost answer then gets that answer, and no refusal because of its own change.
          *
          *     What can go wrong:
          *
@@ -1348,7 +1355,7 @@ export interface paths {
          *     - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or `activity_type`
          *       is not the name of an active type.
          *
-         *     Fires `record.updated` with the object `activities`, unless nothing changed.
+         *     Fires `record.updated` with the object `activities`, unless nothing changed, and for the lead or deal when this changed it.
          */
         patch: operations["updateActivity"];
         trace?: never;
@@ -2417,6 +2424,8 @@ export interface paths {
          *     - **404**: there is no such object or record, or this key cannot see it.
          *     - **422**: the form has other fields.
          *     - **503**: the storage did not take the file. Try again.
+         *
+         *     Fires `attachment.created` with `object`, `record_id` and `attachment_id`.
          */
         post: operations["createAttachment"];
         delete?: never;
@@ -2455,6 +2464,9 @@ export interface paths {
          *
          *     Needs `attachments:configure` and the view scope of the record's object. **404**: there is no such attachment, or this
          *     key cannot see its record.
+         *
+         *     Fires `attachment.deleted` with `object`, `record_id` and `attachment_id`. Attachments that go with their record when that
+         *     is deleted are not told one by one.
          */
         delete: operations["deleteAttachment"];
         options?: never;
@@ -3154,6 +3166,14 @@ export interface components {
         };
         RecordBatchGet: {
             ids: components["schemas"]["RecordIds"];
+            /**
+             * @description The same as the parameter `fields`, as a list; send one of the two.
+             * @example [
+             *       "name",
+             *       "city"
+             *     ]
+             */
+            fields?: string[];
         };
         RecordDuplicateQuestion: {
             record: components["schemas"]["RecordCreate"];
@@ -3238,7 +3258,7 @@ export interface components {
             /**
              * @description Names of lead tags, in any case. They stay on the lead whatever its data; tags whose conditions hold are put on by themselves.
              * @example [
-             *       "Hot"
+             *       "Urgent"
              *     ]
              */
             tags?: string[];
@@ -6488,7 +6508,8 @@ export interface components {
         RecordId: components["schemas"]["Uuid"];
         /**
          * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-         *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+         *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+         *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
          * @example "3"
          */
         IfMatch: string;
@@ -7083,12 +7104,12 @@ export interface operations {
                 cursor?: components["parameters"]["Cursor"];
                 /**
                  * @description Up to three field names, separated by commas; `-` in front means descending.
-                 * @example -priority,last_name
+                 * @example -employee_count,name
                  */
                 sort?: string;
                 /**
                  * @description A filter as JSON, percent-encoded; see above.
-                 * @example {"and":[{"field":"lead_status","op":"eq","value":"New"},{"field":"email","op":"contains","value":"@bluelake.example"}]}
+                 * @example {"and":[{"field":"city","op":"eq","value":"Berlin"},{"field":"email","op":"contains","value":"@bluelake.example"}]}
                  */
                 filter?: string;
                 /**
@@ -7370,7 +7391,8 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
@@ -7443,7 +7465,8 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
@@ -8187,6 +8210,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
                     [name: string]: unknown;
                 };
@@ -8214,7 +8238,7 @@ export interface operations {
                      *           "assigned_to_email": "uma@bluelake.example",
                      *           "assigned_to_name": "Uma Berg",
                      *           "tags": [
-                     *             "Hot"
+                     *             "Urgent"
                      *           ],
                      *           "custom_fields": {
                      *             "budget": null
@@ -8292,6 +8316,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -8373,6 +8398,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -8463,6 +8489,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9645,6 +9672,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9764,6 +9792,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -10119,10 +10148,18 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /** @description The id of the activity. */
@@ -12851,6 +12888,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
                     [name: string]: unknown;
                 };
@@ -13366,7 +13404,15 @@ export interface operations {
     deleteAttachment: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 /**
                  * @description The id of the attachment.
@@ -13409,6 +13455,8 @@ export interface operations {
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

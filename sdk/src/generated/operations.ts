@@ -94,7 +94,7 @@ export interface Operations {
    * value. `in` takes a list of 1 to 100 values. `is_null` takes true (also when left out) or false. Your own fields are
    * compared and sorted as text, character by character, whatever their type: `"9"` comes after `"10"`.
    *
-   * **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-priority,last_name`.
+   * **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-employee_count,name`.
    * Records without a value come last in both directions; the id decides between equals. Of long texts the first 255
    * characters count.
    *
@@ -128,7 +128,7 @@ export interface Operations {
    * - Numbers may be sent as text. Money is in minor units.
    * - Ids of other records must be visible to this key.
    * - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its `followup_at`
-   *   becomes their `next_followup_at`.
+   *   becomes their `next_followup_at`; where this changes them, they fire `record.updated` too.
    *
    * **409** `ALREADY_EXISTS`: the workspace checks leads or deals for duplicates, and a record with the same values in all
    * selected fields exists; `details.existing_id` is null when it is out of this key's reach. **422** lists every problem of
@@ -155,7 +155,8 @@ export interface Operations {
    * What an activity is logged on cannot be changed (`IMMUTABLE`).
    *
    * Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
-   * event; any other raises `updated_at` and fires `record.updated` with `changed_fields`.
+   * event; any other raises `updated_at` and fires `record.updated` with `changed_fields`. A new status or stage also fires
+   * `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the ids `from_id` and `to_id`.
    *
    * Send the `ETag` of your copy as `If-Match` to be refused (**409** CONFLICT, `details.reason` `version_mismatch`,
    * `details.current_version`) when somebody else changed the record meanwhile: read it again, and send the change with a new
@@ -165,11 +166,12 @@ export interface Operations {
   /**
    * Delete a record
    *
-   * Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks and its tags. Other records that
-   * refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null. Deleting an activity recomputes
-   * `next_followup_at` of its lead or deal. Needs the delete scope of the object.
+   * Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks, notes, messages, attachments and tags. Other records that
+   * refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null; for them this is no change: it fires
+   * nothing and leaves `updated_at` and `ETag` as they are. Deleting an activity recomputes
+   * `next_followup_at` of its lead or deal, which then fires `record.updated`. Needs the delete scope of the object.
    *
-   * Fires one `record.deleted`, for the record itself. There is no way back: send the `ETag` of your copy as `If-Match` to
+   * Fires one `record.deleted`, for the record itself and not for what goes with it. There is no way back: send the `ETag` of your copy as `If-Match` to
    * delete only what you have seen. After a change by somebody else the answer is **409** CONFLICT, `details.reason`
    * `version_mismatch`.
    */
@@ -191,7 +193,7 @@ export interface Operations {
    * **409** CONFLICT, `details.reason` `several_matches`: more than one record has these values, and nothing was written;
    * `details.ids` names up to ten. **409** ALREADY_EXISTS: none matches, and the workspace's duplicate check refuses a new one.
    * **422** lists every problem, with the names of fields as `record.<field>`. Fires `record.created`, or `record.updated` when
-   * something changed.
+   * something changed, as by PATCH.
    */
   upsertRecord: Method<'upsertRecord'>;
   /**
@@ -227,7 +229,7 @@ export interface Operations {
    * `NOT_FOUND` for a record that this key does not see, with `VALIDATION_ERROR` for its fields (`details.fields` lists every
    * problem) or for pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`), and with
    * `DUPLICATE_IN_BATCH` when an earlier item has the same id. An item that changes nothing succeeds, and fires nothing; any
-   * other fires `record.updated`.
+   * other fires `record.updated`, as PATCH does.
    *
    * With `{"records": [...], "atomic": true}` all are changed or none: when an item fails the answer is **422**,
    * `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed. More than 100 items, none, or no
@@ -255,8 +257,8 @@ export interface Operations {
    * Needs the view scope of the object.
    *
    * The answer is **200 even when ids were not found**: `failed` lists them with `NOT_FOUND`, the same for ids that are
-   * unknown, malformed, of another workspace, of the other mode and out of this key's reach. **400** for an unknown name in
-   * `fields` or `expand`.
+   * unknown, malformed, of another workspace, of the other mode and out of this key's reach. `fields` may also stand in the
+   * body, as a list. **400** for an unknown name in `fields` or `expand`.
    */
   getRecordBatch: Method<'getRecordBatch'>;
   /**
@@ -332,7 +334,8 @@ export interface Operations {
    * - **422**: there is no such status (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
    *   and everything that is wrong with `fields`, under `fields.<name>`.
    *
-   * Fires `record.updated` with `changed_fields`.
+   * Fires `record.updated` with `changed_fields` and, when it went to another status, `lead.status_changed` with the names `from`
+   * and `to` and the ids `from_id` and `to_id`.
    */
   updateLeadStatus: Method<'updateLeadStatus'>;
   /**
@@ -372,8 +375,8 @@ export interface Operations {
    * - **422**: an unknown field or a wrong JSON type, everything that is wrong with the deal, under `deal.<name>`, and pre-conditions
    *   that are not met (`details.reason`: `pre_conditions_not_met`).
    *
-   * Fires `record.created` for each record that is made, and `record.updated` for the lead and for a customer that is put into
-   * an account.
+   * Fires `record.created` for each record that is made, `record.updated` for the lead and for a customer that is put into
+   * an account, and `lead.status_changed` when the lead went to another status.
    */
   convertLead: Method<'convertLead'>;
   /**
@@ -407,7 +410,8 @@ export interface Operations {
    * - **422**: there is no such stage (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
    *   and everything that is wrong with `fields`, under `fields.<name>`.
    *
-   * Fires `record.updated` with `changed_fields`.
+   * Fires `record.updated` with `changed_fields` and, when it went to another stage, `deal.stage_changed` with the names `from`
+   * and `to` and the ids `from_id` and `to_id`.
    */
   updateDealStage: Method<'updateDealStage'>;
   /**
@@ -658,7 +662,8 @@ export interface Operations {
    * Read a customer's profile
    *
    * A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
-   * workspace switched off are absent.
+   * workspace switched off are absent. The `ETag` is the version of the customer's record, good for `If-Match` on
+   * `/v1/objects/customers/records/{id}`.
    *
    * Needs `customers:view`; the legacy `customers:read` grants it. An `include` that names a group that there is not is 400.
    * A customer that does not exist, of another workspace or of the other mode, or that this key cannot see, is 404.
@@ -705,7 +710,8 @@ export interface Operations {
    *   active type (`allowed` lists them; so does `GET /v1/activity-types`).
    *
    * The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
-   * off is unknown. Fires `record.created` with the object `activities`.
+   * off is unknown. Fires `record.created` with the object `activities`, and `record.updated` for the lead or deal when this
+   * changed it.
    */
   createActivity: Method<'createActivity'>;
   /**
@@ -723,7 +729,8 @@ export interface Operations {
    * its `next_followup_at`, and `followup_at: null` calls the follow-up off: `next_followup_at` becomes the earliest one still
    * to come among its activities, or null.
    *
-   * Needs `activities:edit`; the legacy `activities:update` grants it.
+   * Needs `activities:edit`; the legacy `activities:update` grants it. With `If-Match`, send an `Idempotency-Key` too: a retry
+   * after a lost answer then gets that answer, and no refusal because of its own change.
    *
    * What can go wrong:
    *
@@ -735,7 +742,7 @@ export interface Operations {
    * - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or `activity_type`
    *   is not the name of an active type.
    *
-   * Fires `record.updated` with the object `activities`, unless nothing changed.
+   * Fires `record.updated` with the object `activities`, unless nothing changed, and for the lead or deal when this changed it.
    */
   updateActivity: Method<'updateActivity'>;
   /**
@@ -1323,6 +1330,8 @@ export interface Operations {
    * - **404**: there is no such object or record, or this key cannot see it.
    * - **422**: the form has other fields.
    * - **503**: the storage did not take the file. Try again.
+   *
+   * Fires `attachment.created` with `object`, `record_id` and `attachment_id`.
    */
   createAttachment: Method<'createAttachment'>;
   /**
@@ -1342,6 +1351,9 @@ export interface Operations {
    *
    * Needs `attachments:configure` and the view scope of the record's object. **404**: there is no such attachment, or this
    * key cannot see its record.
+   *
+   * Fires `attachment.deleted` with `object`, `record_id` and `attachment_id`. Attachments that go with their record when that
+   * is deleted are not told one by one.
    */
   deleteAttachment: Method<'deleteAttachment'>;
   /**
@@ -1475,7 +1487,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   listActivities: { method: 'GET', path: '/v1/activities', items: 'activities' },
   createActivity: { method: 'POST', path: '/v1/activities', takesKey: true },
   getActivity: { method: 'GET', path: '/v1/activities/{id}' },
-  updateActivity: { method: 'PATCH', path: '/v1/activities/{id}' },
+  updateActivity: { method: 'PATCH', path: '/v1/activities/{id}', takesKey: true },
   createActivityType: { method: 'POST', path: '/v1/settings/activity-types' },
   updateActivityType: { method: 'PATCH', path: '/v1/settings/activity-types/{id}' },
   listActivityTypes: { method: 'GET', path: '/v1/activity-types' },
@@ -1522,7 +1534,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   listAttachments: { method: 'GET', path: '/v1/objects/{object}/records/{id}/attachments', items: 'attachments' },
   createAttachment: { method: 'POST', path: '/v1/objects/{object}/records/{id}/attachments', takesKey: true },
   getAttachment: { method: 'GET', path: '/v1/attachments/{id}' },
-  deleteAttachment: { method: 'DELETE', path: '/v1/attachments/{id}' },
+  deleteAttachment: { method: 'DELETE', path: '/v1/attachments/{id}', takesKey: true },
   getAttachmentContent: { method: 'GET', path: '/v1/attachments/{id}/content', isFile: true },
   listSlaPolicies: { method: 'GET', path: '/v1/settings/sla-policies' },
   createSlaPolicy: { method: 'POST', path: '/v1/settings/sla-policies' },
