@@ -146,9 +146,9 @@ async function refuseProblems(
 
 const recipientsOf = (item: { recipient_user_ids: readonly string[] }): readonly string[] => item.recipient_user_ids;
 
-/** Ids as they are stored, whatever their case. */
+/** Ids as they are stored, each once, whatever their case. */
 function withPlainIds<Item extends { recipient_user_ids: string[] }>(item: Item): Item {
-  return { ...item, recipient_user_ids: item.recipient_user_ids.map((id) => id.toLowerCase()) };
+  return { ...item, recipient_user_ids: [...new Set(item.recipient_user_ids.map((id) => id.toLowerCase()))] };
 }
 
 function toPolicy(row: db.SlaPolicyRow): components['schemas']['SlaPolicy'] {

@@ -2571,7 +2571,8 @@ export interface paths {
          * Change an SLA policy
          * @description Changes what is sent, at least one field. `reminders` and `escalations` replace the whole set; an empty list removes it.
          *
-         *     Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds. With
+         *     Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds: what was told is not
+         *     told again, and one whose moment has passed is made up for unless something later was told already. With
          *     `is_active: false` no more clocks start, and those that run are ended without a word; switching it on again does not
          *     bring them back.
          *
@@ -5526,7 +5527,7 @@ export interface components {
          * @enum {string}
          */
         SlaClockType: "first_response" | "every_response" | "resolution";
-        /** @description Active users of the workspace. Those who are deactivated later are told nothing. */
+        /** @description Active users of the workspace, each once. Those who are deactivated later are told nothing. */
         SlaRecipients: components["schemas"]["Uuid"][];
         /** @description Tells users that a deadline comes near. One that would be before the start of the clock is left out. */
         SlaReminder: {

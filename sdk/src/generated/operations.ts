@@ -1400,7 +1400,8 @@ export interface Operations {
    *
    * Changes what is sent, at least one field. `reminders` and `escalations` replace the whole set; an empty list removes it.
    *
-   * Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds. With
+   * Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds: what was told is not
+   * told again, and one whose moment has passed is made up for unless something later was told already. With
    * `is_active: false` no more clocks start, and those that run are ended without a word; switching it on again does not
    * bring them back.
    *
