@@ -10,6 +10,7 @@ import {
 } from '../db/tags.ts';
 import { lockWorkspaceRows } from '../db/workspace.ts';
 import type { KeptComparison } from '../domain/kept-conditions.ts';
+import { configurationLimits } from '../domain/request-limits.ts';
 import { settingChanges } from '../domain/setting-changes.ts';
 import { checkTagRule, shownCondition, type TagRule } from '../domain/tags.ts';
 import { buildWorkspace, findByName, type Workspace, type WorkspaceRows } from '../domain/workspace.ts';
@@ -18,9 +19,6 @@ import { alreadyExists, conflict, notFound } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
 
 type Tag = components['schemas']['Tag'];
-
-/** Tags that an object may have; all of them are kept in memory and held against each record that is written. */
-const maxTags = 500;
 
 const noRule: TagRule = { fieldNames: [], conditions: [], logic: 'AND' };
 
@@ -47,8 +45,10 @@ export const createTag: Handler<'createTag'> = async (call) => {
   const name = body.name.trim();
   const tags = workspace.tags.filter((tag) => tag.object === object);
   refuseTwin(tags, name);
-  if (tags.length >= maxTags)
-    throw conflict('tag_limit_reached', `${object} have ${maxTags} tags at most.`, { limit: maxTags });
+  if (tags.length >= configurationLimits.tagsOfObject)
+    throw conflict('tag_limit_reached', `${object} have ${configurationLimits.tagsOfObject} tags at most.`, {
+      limit: configurationLimits.tagsOfObject,
+    });
 
   const tag: TagRow = {
     id: uuidv7(),

@@ -103,7 +103,8 @@ export interface paths {
         /**
          * Get the limits
          * @description Every number that bounds what you send and how often: the rates of this credential and of its workspace, the calls of
-         *     this month, and the sizes of requests. Read it once instead of copying numbers from this page.
+         *     this month, the sizes of requests, what files may be, and how much a workspace may configure. Read it once instead of
+         *     copying numbers from this page.
          *
          *     Any credential of the workspace opens it. The call itself counts.
          */
@@ -2819,13 +2820,44 @@ export interface components {
             filter_conditions: number;
             /** @description Values of one `in`. */
             filter_values: number;
+            /** @description The highest `limit` of a search for each object. */
+            search_hits: number;
+            /** @description Records that a report runs over; of more the newest, and `truncated` says so. */
+            report_rows: number;
             /** @description How long answers are kept for replays. */
             idempotency_hours: number;
+        };
+        /** @description Of files on records. */
+        UploadLimits: {
+            /** @description Of one file. */
+            file_bytes: number;
+            /** @description How fast an upload must come on. */
+            least_bytes_in_ten_seconds: number;
+            /** @description In lower case; refused wherever they stand in the name, in any case. */
+            refused_extensions: string[];
+        };
+        /** @description How much a workspace may have. At a limit, adding answers 409. */
+        WorkspaceLimits: {
+            /** @description Users that can be active at the same time: what the plan includes or what was purchased, whichever is more. */
+            seats: number;
+            /** @description How many are. */
+            active_users: number;
+            active_api_keys: number;
+            custom_objects: number;
+            /** @description Built-in and switched-off ones included. */
+            fields_of_object: number;
+            statuses_of_object: number;
+            tags_of_object: number;
+            sources: number;
+            sla_policies: number;
+            activity_types: number;
         };
         Limits: {
             rates: components["schemas"]["RateLimits"];
             quota: components["schemas"]["QuotaFigures"];
             requests: components["schemas"]["RequestLimits"];
+            uploads: components["schemas"]["UploadLimits"];
+            workspace: components["schemas"]["WorkspaceLimits"];
         };
         LimitsData: {
             limits: components["schemas"]["Limits"];
@@ -6951,7 +6983,30 @@ export interface operations {
                      *             "filter_depth": 3,
                      *             "filter_conditions": 50,
                      *             "filter_values": 100,
+                     *             "search_hits": 25,
+                     *             "report_rows": 5000,
                      *             "idempotency_hours": 24
+                     *           },
+                     *           "uploads": {
+                     *             "file_bytes": 10485760,
+                     *             "least_bytes_in_ten_seconds": 102400,
+                     *             "refused_extensions": [
+                     *               "exe",
+                     *               "js",
+                     *               "html"
+                     *             ]
+                     *           },
+                     *           "workspace": {
+                     *             "seats": 10,
+                     *             "active_users": 4,
+                     *             "active_api_keys": 100,
+                     *             "custom_objects": 50,
+                     *             "fields_of_object": 100,
+                     *             "statuses_of_object": 100,
+                     *             "tags_of_object": 500,
+                     *             "sources": 500,
+                     *             "sla_policies": 100,
+                     *             "activity_types": 200
                      *           }
                      *         }
                      *       },

@@ -39,7 +39,8 @@ export interface Operations {
    * Get the limits
    *
    * Every number that bounds what you send and how often: the rates of this credential and of its workspace, the calls of
-   * this month, and the sizes of requests. Read it once instead of copying numbers from this page.
+   * this month, the sizes of requests, what files may be, and how much a workspace may configure. Read it once instead of
+   * copying numbers from this page.
    *
    * Any credential of the workspace opens it. The call itself counts.
    */
