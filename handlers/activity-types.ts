@@ -12,7 +12,8 @@ type ActivityType = WorkspaceRows['activityTypes'][number];
 
 export const listActivityTypes: Handler<'listActivityTypes'> = async (call) => {
   const { activityTypes } = await call.workspace();
-  return { status: 200, data: { activity_types: activityTypes.map(toActivityType) } };
+  const shown = activityTypes.map(toActivityType);
+  return { status: 200, data: { activity_types: shown, next_cursor: null, has_more: false } };
 };
 
 export const createActivityType: Handler<'createActivityType'> = async (call) => {

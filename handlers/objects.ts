@@ -22,6 +22,8 @@ export const listObjects: Handler<'listObjects'> = async (call) => {
     status: 200,
     data: {
       objects: visible.map(({ object, label, plural, kind, module }) => ({ object, label, plural, kind, module })),
+      next_cursor: null,
+      has_more: false,
     },
   };
 };

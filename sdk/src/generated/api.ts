@@ -1031,8 +1031,8 @@ export interface paths {
         /**
          * List the objects
          * @description The objects that this credential can view: built-in ones with the scope `<module>:view`, the workspace's own with
-         *     `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. The whole list in
-         *     one answer; it is not paged.
+         *     `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. Answers the
+         *     whole list: `next_cursor` is always null and `has_more` false.
          *
          *     Needs a credential and no scope of its own. Test keys see the same objects as live keys.
          */
@@ -1408,7 +1408,8 @@ export interface paths {
         /**
          * List activity types
          * @description The kinds of activity that this workspace logs, in their order; the names are what `activity_type` takes, without
-         *     regard to case. Inactive ones stay readable on old activities and are refused on new ones. The whole list, not paged.
+         *     regard to case. Inactive ones stay readable on old activities and are refused on new ones. Answers the whole list: `next_cursor`
+         *     is always null and `has_more` false.
          *
          *     Needs `activities:view`.
          */
@@ -1519,7 +1520,8 @@ export interface paths {
          * List roles and profiles
          * @description The profiles of this workspace: the system profile of each role (`kind: role`), and those that were made in the app
          *     (`kind: profile`), which take the place of what the roles of their users permit. A role of old that has members and no profile is
-         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. The whole list, not paged.
+         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. Answers
+         *     the whole list: `next_cursor` is always null and `has_more` false.
          *
          *     `active_member_count` counts the active users in the credential's reach to whom the profile applies.
          *
@@ -1574,7 +1576,8 @@ export interface paths {
         /**
          * List whose records each role sees
          * @description For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
-         *     custom profile see their own. Super_Admin is never listed. The whole list, not paged.
+         *     custom profile see their own. Super_Admin is never listed. Answers
+         *     the whole list: `next_cursor` is always null and `has_more` false.
          *
          *     Needs `access_control:view`.
          */
@@ -2354,7 +2357,8 @@ export interface paths {
         /**
          * List task types
          * @description The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
-         *     case. Inactive ones stay readable on old tasks and are refused on new ones. The whole list, not paged.
+         *     case. Inactive ones stay readable on old tasks and are refused on new ones. Answers the whole list: `next_cursor`
+         *     is always null and `has_more` false.
          *
          *     Needs `tasks:view`.
          */
@@ -3842,6 +3846,8 @@ export interface components {
         };
         ObjectList: {
             objects: components["schemas"]["ObjectEntry"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         ObjectListAnswer: {
             success: components["schemas"]["Success"];
@@ -4367,6 +4373,8 @@ export interface components {
         };
         ActivityTypes: {
             activity_types: components["schemas"]["ActivityType"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         ActivityTypesAnswer: {
             success: components["schemas"]["Success"];
@@ -4510,6 +4518,8 @@ export interface components {
         };
         RoleList: {
             roles: components["schemas"]["Role"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         RoleListAnswer: {
             success: components["schemas"]["Success"];
@@ -4577,6 +4587,8 @@ export interface components {
         };
         VisibilityScopeList: {
             visibility_scopes: components["schemas"]["VisibilityScope"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         VisibilityScopeListAnswer: {
             success: components["schemas"]["Success"];
@@ -5428,6 +5440,8 @@ export interface components {
         };
         TaskTypes: {
             task_types: components["schemas"]["TaskType"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         TaskTypesAnswer: {
             success: components["schemas"]["Success"];
@@ -9205,7 +9219,9 @@ export interface operations {
                      *             "kind": "custom",
                      *             "module": "object:site-visits"
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -10406,7 +10422,9 @@ export interface operations {
                      *             "is_system": true,
                      *             "order_position": 1
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -10691,7 +10709,9 @@ export interface operations {
                      *             "has_permissions": true,
                      *             "active_member_count": 7
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -10822,7 +10842,9 @@ export interface operations {
                      *               }
                      *             ]
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -13149,7 +13171,9 @@ export interface operations {
                      *             "is_active": true,
                      *             "order_position": 1
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",

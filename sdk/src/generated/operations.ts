@@ -533,8 +533,8 @@ export interface Operations {
    * List the objects
    *
    * The objects that this credential can view: built-in ones with the scope `<module>:view`, the workspace's own with
-   * `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. The whole list in
-   * one answer; it is not paged.
+   * `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. Answers the
+   * whole list: `next_cursor` is always null and `has_more` false.
    *
    * Needs a credential and no scope of its own. Test keys see the same objects as live keys.
    */
@@ -759,7 +759,8 @@ export interface Operations {
    * List activity types
    *
    * The kinds of activity that this workspace logs, in their order; the names are what `activity_type` takes, without
-   * regard to case. Inactive ones stay readable on old activities and are refused on new ones. The whole list, not paged.
+   * regard to case. Inactive ones stay readable on old activities and are refused on new ones. Answers the whole list: `next_cursor`
+   * is always null and `has_more` false.
    *
    * Needs `activities:view`.
    */
@@ -826,7 +827,8 @@ export interface Operations {
    *
    * The profiles of this workspace: the system profile of each role (`kind: role`), and those that were made in the app
    * (`kind: profile`), which take the place of what the roles of their users permit. A role of old that has members and no profile is
-   * listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. The whole list, not paged.
+   * listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. Answers
+   * the whole list: `next_cursor` is always null and `has_more` false.
    *
    * `active_member_count` counts the active users in the credential's reach to whom the profile applies.
    *
@@ -847,7 +849,8 @@ export interface Operations {
    * List whose records each role sees
    *
    * For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
-   * custom profile see their own. Super_Admin is never listed. The whole list, not paged.
+   * custom profile see their own. Super_Admin is never listed. Answers
+   * the whole list: `next_cursor` is always null and `has_more` false.
    *
    * Needs `access_control:view`.
    */
@@ -1285,7 +1288,8 @@ export interface Operations {
    * List task types
    *
    * The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
-   * case. Inactive ones stay readable on old tasks and are refused on new ones. The whole list, not paged.
+   * case. Inactive ones stay readable on old tasks and are refused on new ones. Answers the whole list: `next_cursor`
+   * is always null and `has_more` false.
    *
    * Needs `tasks:view`.
    */
