@@ -70,9 +70,10 @@ export const updateSource: Handler<'updateSource'> = async (call) => {
     is_enabled: body.is_enabled ?? before.is_enabled,
     updated_at: now,
   };
-  await updateStored(sql, companyId, after);
   const shown = toSource(after);
   const changes = settingChanges(toSource(before), shown);
+  if (Object.keys(changes).length === 0) return { status: 200, data: { source: toSource(before) } };
+  await updateStored(sql, companyId, after);
   call.record({ action: 'settings.source.update', recordId: before.id, changes });
   return { status: 200, data: { source: shown } };
 };

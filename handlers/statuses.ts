@@ -109,10 +109,11 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
     pre_condition_rules: rules ?? before.pre_condition_rules,
     updated_at: now,
   };
+  const changes = settingChanges(toStatus(before, workspace), toStatus(after, workspace));
+  if (Object.keys(changes).length === 0) return { status: 200, data: { status: toStatus(before, workspace) } };
   await updateStored(sql, companyId, after);
   await orderStatuses(sql, companyId, order, now);
   const shown = toStatus(after, workspace);
-  const changes = settingChanges(toStatus(before, workspace), shown);
   call.record({ action: 'settings.status.update', object, recordId: before.id, changes });
   return { status: 200, data: { status: shown } };
 };

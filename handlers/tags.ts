@@ -91,9 +91,10 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
     ...ruleColumns(object, rule),
     updated_at: now,
   };
-  await updateStored(sql, companyId, after);
   const shown = toTag(after, workspace);
   const changes = settingChanges(toTag(before, workspace), shown);
+  if (Object.keys(changes).length === 0) return { status: 200, data: { tag: toTag(before, workspace) } };
+  await updateStored(sql, companyId, after);
   call.record({ action: 'settings.tag.update', object, recordId: before.id, changes });
   return { status: 200, data: { tag: shown } };
 };

@@ -200,7 +200,7 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
         `${name} must be ${formats[params.format ?? ''] ?? `in the format ${params.format}`}`,
       );
     case 'pattern':
-      return problem(field, 'INVALID_FORMAT', `${name} must match ${params.pattern}`);
+      return problem(field, 'INVALID_FORMAT', `${name} ${patternRule(params.pattern, error.parentSchema)}`);
     case 'minLength':
       return problem(field, 'TOO_SHORT', `${name} must have at least ${params.limit} characters`);
     case 'maxLength':
@@ -263,6 +263,13 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
     default:
       return problem(field, 'INVALID_FORMAT', `${name} is not valid (${error.keyword})`);
   }
+}
+
+/** What a pattern asks for, in words where there are some, else with the example that the document has. */
+function patternRule(pattern: string | undefined, schema: unknown): string {
+  if (pattern === '\\S' || pattern === '^$|\\S') return 'must not be blank';
+  const { example } = (schema ?? {}) as { example?: unknown };
+  return `must match ${pattern}${typeof example === 'string' ? `, e.g. ${example}` : ''}`;
 }
 
 const formats: Record<string, string> = {

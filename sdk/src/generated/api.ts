@@ -4422,7 +4422,10 @@ export interface components {
             data: components["schemas"]["UserPage"];
             meta: components["schemas"]["Meta"];
         };
-        /** @example Omar Nasser */
+        /**
+         * @description Space at the ends is removed.
+         * @example Omar Nasser
+         */
         UserFullName: string;
         UserCreate: {
             /**
