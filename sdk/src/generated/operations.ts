@@ -849,8 +849,9 @@ export interface Operations {
    * List whose records each role sees
    *
    * For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
-   * custom profile see their own. Super_Admin is never listed. Answers
-   * the whole list: `next_cursor` is always null and `has_more` false.
+   * custom profile see their own. Who has several roles may take each action as far as the widest role that permits it, so that a
+   * record may be seen and yet be 404 to a change. Super_Admin is never listed. Answers the whole list: `next_cursor` is always null
+   * and `has_more` false.
    *
    * Needs `access_control:view`.
    */
