@@ -1542,7 +1542,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the profile; for a role of old without one, the id of the role.
+                 * @description The id of the profile, or of the role whose profile it is, as `roles` of a user has it.
                  * @example 01900000-0000-7000-8001-000000000004
                  */
                 id: string;
@@ -10741,7 +10741,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the profile; for a role of old without one, the id of the role.
+                 * @description The id of the profile, or of the role whose profile it is, as `roles` of a user has it.
                  * @example 01900000-0000-7000-8001-000000000004
                  */
                 id: string;

@@ -144,6 +144,14 @@ describe('GET /v1/roles/{id}', () => {
     }
   });
 
+  test('is found by the id of the profile and by that of the role, as users have it', async () => {
+    const role = await named('Sales_Rep');
+    const user = await newUser(tenant, { role: 'Sales_Rep' });
+    const { body } = await expectStatus(200, 'GET', `/v1/users/${user.id}`, { key: tenant.key });
+    expect(body.data.user.roles).toEqual([{ id: role.role_id, name: 'Sales_Rep' }]);
+    expect(await get(role.role_id)).toEqual(await get(role.id));
+  });
+
   test('Company_Admin may do everything, Viewer may only view, and a Sales_Rep deletes and configures nothing', async () => {
     const actionsOf = async (name: string): Promise<Record<string, string[]>> => {
       const { permissions } = await get((await named(name)).id);
