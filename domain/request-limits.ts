@@ -31,6 +31,8 @@ export const configurationLimits = {
   fieldsOfObject: 100,
   statusesOfObject: 100,
   tagsOfObject: 500,
+  /** Of all its tags: each write holds its records against them. */
+  tagConditionsOfObject: 1000,
   sources: 500,
   slaPolicies: 100,
   activityTypes: 200,

@@ -1862,7 +1862,7 @@ export interface paths {
          *
          *     Needs `settings:configure` and a live key: both modes share the tags, and keep their records apart. **409**
          *     `ALREADY_EXISTS`: the list has this name already, whatever its case. `CONFLICT` with the reason `tag_limit_reached`: 500
-         *     tags of an object are the limit. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
+         *     tags of an object are the limit, and `tag_condition_limit_reached`: 1,000 conditions in all of them. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
          *     its field. **400**: any other wrong value. Every problem is listed.
          */
         post: operations["createTag"];
@@ -2853,6 +2853,8 @@ export interface components {
             fields_of_object: number;
             statuses_of_object: number;
             tags_of_object: number;
+            /** @description In all tags of the object together. */
+            tag_conditions_of_object: number;
             sources: number;
             sla_policies: number;
             activity_types: number;
@@ -4887,7 +4889,7 @@ export interface components {
              */
             operator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
             /**
-             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @description Of the type of the field; a list for in, true or false for is_null. Texts have 500 characters at most.
              * @example 1
              */
             value?: unknown;
@@ -7022,6 +7024,7 @@ export interface operations {
                      *             "fields_of_object": 100,
                      *             "statuses_of_object": 100,
                      *             "tags_of_object": 500,
+                     *             "tag_conditions_of_object": 1000,
                      *             "sources": 500,
                      *             "sla_policies": 100,
                      *             "activity_types": 200

@@ -110,6 +110,7 @@ export const getLimits: Handler<'getLimits'> = async ({ sql, caller, now }) => {
           fields_of_object: configurationLimits.fieldsOfObject,
           statuses_of_object: configurationLimits.statusesOfObject,
           tags_of_object: configurationLimits.tagsOfObject,
+          tag_conditions_of_object: configurationLimits.tagConditionsOfObject,
           sources: configurationLimits.sources,
           sla_policies: configurationLimits.slaPolicies,
           activity_types: configurationLimits.activityTypes,

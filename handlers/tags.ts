@@ -49,6 +49,7 @@ export const createTag: Handler<'createTag'> = async (call) => {
     throw conflict('tag_limit_reached', `${object} have ${configurationLimits.tagsOfObject} tags at most.`, {
       limit: configurationLimits.tagsOfObject,
     });
+  refuseConditions(tags, rule);
 
   const tag: TagRow = {
     id: uuidv7(),
@@ -77,10 +78,9 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
   if (!before) throw notFound();
   const rule = checkBody(call, workspace, ruleOf(before));
   const name = body.name?.trim() ?? before.name;
-  refuseTwin(
-    workspace.tags.filter((tag) => tag.object === object && tag.id !== before.id),
-    name,
-  );
+  const others = workspace.tags.filter((tag) => tag.object === object && tag.id !== before.id);
+  refuseTwin(others, name);
+  if (rule.conditions.length > ruleOf(before).conditions.length) refuseConditions(others, rule);
 
   const after: TagRow = {
     ...before,
@@ -132,6 +132,16 @@ function objectOf(workspace: Workspace, name: 'leads' | 'customers') {
 function refuseTwin(tags: readonly { id: string; name: string }[], name: string): void {
   const twin = findByName(tags, name);
   if (twin) throw alreadyExists(`There is a tag ${twin.name} already.`, ['name'], twin.id);
+}
+
+/** @throws ApiError 409 when all tags together would have too many conditions to hold each written record against */
+function refuseConditions(others: readonly { conditions: readonly unknown[] }[], rule: TagRule): void {
+  const limit = configurationLimits.tagConditionsOfObject;
+  const count = others.reduce((sum, { conditions }) => sum + conditions.length, rule.conditions.length);
+  if (count > limit)
+    throw conflict('tag_condition_limit_reached', `All tags of an object have ${limit} conditions together at most.`, {
+      limit,
+    });
 }
 
 /** A lead's tag keeps its conditions as fields; a customer's keeps both. */

@@ -80,7 +80,12 @@ test('the limits tell what files may be, and the seats and the room of the works
   const { limits } = (await expectStatus(200, 'GET', '/v1/limits', { key: tenant.testKey })).body.data;
   expect(limits.uploads).toMatchObject({ file_bytes: 10_485_760, least_bytes_in_ten_seconds: 102_400 });
   expect(limits.uploads.refused_extensions).toEqual(expect.arrayContaining(['exe', 'svg', 'xhtml']));
-  expect(limits.workspace).toMatchObject({ seats: 7, active_users: 2, statuses_of_object: 100, tags_of_object: 500 });
+  expect(limits.workspace).toMatchObject({
+    seats: 7,
+    active_users: 2,
+    statuses_of_object: 100,
+    tag_conditions_of_object: 1000,
+  });
   // Beyond the last source that the limits allow there is none.
   const room = limits.workspace.sources;
   await database()`

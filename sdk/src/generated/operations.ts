@@ -1017,7 +1017,7 @@ export interface Operations {
    *
    * Needs `settings:configure` and a live key: both modes share the tags, and keep their records apart. **409**
    * `ALREADY_EXISTS`: the list has this name already, whatever its case. `CONFLICT` with the reason `tag_limit_reached`: 500
-   * tags of an object are the limit. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
+   * tags of an object are the limit, and `tag_condition_limit_reached`: 1,000 conditions in all of them. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
    * its field. **400**: any other wrong value. Every problem is listed.
    */
   createTag: Method<'createTag'>;
