@@ -31,6 +31,7 @@ const operationExtensions = new Set([
   'x-single-kind-codes',
   'x-answer',
   'x-secret-answer',
+  'x-hashes-password',
   'x-mcp',
 ]);
 const methods = ['get', 'post', 'patch', 'put', 'delete'];

@@ -17,7 +17,7 @@ export interface ProfileRow {
 
 /**
  * The system profiles, then roles of old with members, then custom profiles by name; hidden roles never.
- * @param id only this one
+ * @param id only this one; of a profile or of its role
  */
 export async function listProfiles(sql: Sql, { companyId, reach }: UserScope, id?: string): Promise<ProfileRow[]> {
   // A custom profile takes the place of the roles, so its users are not counted there.
@@ -42,7 +42,7 @@ export async function listProfiles(sql: Sql, { companyId, reach }: UserScope, id
       from profiles p
       where p.company_id = ${companyId}
     ) profile
-    ${id === undefined ? sql`` : sql`where id = ${id}`}
+    ${id === undefined ? sql`` : sql`where ${id} in (id, "roleId")`}
     order by part, position, id`;
 }
 

@@ -129,14 +129,24 @@ export async function changeClocks(
     is_resolved: isResolved,
   }));
   const ended = await sql<{ recordId: string; kind: Kind; startedAt: Date }[]>`
+    with change as (
+      select * from jsonb_to_recordset(${sql.json(given as never)})
+        as c(object text, record_id uuid, kept_policy_id uuid, is_resolved boolean)
+    ), locked as (
+      -- In the order of answerClocks() and wakeClocks(), so that none of them waits for one that waits for it.
+      select c.id, change.is_resolved
+      from change
+      join sla_clocks c on c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.object = change.object
+        and c.record_id = change.record_id and c.ended_at is null and c.policy_id is distinct from change.kept_policy_id
+      order by c.id
+      for no key update of c
+    )
     update sla_clocks c
     set ended_at = ${now},
-      satisfied_at = case when change.is_resolved and c.kind = 'resolution' then ${now}::timestamptz end,
-      next_at = case when change.is_resolved and c.breached_at is null and c.due_at < ${now} then c.due_at end
-    from jsonb_to_recordset(${sql.json(given as never)})
-      as change(object text, record_id uuid, kept_policy_id uuid, is_resolved boolean)
-    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.object = change.object
-      and c.record_id = change.record_id and c.ended_at is null and c.policy_id is distinct from change.kept_policy_id
+      satisfied_at = case when locked.is_resolved and c.kind = 'resolution' then ${now}::timestamptz end,
+      next_at = case when locked.is_resolved and c.breached_at is null and c.due_at < ${now} then c.due_at end
+    from locked
+    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = locked.id and c.ended_at is null
     returning c.record_id as "recordId", c.kind, c.started_at as "startedAt"`;
   const started = changes.flatMap((change) =>
     change.startedAfter(ended.filter(({ recordId }) => recordId === change.recordId)),

@@ -8,11 +8,16 @@ import { policyObject } from './sla-policies.ts';
 /** Clocks that are looked at for the question whose are due. */
 const glance = 2000;
 
-/** The tenants of the clocks that are due first. */
-export async function findDueScopes(sql: Sql, now: Date): Promise<ClockScope[]> {
+/** The tenants of the clocks that are due first. @param besides companies that are left out */
+export async function findDueScopes(sql: Sql, besides: readonly string[], now: Date): Promise<ClockScope[]> {
   return sql<ClockScope[]>`
     select distinct company_id as "companyId", test_mode as "testMode"
-    from (select company_id, test_mode from sla_clocks where next_at <= ${now} order by next_at limit ${glance}) due`;
+    from (
+      select company_id, test_mode from sla_clocks
+      where next_at <= ${now} and company_id <> all(${[...besides]}::uuid[])
+      order by next_at
+      limit ${glance}
+    ) due`;
 }
 
 export interface DueClockRow {
@@ -76,7 +81,8 @@ export async function saveHandledClocks(
 ): Promise<void> {
   await sql`
     update sla_clocks c
-    set handled_at = ${now}, next_at = h."nextAt",
+    -- Never back: the clocks of servers differ, and what was told must not be told again.
+    set handled_at = greatest(c.handled_at, ${now}), next_at = h."nextAt",
       breached_at = case when h."isBreached" then ${now} else c.breached_at end,
       ended_at = case when h."isClosed" then coalesce(c.ended_at, ${now}) else c.ended_at end
     from jsonb_to_recordset(${sql.json(clocks as never)}) as h(id uuid, "isBreached" boolean, "isClosed" boolean, "nextAt" timestamptz)
@@ -150,11 +156,15 @@ export async function wakeClocks(
   return ids.length < limit ? undefined : ids.at(-1);
 }
 
-/** Running clocks of the policy have followed the change, unless there was another meanwhile. */
-export async function clearRevision(sql: Sql, policy: RevisedPolicy): Promise<void> {
+/** Milliseconds after a change during which writes that began before it may start clocks by what the policy was. */
+const unsettled = 5000;
+
+/** Running clocks of the policy have followed the change, unless it is too new, or there was another meanwhile. */
+export async function clearRevision(sql: Sql, policy: RevisedPolicy, now: Date): Promise<void> {
   await sql`
     update sla_policies set revised_at = null
-    where company_id = ${policy.companyId} and id = ${policy.id} and revised_at = ${policy.revisedAt}`;
+    where company_id = ${policy.companyId} and id = ${policy.id} and revised_at = ${policy.revisedAt}
+      and revised_at < ${new Date(now.getTime() - unsettled)}`;
 }
 
 const day = 86_400_000;

@@ -73,7 +73,7 @@ export function fulfils(condition: Condition, object: WorkspaceObject, record: C
     case 'neq':
       return stored !== value;
     case 'contains':
-      return String(stored).toLowerCase().includes(String(value).toLowerCase());
+      return lowerCase(record, condition.field, String(stored)).includes(lowerCase(condition, 'value', String(value)));
     case 'gt':
       return order(stored, value) > 0;
     case 'gte':
@@ -83,6 +83,23 @@ export function fulfils(condition: Condition, object: WorkspaceObject, record: C
     case 'lte':
       return order(stored, value) <= 0;
   }
+}
+
+const lowered = new WeakMap<ComparedRecord | Condition, Map<string, string>>();
+
+/** A text of a record or a condition in lower case; made once, however often it is looked at. */
+function lowerCase(owner: ComparedRecord | Condition, name: string, text: string): string {
+  let texts = lowered.get(owner);
+  if (!texts) {
+    texts = new Map();
+    lowered.set(owner, texts);
+  }
+  let made = texts.get(name);
+  if (made === undefined) {
+    made = text.toLowerCase();
+    texts.set(name, made);
+  }
+  return made;
 }
 
 function comparedValue(object: WorkspaceObject, record: ComparedRecord, name: string): string | number | null {
@@ -109,10 +126,18 @@ function listedBy(object: WorkspaceObject, name: string): string | undefined {
 /** Numbers by size; texts by their code points, whatever the language. */
 function order(left: string | number, right: string | number): number {
   if (typeof left === 'number' && typeof right === 'number') return left - right;
-  const [a, b] = [[...String(left)], [...String(right)]];
-  for (let index = 0; index < a.length && index < b.length; index += 1) {
-    const difference = (a[index]?.codePointAt(0) ?? 0) - (b[index]?.codePointAt(0) ?? 0);
-    if (difference !== 0) return difference;
+  const [a, b] = [String(left), String(right)];
+  const shorter = Math.min(a.length, b.length);
+  // A tag may compare long texts a thousand times for each record: nothing is copied.
+  for (let index = 0; index < shorter; index += 1) {
+    const one = a.charCodeAt(index);
+    const other = b.charCodeAt(index);
+    if (one !== other) return byCodePoint(one) - byCodePoint(other);
   }
   return a.length - b.length;
+}
+
+/** UTF-16 has halves of the highest code points below others that are lower. */
+function byCodePoint(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }

@@ -7,9 +7,6 @@ import type { ConfiguredField, Field, WorkspaceObject } from './workspace.ts';
 type Schemas = components['schemas'];
 export type FieldProblem = Schemas['FieldError'];
 
-export const maxCustomObjects = 50;
-/** Built-in and retired ones included. */
-export const maxFieldsOfObject = 100;
 /** Of one select, removed ones included. */
 const maxKeptOptions = 1000;
 

@@ -1,12 +1,11 @@
 // Names of files that callers send: made safe to store, to show and to save under, and refused where the file could be run.
 
-/** Extensions of programs and scripts, and of pages that run them. */
-const refused = new Set(
-  (
-    'exe com bat cmd msi scr pif cpl dll sys js mjs cjs jse vbs vbe wsf wsh hta ps1 psm1 sh bash zsh csh py pl rb php phtml jar ' +
-    'class apk app dmg pkg deb rpm run bin elf lnk reg svg html htm xhtml'
-  ).split(' '),
-);
+/** Of programs and scripts, and of pages that run them. */
+export const refusedExtensions: readonly string[] = (
+  'exe com bat cmd msi scr pif cpl dll sys js mjs cjs jse vbs vbe wsf wsh hta ps1 psm1 sh bash zsh csh py pl rb php phtml jar ' +
+  'class apk app dmg pkg deb rpm run bin elf lnk reg svg html htm xhtml'
+).split(' ');
+const refused = new Set(refusedExtensions);
 
 const longest = 255;
 

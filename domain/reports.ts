@@ -5,9 +5,6 @@ import type { FieldType } from './objects.ts';
 import { shown } from './queryable.ts';
 import type { Field, Workspace, WorkspaceObject } from './workspace.ts';
 
-/** Records that a report runs over, at most. */
-export const maxReportRows = 5000;
-
 export type Metric = 'count' | 'sum' | 'avg' | 'min' | 'max';
 export type Bucket = 'day' | 'week' | 'month';
 

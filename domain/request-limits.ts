@@ -15,5 +15,25 @@ export const maxPageSize = 100;
 /** As the document says in maxItems; a test holds the two together. */
 export const maxBatchItems = 100;
 
-/** Of an uploaded file, and of what a form may hold around it. */
-export const uploadLimits = { bytes: 10_485_760, around: 65_536 } as const;
+/** Of an uploaded file, and of what a form may hold around it; in every so many seconds as much must come as any other body may hold. */
+export const uploadLimits = { bytes: 10_485_760, around: 65_536, paceSeconds: 10 } as const;
+
+/** Hits of one object that a search tells. */
+export const maxSearchHits = 25;
+/** Records that a report runs over. */
+export const maxReportRows = 5000;
+
+/** What a workspace may configure; all of it is kept in memory. */
+export const configurationLimits = {
+  activeApiKeys: 100,
+  customObjects: 50,
+  /** Built-in and retired ones included. */
+  fieldsOfObject: 100,
+  statusesOfObject: 100,
+  tagsOfObject: 500,
+  /** Of all its tags: each write holds its records against them. */
+  tagConditionsOfObject: 1000,
+  sources: 500,
+  slaPolicies: 100,
+  activityTypes: 200,
+} as const;

@@ -142,15 +142,16 @@ export function permissionsOfProfile(rows: readonly ProfileRow[]): Permission[] 
 export interface Permissions {
   /** @param scope module:action */
   allows(scope: string): boolean;
-  /** Whose records of a module. */
-  reachIn(module: string): RoleReach;
-  /** The widest of all modules. */
-  reach: RoleReach;
+  /**
+   * Whose records an action is for that needs all of the scopes: each as far as the widest role that permits it.
+   * @param scopes module:action; none: as far as any role
+   */
+  reachOf(scopes: readonly string[]): RoleReach;
 }
 
 /**
- * What a user may do: as the custom profile says or, without one, all the roles together, with the widest scope of those that
- * permit something in a module.
+ * What a user may do: as the custom profile says or, without one, all the roles together. No role lends its reach to another: who
+ * may edit what is their own and view everything does not edit everything.
  * @param profile rows of the custom profile that is assigned to the user
  */
 export function permissionsOf(roles: readonly string[], profile: readonly ProfileRow[] | null = null): Permissions {
@@ -160,16 +161,19 @@ export function permissionsOf(roles: readonly string[], profile: readonly Profil
       const granted = profile.find((each) => each.module === module)?.actions ?? [];
       return granted.includes(action) && actionsOfModule(module).includes(action);
     };
-    return { allows, reachIn: () => 'own', reach: 'own' };
+    return { allows, reachOf: () => 'own' };
   }
   const held = roles.flatMap((role) => systemRole(role) ?? []);
+  const permitting = (scope: string): SystemRole[] => {
+    const { module, action } = splitScope(scope);
+    return held.filter((role) => actionsOf(role, module).includes(action));
+  };
   return {
-    allows(scope) {
-      const { module, action } = splitScope(scope);
-      return held.some((role) => actionsOf(role, module).includes(action));
+    allows: (scope) => permitting(scope).length > 0,
+    reachOf(scopes) {
+      const reaches = scopes.map((scope) => widest(permitting(scope)));
+      return widths.find((width) => reaches.includes(width)) ?? widest(held);
     },
-    reachIn: (module) => widest(held.filter((role) => actionsOf(role, module).length > 0)),
-    reach: widest(held),
   };
 }
 

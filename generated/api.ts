@@ -103,7 +103,8 @@ export interface paths {
         /**
          * Get the limits
          * @description Every number that bounds what you send and how often: the rates of this credential and of its workspace, the calls of
-         *     this month, and the sizes of requests. Read it once instead of copying numbers from this page.
+         *     this month, the sizes of requests, what files may be, and how much a workspace may configure. Read it once instead of
+         *     copying numbers from this page.
          *
          *     Any credential of the workspace opens it. The call itself counts.
          */
@@ -220,7 +221,7 @@ export interface paths {
          *     value. `in` takes a list of 1 to 100 values. `is_null` takes true (also when left out) or false. Your own fields are
          *     compared and sorted as text, character by character, whatever their type: `"9"` comes after `"10"`.
          *
-         *     **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-priority,last_name`.
+         *     **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-employee_count,name`.
          *     Records without a value come last in both directions; the id decides between equals. Of long texts the first 255
          *     characters count.
          *
@@ -254,7 +255,7 @@ export interface paths {
          *     - Numbers may be sent as text. Money is in minor units.
          *     - Ids of other records must be visible to this key.
          *     - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its `followup_at`
-         *       becomes their `next_followup_at`.
+         *       becomes their `next_followup_at`; where this changes them, they fire `record.updated` too.
          *
          *     **409** `ALREADY_EXISTS`: the workspace checks leads or deals for duplicates, and a record with the same values in all
          *     selected fields exists; `details.existing_id` is null when it is out of this key's reach. **422** lists every problem of
@@ -295,11 +296,12 @@ export interface paths {
         post?: never;
         /**
          * Delete a record
-         * @description Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks and its tags. Other records that
-         *     refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null. Deleting an activity recomputes
-         *     `next_followup_at` of its lead or deal. Needs the delete scope of the object.
+         * @description Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks, notes, messages, attachments and tags. Other records that
+         *     refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null; for them this is no change: it fires
+         *     nothing and leaves `updated_at` and `ETag` as they are. Deleting an activity recomputes
+         *     `next_followup_at` of its lead or deal, which then fires `record.updated`. Needs the delete scope of the object.
          *
-         *     Fires one `record.deleted`, for the record itself. There is no way back: send the `ETag` of your copy as `If-Match` to
+         *     Fires one `record.deleted`, for the record itself and not for what goes with it. There is no way back: send the `ETag` of your copy as `If-Match` to
          *     delete only what you have seen. After a change by somebody else the answer is **409** CONFLICT, `details.reason`
          *     `version_mismatch`.
          */
@@ -318,7 +320,8 @@ export interface paths {
          *     What an activity is logged on cannot be changed (`IMMUTABLE`).
          *
          *     Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
-         *     event; any other raises `updated_at` and fires `record.updated` with `changed_fields`.
+         *     event; any other raises `updated_at` and fires `record.updated` with `changed_fields`. A new status or stage also fires
+         *     `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the ids `from_id` and `to_id`.
          *
          *     Send the `ETag` of your copy as `If-Match` to be refused (**409** CONFLICT, `details.reason` `version_mismatch`,
          *     `details.current_version`) when somebody else changed the record meanwhile: read it again, and send the change with a new
@@ -358,7 +361,7 @@ export interface paths {
          *     **409** CONFLICT, `details.reason` `several_matches`: more than one record has these values, and nothing was written;
          *     `details.ids` names up to ten. **409** ALREADY_EXISTS: none matches, and the workspace's duplicate check refuses a new one.
          *     **422** lists every problem, with the names of fields as `record.<field>`. Fires `record.created`, or `record.updated` when
-         *     something changed.
+         *     something changed, as by PATCH.
          */
         post: operations["upsertRecord"];
         delete?: never;
@@ -434,7 +437,7 @@ export interface paths {
          *     `NOT_FOUND` for a record that this key does not see, with `VALIDATION_ERROR` for its fields (`details.fields` lists every
          *     problem) or for pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`), and with
          *     `DUPLICATE_IN_BATCH` when an earlier item has the same id. An item that changes nothing succeeds, and fires nothing; any
-         *     other fires `record.updated`.
+         *     other fires `record.updated`, as PATCH does.
          *
          *     With `{"records": [...], "atomic": true}` all are changed or none: when an item fails the answer is **422**,
          *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed. More than 100 items, none, or no
@@ -502,8 +505,8 @@ export interface paths {
          *     Needs the view scope of the object.
          *
          *     The answer is **200 even when ids were not found**: `failed` lists them with `NOT_FOUND`, the same for ids that are
-         *     unknown, malformed, of another workspace, of the other mode and out of this key's reach. **400** for an unknown name in
-         *     `fields` or `expand`.
+         *     unknown, malformed, of another workspace, of the other mode and out of this key's reach. `fields` may also stand in the
+         *     body, as a list. **400** for an unknown name in `fields` or `expand`.
          */
         post: operations["getRecordBatch"];
         delete?: never;
@@ -630,7 +633,8 @@ export interface paths {
          *     - **422**: there is no such status (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
          *       and everything that is wrong with `fields`, under `fields.<name>`.
          *
-         *     Fires `record.updated` with `changed_fields`.
+         *     Fires `record.updated` with `changed_fields` and, when it went to another status, `lead.status_changed` with the names `from`
+         *     and `to` and the ids `from_id` and `to_id`.
          */
         post: operations["updateLeadStatus"];
         delete?: never;
@@ -687,8 +691,8 @@ export interface paths {
          *     - **422**: an unknown field or a wrong JSON type, everything that is wrong with the deal, under `deal.<name>`, and pre-conditions
          *       that are not met (`details.reason`: `pre_conditions_not_met`).
          *
-         *     Fires `record.created` for each record that is made, and `record.updated` for the lead and for a customer that is put into
-         *     an account.
+         *     Fires `record.created` for each record that is made, `record.updated` for the lead and for a customer that is put into
+         *     an account, and `lead.status_changed` when the lead went to another status.
          */
         post: operations["convertLead"];
         delete?: never;
@@ -739,7 +743,8 @@ export interface paths {
          *     - **422**: there is no such stage (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
          *       and everything that is wrong with `fields`, under `fields.<name>`.
          *
-         *     Fires `record.updated` with `changed_fields`.
+         *     Fires `record.updated` with `changed_fields` and, when it went to another stage, `deal.stage_changed` with the names `from`
+         *     and `to` and the ids `from_id` and `to_id`.
          */
         post: operations["updateDealStage"];
         delete?: never;
@@ -1037,8 +1042,8 @@ export interface paths {
         /**
          * List the objects
          * @description The objects that this credential can view: built-in ones with the scope `<module>:view`, the workspace's own with
-         *     `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. The whole list in
-         *     one answer; it is not paged.
+         *     `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. Answers the
+         *     whole list: `next_cursor` is always null and `has_more` false.
          *
          *     Needs a credential and no scope of its own. Test keys see the same objects as live keys.
          */
@@ -1238,7 +1243,8 @@ export interface paths {
         /**
          * Read a customer's profile
          * @description A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
-         *     workspace switched off are absent.
+         *     workspace switched off are absent. The `ETag` is the version of the customer's record, good for `If-Match` on
+         *     `/v1/objects/customers/records/{id}`.
          *
          *     Needs `customers:view`; the legacy `customers:read` grants it. An `include` that names a group that there is not is 400.
          *     A customer that does not exist, of another workspace or of the other mode, or that this key cannot see, is 404.
@@ -1299,7 +1305,8 @@ export interface paths {
          *       active type (`allowed` lists them; so does `GET /v1/activity-types`).
          *
          *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
-         *     off is unknown. Fires `record.created` with the object `activities`.
+         *     off is unknown. Fires `record.created` with the object `activities`, and `record.updated` for the lead or deal when this
+         *     changed it.
          */
         post: operations["createActivity"];
         delete?: never;
@@ -1336,7 +1343,8 @@ export interface paths {
          *     its `next_followup_at`, and `followup_at: null` calls the follow-up off: `next_followup_at` becomes the earliest one still
          *     to come among its activities, or null.
          *
-         *     Needs `activities:edit`; the legacy `activities:update` grants it.
+         *     Needs `activities:edit`; the legacy `activities:update` grants it. With `If-Match`, send an `Idempotency-Key` too: a retry
+         *     after a lost answer then gets that answer, and no refusal because of its own change.
          *
          *     What can go wrong:
          *
@@ -1348,7 +1356,7 @@ export interface paths {
          *     - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or `activity_type`
          *       is not the name of an active type.
          *
-         *     Fires `record.updated` with the object `activities`, unless nothing changed.
+         *     Fires `record.updated` with the object `activities`, unless nothing changed, and for the lead or deal when this changed it.
          */
         patch: operations["updateActivity"];
         trace?: never;
@@ -1414,7 +1422,8 @@ export interface paths {
         /**
          * List activity types
          * @description The kinds of activity that this workspace logs, in their order; the names are what `activity_type` takes, without
-         *     regard to case. Inactive ones stay readable on old activities and are refused on new ones. The whole list, not paged.
+         *     regard to case. Inactive ones stay readable on old activities and are refused on new ones. Answers the whole list: `next_cursor`
+         *     is always null and `has_more` false.
          *
          *     Needs `activities:view`.
          */
@@ -1525,7 +1534,8 @@ export interface paths {
          * List roles and profiles
          * @description The profiles of this workspace: the system profile of each role (`kind: role`), and those that were made in the app
          *     (`kind: profile`), which take the place of what the roles of their users permit. A role of old that has members and no profile is
-         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. The whole list, not paged.
+         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. Answers
+         *     the whole list: `next_cursor` is always null and `has_more` false.
          *
          *     `active_member_count` counts the active users in the credential's reach to whom the profile applies.
          *
@@ -1546,7 +1556,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the profile; for a role of old without one, the id of the role.
+                 * @description The id of the profile, or of the role whose profile it is, as `roles` of a user has it.
                  * @example 01900000-0000-7000-8001-000000000004
                  */
                 id: string;
@@ -1580,7 +1590,9 @@ export interface paths {
         /**
          * List whose records each role sees
          * @description For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
-         *     custom profile see their own. Super_Admin is never listed. The whole list, not paged.
+         *     custom profile see their own. Who has several roles may take each action as far as the widest role that permits it, so that a
+         *     record may be seen and yet be 404 to a change. Super_Admin is never listed. Answers the whole list: `next_cursor` is always null
+         *     and `has_more` false.
          *
          *     Needs `access_control:view`.
          */
@@ -1864,7 +1876,7 @@ export interface paths {
          *
          *     Needs `settings:configure` and a live key: both modes share the tags, and keep their records apart. **409**
          *     `ALREADY_EXISTS`: the list has this name already, whatever its case. `CONFLICT` with the reason `tag_limit_reached`: 500
-         *     tags of an object are the limit. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
+         *     tags of an object are the limit, and `tag_condition_limit_reached`: 1,000 conditions in all of them. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
          *     its field. **400**: any other wrong value. Every problem is listed.
          */
         post: operations["createTag"];
@@ -2360,7 +2372,8 @@ export interface paths {
         /**
          * List task types
          * @description The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
-         *     case. Inactive ones stay readable on old tasks and are refused on new ones. The whole list, not paged.
+         *     case. Inactive ones stay readable on old tasks and are refused on new ones. Answers the whole list: `next_cursor`
+         *     is always null and `has_more` false.
          *
          *     Needs `tasks:view`.
          */
@@ -2417,6 +2430,8 @@ export interface paths {
          *     - **404**: there is no such object or record, or this key cannot see it.
          *     - **422**: the form has other fields.
          *     - **503**: the storage did not take the file. Try again.
+         *
+         *     Fires `attachment.created` with `object`, `record_id` and `attachment_id`.
          */
         post: operations["createAttachment"];
         delete?: never;
@@ -2455,6 +2470,9 @@ export interface paths {
          *
          *     Needs `attachments:configure` and the view scope of the record's object. **404**: there is no such attachment, or this
          *     key cannot see its record.
+         *
+         *     Fires `attachment.deleted` with `object`, `record_id` and `attachment_id`. Attachments that go with their record when that
+         *     is deleted are not told one by one.
          */
         delete: operations["deleteAttachment"];
         options?: never;
@@ -2578,7 +2596,8 @@ export interface paths {
          * Change an SLA policy
          * @description Changes what is sent, at least one field. `reminders` and `escalations` replace the whole set; an empty list removes it.
          *
-         *     Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds. With
+         *     Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds: what was told is not
+         *     told again, and one whose moment has passed is made up for unless something later was told already. With
          *     `is_active: false` no more clocks start, and those that run are ended without a word; switching it on again does not
          *     bring them back.
          *
@@ -2825,13 +2844,46 @@ export interface components {
             filter_conditions: number;
             /** @description Values of one `in`. */
             filter_values: number;
+            /** @description The highest `limit` of a search for each object. */
+            search_hits: number;
+            /** @description Records that a report runs over; of more the newest, and `truncated` says so. */
+            report_rows: number;
             /** @description How long answers are kept for replays. */
             idempotency_hours: number;
+        };
+        /** @description Of files on records. */
+        UploadLimits: {
+            /** @description Of one file. */
+            file_bytes: number;
+            /** @description How fast an upload must come on. */
+            least_bytes_in_ten_seconds: number;
+            /** @description In lower case; refused wherever they stand in the name, in any case. */
+            refused_extensions: string[];
+        };
+        /** @description How much a workspace may have. At a limit, adding answers 409. */
+        WorkspaceLimits: {
+            /** @description Users that can be active at the same time: what the plan includes or what was purchased, whichever is more. */
+            seats: number;
+            /** @description How many are. */
+            active_users: number;
+            active_api_keys: number;
+            custom_objects: number;
+            /** @description Built-in and switched-off ones included. */
+            fields_of_object: number;
+            statuses_of_object: number;
+            tags_of_object: number;
+            /** @description In all tags of the object together. */
+            tag_conditions_of_object: number;
+            sources: number;
+            sla_policies: number;
+            activity_types: number;
         };
         Limits: {
             rates: components["schemas"]["RateLimits"];
             quota: components["schemas"]["QuotaFigures"];
             requests: components["schemas"]["RequestLimits"];
+            uploads: components["schemas"]["UploadLimits"];
+            workspace: components["schemas"]["WorkspaceLimits"];
         };
         LimitsData: {
             limits: components["schemas"]["Limits"];
@@ -3154,6 +3206,14 @@ export interface components {
         };
         RecordBatchGet: {
             ids: components["schemas"]["RecordIds"];
+            /**
+             * @description The same as the parameter `fields`, as a list; send one of the two.
+             * @example [
+             *       "name",
+             *       "city"
+             *     ]
+             */
+            fields?: string[];
         };
         RecordDuplicateQuestion: {
             record: components["schemas"]["RecordCreate"];
@@ -3238,7 +3298,7 @@ export interface components {
             /**
              * @description Names of lead tags, in any case. They stay on the lead whatever its data; tags whose conditions hold are put on by themselves.
              * @example [
-             *       "Hot"
+             *       "Urgent"
              *     ]
              */
             tags?: string[];
@@ -3816,6 +3876,8 @@ export interface components {
         };
         ObjectList: {
             objects: components["schemas"]["ObjectEntry"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         ObjectListAnswer: {
             success: components["schemas"]["Success"];
@@ -4341,6 +4403,8 @@ export interface components {
         };
         ActivityTypes: {
             activity_types: components["schemas"]["ActivityType"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         ActivityTypesAnswer: {
             success: components["schemas"]["Success"];
@@ -4388,7 +4452,10 @@ export interface components {
             data: components["schemas"]["UserPage"];
             meta: components["schemas"]["Meta"];
         };
-        /** @example Omar Nasser */
+        /**
+         * @description Space at the ends is removed.
+         * @example Omar Nasser
+         */
         UserFullName: string;
         UserCreate: {
             /**
@@ -4484,6 +4551,8 @@ export interface components {
         };
         RoleList: {
             roles: components["schemas"]["Role"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         RoleListAnswer: {
             success: components["schemas"]["Success"];
@@ -4551,6 +4620,8 @@ export interface components {
         };
         VisibilityScopeList: {
             visibility_scopes: components["schemas"]["VisibilityScope"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         VisibilityScopeListAnswer: {
             success: components["schemas"]["Success"];
@@ -4845,7 +4916,7 @@ export interface components {
              */
             operator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
             /**
-             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @description Of the type of the field; a list for in, true or false for is_null. Texts have 500 characters at most.
              * @example 1
              */
             value?: unknown;
@@ -5402,6 +5473,8 @@ export interface components {
         };
         TaskTypes: {
             task_types: components["schemas"]["TaskType"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         TaskTypesAnswer: {
             success: components["schemas"]["Success"];
@@ -5533,7 +5606,7 @@ export interface components {
          * @enum {string}
          */
         SlaClockType: "first_response" | "every_response" | "resolution";
-        /** @description Active users of the workspace. Those who are deactivated later are told nothing. */
+        /** @description Active users of the workspace, each once. Those who are deactivated later are told nothing. */
         SlaRecipients: components["schemas"]["Uuid"][];
         /** @description Tells users that a deadline comes near. One that would be before the start of the clock is left out. */
         SlaReminder: {
@@ -6488,7 +6561,8 @@ export interface components {
         RecordId: components["schemas"]["Uuid"];
         /**
          * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-         *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+         *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+         *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
          * @example "3"
          */
         IfMatch: string;
@@ -6958,7 +7032,31 @@ export interface operations {
                      *             "filter_depth": 3,
                      *             "filter_conditions": 50,
                      *             "filter_values": 100,
+                     *             "search_hits": 25,
+                     *             "report_rows": 5000,
                      *             "idempotency_hours": 24
+                     *           },
+                     *           "uploads": {
+                     *             "file_bytes": 10485760,
+                     *             "least_bytes_in_ten_seconds": 102400,
+                     *             "refused_extensions": [
+                     *               "exe",
+                     *               "js",
+                     *               "html"
+                     *             ]
+                     *           },
+                     *           "workspace": {
+                     *             "seats": 10,
+                     *             "active_users": 4,
+                     *             "active_api_keys": 100,
+                     *             "custom_objects": 50,
+                     *             "fields_of_object": 100,
+                     *             "statuses_of_object": 100,
+                     *             "tags_of_object": 500,
+                     *             "tag_conditions_of_object": 1000,
+                     *             "sources": 500,
+                     *             "sla_policies": 100,
+                     *             "activity_types": 200
                      *           }
                      *         }
                      *       },
@@ -7083,12 +7181,12 @@ export interface operations {
                 cursor?: components["parameters"]["Cursor"];
                 /**
                  * @description Up to three field names, separated by commas; `-` in front means descending.
-                 * @example -priority,last_name
+                 * @example -employee_count,name
                  */
                 sort?: string;
                 /**
                  * @description A filter as JSON, percent-encoded; see above.
-                 * @example {"and":[{"field":"lead_status","op":"eq","value":"New"},{"field":"email","op":"contains","value":"@bluelake.example"}]}
+                 * @example {"and":[{"field":"city","op":"eq","value":"Berlin"},{"field":"email","op":"contains","value":"@bluelake.example"}]}
                  */
                 filter?: string;
                 /**
@@ -7370,7 +7468,8 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
@@ -7443,7 +7542,8 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
@@ -8187,6 +8287,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
                     [name: string]: unknown;
                 };
@@ -8214,7 +8315,7 @@ export interface operations {
                      *           "assigned_to_email": "uma@bluelake.example",
                      *           "assigned_to_name": "Uma Berg",
                      *           "tags": [
-                     *             "Hot"
+                     *             "Urgent"
                      *           ],
                      *           "custom_fields": {
                      *             "budget": null
@@ -8292,6 +8393,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -8373,6 +8475,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -8463,6 +8566,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9157,7 +9261,9 @@ export interface operations {
                      *             "kind": "custom",
                      *             "module": "object:site-visits"
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -9645,6 +9751,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9764,6 +9871,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -10119,10 +10227,18 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins.
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
+                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /** @description The id of the activity. */
@@ -10358,7 +10474,9 @@ export interface operations {
                      *             "is_system": true,
                      *             "order_position": 1
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -10643,7 +10761,9 @@ export interface operations {
                      *             "has_permissions": true,
                      *             "active_member_count": 7
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -10669,7 +10789,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the profile; for a role of old without one, the id of the role.
+                 * @description The id of the profile, or of the role whose profile it is, as `roles` of a user has it.
                  * @example 01900000-0000-7000-8001-000000000004
                  */
                 id: string;
@@ -10774,7 +10894,9 @@ export interface operations {
                      *               }
                      *             ]
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -12851,6 +12973,7 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
                     "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
                     [name: string]: unknown;
                 };
@@ -13101,7 +13224,9 @@ export interface operations {
                      *             "is_active": true,
                      *             "order_position": 1
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -13366,7 +13491,15 @@ export interface operations {
     deleteAttachment: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 /**
                  * @description The id of the attachment.
@@ -13409,6 +13542,8 @@ export interface operations {
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

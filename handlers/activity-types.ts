@@ -2,6 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { insertActivityType, orderActivityTypes, updateActivityType as updateStored } from '../db/activity-types.ts';
 import { lockWorkspaceRows } from '../db/workspace.ts';
+import { configurationLimits } from '../domain/request-limits.ts';
 import { findByName, type WorkspaceRows } from '../domain/workspace.ts';
 import type { components } from '../generated/api.ts';
 import { alreadyExists, conflict, notFound } from '../runtime/errors.ts';
@@ -9,12 +10,10 @@ import type { Call, Handler } from '../runtime/handler.ts';
 
 type ActivityType = WorkspaceRows['activityTypes'][number];
 
-/** Types that a workspace may have; all of them are kept in memory. */
-const maxTypes = 200;
-
 export const listActivityTypes: Handler<'listActivityTypes'> = async (call) => {
   const { activityTypes } = await call.workspace();
-  return { status: 200, data: { activity_types: activityTypes.map(toActivityType) } };
+  const shown = activityTypes.map(toActivityType);
+  return { status: 200, data: { activity_types: shown, next_cursor: null, has_more: false } };
 };
 
 export const createActivityType: Handler<'createActivityType'> = async (call) => {
@@ -31,8 +30,12 @@ export const createActivityType: Handler<'createActivityType'> = async (call) =>
     position: Math.min(body.order_position ?? types.length + 1, types.length + 1),
   };
   refuseTwin(types, type.name);
-  if (types.length >= maxTypes)
-    throw conflict('type_limit_reached', `A workspace has ${maxTypes} activity types at most.`, { limit: maxTypes });
+  if (types.length >= configurationLimits.activityTypes)
+    throw conflict(
+      'type_limit_reached',
+      `A workspace has ${configurationLimits.activityTypes} activity types at most.`,
+      { limit: configurationLimits.activityTypes },
+    );
   await insertActivityType(sql, companyId, type);
   await orderActivityTypes(sql, companyId, placed(types, type));
   call.record({ action: 'settings.activity_type.create', recordId: type.id, metadata: { name: type.name } });

@@ -1,6 +1,7 @@
 // The keys of a workspace, for its administrators: minting, showing, changing, rotating and revoking.
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../db/api-keys.ts';
+import { configurationLimits } from '../domain/request-limits.ts';
 import { isGrantable } from '../domain/scopes.ts';
 import type { components } from '../generated/api.ts';
 import { conflict, type FieldProblem, notFound, problem, validationFailed } from '../runtime/errors.ts';
@@ -10,8 +11,6 @@ import { newApiKey } from '../runtime/secrets.ts';
 
 type ApiKey = components['schemas']['ApiKey'];
 
-/** Keys of one workspace that can be good at the same time. */
-const activeKeyLimit = 100;
 const hourMilliseconds = 3_600_000;
 
 export const createApiKey: Handler<'createApiKey'> = async (call) => {
@@ -150,9 +149,9 @@ const revoked = () => conflict('key_revoked', 'This key is revoked, which cannot
 /** @throws ApiError 409 when the workspace has as many active keys as it may have */
 async function refuseAtLimit({ sql, caller, now }: Call): Promise<void> {
   const active = await db.lockActiveKeyCount(sql, caller.companyId, now);
-  if (active < activeKeyLimit) return;
-  const message = `This workspace has ${activeKeyLimit} active keys, as many as it may have. Revoke one first.`;
-  throw conflict('key_limit', message, { limit: activeKeyLimit });
+  if (active < configurationLimits.activeApiKeys) return;
+  const message = `This workspace has ${configurationLimits.activeApiKeys} active keys, as many as it may have. Revoke one first.`;
+  throw conflict('key_limit', message, { limit: configurationLimits.activeApiKeys });
 }
 
 function scopeProblems(scopes: readonly string[]): FieldProblem[] {

@@ -2,16 +2,22 @@
 
 import { keptHours } from '../db/idempotency.ts';
 import { findQuota } from '../db/quota.ts';
+import { findSeats } from '../db/users.ts';
 import { type ErrorCode, errorCatalogue } from '../domain/error-catalogue.ts';
-import { callsPerMonth, moduleState } from '../domain/plans.ts';
+import { refusedExtensions } from '../domain/file-names.ts';
+import { callsPerMonth, moduleState, seatAllowance } from '../domain/plans.ts';
 import {
   bodyLimits,
+  configurationLimits,
   filterLimits,
   maxBatchItems,
   maxCounted,
   maxExpansions,
   maxPageSize,
+  maxReportRows,
+  maxSearchHits,
   maxSortKeys,
+  uploadLimits,
 } from '../domain/request-limits.ts';
 import { addOnOfModule, customObjectActions, legacyScopes, moduleActions } from '../domain/scopes.ts';
 import { notFound } from '../runtime/errors.ts';
@@ -54,7 +60,10 @@ export const listScopes: Handler<'listScopes'> = async (call) => {
 };
 
 export const getLimits: Handler<'getLimits'> = async ({ sql, caller, now }) => {
-  const quota = await findQuota(sql, caller.companyId, callsPerMonth, now);
+  const [quota, seats] = await Promise.all([
+    findQuota(sql, caller.companyId, callsPerMonth, now),
+    findSeats(sql, caller.companyId),
+  ]);
   if (!quota) throw notFound();
   return {
     status: 200,
@@ -84,7 +93,27 @@ export const getLimits: Handler<'getLimits'> = async ({ sql, caller, now }) => {
           filter_depth: filterLimits.depth,
           filter_conditions: filterLimits.conditions,
           filter_values: filterLimits.values,
+          search_hits: maxSearchHits,
+          report_rows: maxReportRows,
           idempotency_hours: keptHours,
+        },
+        uploads: {
+          file_bytes: uploadLimits.bytes,
+          least_bytes_in_ten_seconds: bodyLimits.bytes,
+          refused_extensions: [...refusedExtensions],
+        },
+        workspace: {
+          seats: seatAllowance(seats.packageCode, seats.purchased),
+          active_users: seats.used,
+          active_api_keys: configurationLimits.activeApiKeys,
+          custom_objects: configurationLimits.customObjects,
+          fields_of_object: configurationLimits.fieldsOfObject,
+          statuses_of_object: configurationLimits.statusesOfObject,
+          tags_of_object: configurationLimits.tagsOfObject,
+          tag_conditions_of_object: configurationLimits.tagConditionsOfObject,
+          sources: configurationLimits.sources,
+          sla_policies: configurationLimits.slaPolicies,
+          activity_types: configurationLimits.activityTypes,
         },
       },
     },

@@ -1,7 +1,8 @@
 // Fields: adding the workspace's own, and changing what may be changed about any.
 import { insertCustomFields, overrideField, updateCustomField } from '../db/object-fields.ts';
 import { loadWorkspaceRows, lockWorkspaceRows } from '../db/workspace.ts';
-import { checkChange, checkDefinition, fieldDescriptor, maxFieldsOfObject } from '../domain/field-definitions.ts';
+import { checkChange, checkDefinition, fieldDescriptor } from '../domain/field-definitions.ts';
+import { configurationLimits } from '../domain/request-limits.ts';
 import {
   buildWorkspace,
   builtinFields,
@@ -26,10 +27,14 @@ export const createField: Handler<'createField'> = async (call) => {
     const hint = twin.enabled ? '' : ' It is retired: restore it with enabled true.';
     throw alreadyExists(`${object} has a field with the name ${field.name} already.${hint}`, ['name'], field.name);
   }
-  if (existing.length >= maxFieldsOfObject) {
-    throw conflict('field_limit_reached', `An object holds ${maxFieldsOfObject} fields, retired ones included.`, {
-      limit: maxFieldsOfObject,
-    });
+  if (existing.length >= configurationLimits.fieldsOfObject) {
+    throw conflict(
+      'field_limit_reached',
+      `An object holds ${configurationLimits.fieldsOfObject} fields, retired ones included.`,
+      {
+        limit: configurationLimits.fieldsOfObject,
+      },
+    );
   }
   await insertCustomFields(sql, companyId, object, [field], now);
   call.record({

@@ -2,15 +2,10 @@
 import { insertCustomFields } from '../db/object-fields.ts';
 import { insertCustomObject, updateCustomObject } from '../db/objects.ts';
 import { loadWorkspaceRows, lockWorkspaceRows } from '../db/workspace.ts';
-import {
-  checkDefinitions,
-  checkLabel,
-  type FieldProblem,
-  fieldDescriptor,
-  maxCustomObjects,
-} from '../domain/field-definitions.ts';
+import { checkDefinitions, checkLabel, type FieldProblem, fieldDescriptor } from '../domain/field-definitions.ts';
 import { builtinObject, customObjectName } from '../domain/objects.ts';
 import { moduleState } from '../domain/plans.ts';
+import { configurationLimits } from '../domain/request-limits.ts';
 import { configuredFields, type WorkspaceRows } from '../domain/workspace.ts';
 import { alreadyExists, conflict, notFound, validationFailed } from '../runtime/errors.ts';
 import type { Handler, Result } from '../runtime/handler.ts';
@@ -27,6 +22,8 @@ export const listObjects: Handler<'listObjects'> = async (call) => {
     status: 200,
     data: {
       objects: visible.map(({ object, label, plural, kind, module }) => ({ object, label, plural, kind, module })),
+      next_cursor: null,
+      has_more: false,
     },
   };
 };
@@ -52,9 +49,9 @@ export const createObject: Handler<'createObject'> = async (call) => {
   if (before.customObjects.some((row) => row.slug === body.slug)) {
     throw alreadyExists(`This workspace has the object ${object} already, perhaps switched off.`, ['slug'], object);
   }
-  if (before.customObjects.length >= maxCustomObjects) {
-    throw conflict('object_limit_reached', `A workspace holds ${maxCustomObjects} custom objects.`, {
-      limit: maxCustomObjects,
+  if (before.customObjects.length >= configurationLimits.customObjects) {
+    throw conflict('object_limit_reached', `A workspace holds ${configurationLimits.customObjects} custom objects.`, {
+      limit: configurationLimits.customObjects,
     });
   }
   await insertCustomObject(sql, companyId, { slug: body.slug, label, plural }, now);

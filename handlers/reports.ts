@@ -1,7 +1,8 @@
 // Reports over the records of an object, the pipeline, and saved definitions.
 import { countByStatus, listSavedReports as listDefinitions, runReport, type SavedReportRow } from '../db/reports.ts';
 import { moduleState } from '../domain/plans.ts';
-import { maxReportRows, readReport, tellsTexts } from '../domain/reports.ts';
+import { readReport, tellsTexts } from '../domain/reports.ts';
+import { maxReportRows } from '../domain/request-limits.ts';
 import type { WorkspaceObject } from '../domain/workspace.ts';
 import { ApiError, notFound } from '../runtime/errors.ts';
 import type { Caller, Handler, Result } from '../runtime/handler.ts';

@@ -10,7 +10,7 @@ import type { Handler } from '../runtime/handler.ts';
 
 export const listRoles: Handler<'listRoles'> = async ({ sql, caller }) => {
   const profiles = await listProfiles(sql, caller);
-  return { status: 200, data: { roles: profiles.map(shown) } };
+  return { status: 200, data: { roles: profiles.map(shown), next_cursor: null, has_more: false } };
 };
 
 export const getRole: Handler<'getRole'> = async (call) => {
@@ -43,6 +43,8 @@ export const listVisibilityScopes: Handler<'listVisibilityScopes'> = async (call
           scope: scope ?? 'own',
         })),
       })),
+      next_cursor: null,
+      has_more: false,
     },
   };
 };

@@ -2,18 +2,18 @@
 import { searchRecords as findMatches } from '../db/search.ts';
 import { moduleState } from '../domain/plans.ts';
 import { showRecord } from '../domain/record-view.ts';
+import { maxSearchHits } from '../domain/request-limits.ts';
 import { recordLabel, searchedFields } from '../domain/search.ts';
 import type { Workspace, WorkspaceObject } from '../domain/workspace.ts';
 import { notFound } from '../runtime/errors.ts';
 import type { Caller, Handler } from '../runtime/handler.ts';
 
 const defaultHits = 5;
-const mostHits = 25;
 
 export const searchRecords: Handler<'searchRecords'> = async (call) => {
   const { caller, query, sql } = call;
   const workspace = await call.workspace();
-  const limit = Math.min(mostHits, Math.max(1, query.limit ?? defaultHits));
+  const limit = Math.min(maxSearchHits, Math.max(1, query.limit ?? defaultHits));
   const searched = askedObjects(query.objects, workspace)
     .filter((object) => isOpen(object, caller))
     .map((object) => ({ object, fields: searchedFields(object) }))

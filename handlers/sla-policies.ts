@@ -2,6 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../db/sla-policies.ts';
 import { lockWorkspaceRows } from '../db/workspace.ts';
+import { configurationLimits } from '../domain/request-limits.ts';
 import { settingChanges } from '../domain/setting-changes.ts';
 import { policyProblems } from '../domain/sla-policies.ts';
 import { findByName, type WorkspaceRows } from '../domain/workspace.ts';
@@ -10,9 +11,6 @@ import { alreadyExists, conflict, type FieldProblem, notFound, problem } from '.
 import type { Call, Handler } from '../runtime/handler.ts';
 
 type Settings = Omit<db.SlaPolicyRow, 'id' | 'created_at' | 'updated_at'>;
-
-/** Policies that a workspace may have; all of them are kept in memory. */
-const maxPolicies = 100;
 
 export const listSlaPolicies: Handler<'listSlaPolicies'> = async ({ sql, caller }) => {
   const policies = await db.listPolicies(sql, caller.companyId);
@@ -46,9 +44,9 @@ export const createSlaPolicy: Handler<'createSlaPolicy'> = async (call) => {
   };
   await refuseProblems(call, settings);
   refuseTwin(slaPolicies, settings.name);
-  if (slaPolicies.length >= maxPolicies)
-    throw conflict('policy_limit_reached', `A workspace has ${maxPolicies} SLA policies at most.`, {
-      limit: maxPolicies,
+  if (slaPolicies.length >= configurationLimits.slaPolicies)
+    throw conflict('policy_limit_reached', `A workspace has ${configurationLimits.slaPolicies} SLA policies at most.`, {
+      limit: configurationLimits.slaPolicies,
     });
   const policy = { id: uuidv7(), ...settings, created_at: now, updated_at: now };
   await db.insertPolicy(sql, caller.companyId, policy);
@@ -146,9 +144,9 @@ async function refuseProblems(
 
 const recipientsOf = (item: { recipient_user_ids: readonly string[] }): readonly string[] => item.recipient_user_ids;
 
-/** Ids as they are stored, whatever their case. */
+/** Ids as they are stored, each once, whatever their case. */
 function withPlainIds<Item extends { recipient_user_ids: string[] }>(item: Item): Item {
-  return { ...item, recipient_user_ids: item.recipient_user_ids.map((id) => id.toLowerCase()) };
+  return { ...item, recipient_user_ids: [...new Set(item.recipient_user_ids.map((id) => id.toLowerCase()))] };
 }
 
 function toPolicy(row: db.SlaPolicyRow): components['schemas']['SlaPolicy'] {

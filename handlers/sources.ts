@@ -10,14 +10,12 @@ import {
   updateSource as updateStored,
 } from '../db/sources.ts';
 import { lockWorkspaceRows } from '../db/workspace.ts';
+import { configurationLimits } from '../domain/request-limits.ts';
 import { settingChanges } from '../domain/setting-changes.ts';
 import { findByName, type NamedItem, type WorkspaceRows } from '../domain/workspace.ts';
 import type { components } from '../generated/api.ts';
 import { alreadyExists, conflict, notFound } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
-
-/** Sources that a workspace may have; all of them are kept in memory. */
-const maxSources = 500;
 
 export const listSources: Handler<'listSources'> = async (call) => {
   const sources = (await listStored(call.sql, call.caller.companyId)).map(toSource);
@@ -35,8 +33,10 @@ export const createSource: Handler<'createSource'> = async (call) => {
   const sources = await lock(call);
   const name = body.name.trim();
   refuseTwin(sources, name);
-  if (sources.length >= maxSources)
-    throw conflict('source_limit_reached', `A workspace has ${maxSources} sources at most.`, { limit: maxSources });
+  if (sources.length >= configurationLimits.sources)
+    throw conflict('source_limit_reached', `A workspace has ${configurationLimits.sources} sources at most.`, {
+      limit: configurationLimits.sources,
+    });
   const source: SourceRow = {
     id: uuidv7(),
     name,
@@ -70,9 +70,10 @@ export const updateSource: Handler<'updateSource'> = async (call) => {
     is_enabled: body.is_enabled ?? before.is_enabled,
     updated_at: now,
   };
-  await updateStored(sql, companyId, after);
   const shown = toSource(after);
   const changes = settingChanges(toSource(before), shown);
+  if (Object.keys(changes).length === 0) return { status: 200, data: { source: toSource(before) } };
+  await updateStored(sql, companyId, after);
   call.record({ action: 'settings.source.update', recordId: before.id, changes });
   return { status: 200, data: { source: shown } };
 };

@@ -10,6 +10,7 @@ import {
   updateStatus as updateStored,
 } from '../db/statuses.ts';
 import { lockWorkspaceRows } from '../db/workspace.ts';
+import { configurationLimits } from '../domain/request-limits.ts';
 import { settingChanges } from '../domain/setting-changes.ts';
 import {
   checkRules,
@@ -25,9 +26,6 @@ import { alreadyExists, conflict, notFound } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
 
 type Status = components['schemas']['Status'];
-
-/** Statuses that an object may have; all of them are kept in memory. */
-const maxStatuses = 100;
 
 export const listStatuses: Handler<'listStatuses'> = async (call) => {
   const { workspace, statuses } = await read(call);
@@ -48,8 +46,10 @@ export const createStatus: Handler<'createStatus'> = async (call) => {
   const rules = checkBody(call, workspace);
   const name = body.name.trim();
   refuseTwin(statuses, name);
-  if (statuses.length >= maxStatuses)
-    throw conflict('status_limit_reached', `${object} have ${maxStatuses} statuses at most.`, { limit: maxStatuses });
+  if (statuses.length >= configurationLimits.statusesOfObject)
+    throw conflict('status_limit_reached', `${object} have ${configurationLimits.statusesOfObject} statuses at most.`, {
+      limit: configurationLimits.statusesOfObject,
+    });
 
   const id = uuidv7();
   const order = placed(
@@ -109,10 +109,11 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
     pre_condition_rules: rules ?? before.pre_condition_rules,
     updated_at: now,
   };
+  const changes = settingChanges(toStatus(before, workspace), toStatus(after, workspace));
+  if (Object.keys(changes).length === 0) return { status: 200, data: { status: toStatus(before, workspace) } };
   await updateStored(sql, companyId, after);
   await orderStatuses(sql, companyId, order, now);
   const shown = toStatus(after, workspace);
-  const changes = settingChanges(toStatus(before, workspace), shown);
   call.record({ action: 'settings.status.update', object, recordId: before.id, changes });
   return { status: 200, data: { status: shown } };
 };

@@ -10,6 +10,7 @@ import {
 } from '../db/tags.ts';
 import { lockWorkspaceRows } from '../db/workspace.ts';
 import type { KeptComparison } from '../domain/kept-conditions.ts';
+import { configurationLimits } from '../domain/request-limits.ts';
 import { settingChanges } from '../domain/setting-changes.ts';
 import { checkTagRule, shownCondition, type TagRule } from '../domain/tags.ts';
 import { buildWorkspace, findByName, type Workspace, type WorkspaceRows } from '../domain/workspace.ts';
@@ -18,9 +19,6 @@ import { alreadyExists, conflict, notFound } from '../runtime/errors.ts';
 import type { Call, Handler } from '../runtime/handler.ts';
 
 type Tag = components['schemas']['Tag'];
-
-/** Tags that an object may have; all of them are kept in memory and held against each record that is written. */
-const maxTags = 500;
 
 const noRule: TagRule = { fieldNames: [], conditions: [], logic: 'AND' };
 
@@ -47,8 +45,11 @@ export const createTag: Handler<'createTag'> = async (call) => {
   const name = body.name.trim();
   const tags = workspace.tags.filter((tag) => tag.object === object);
   refuseTwin(tags, name);
-  if (tags.length >= maxTags)
-    throw conflict('tag_limit_reached', `${object} have ${maxTags} tags at most.`, { limit: maxTags });
+  if (tags.length >= configurationLimits.tagsOfObject)
+    throw conflict('tag_limit_reached', `${object} have ${configurationLimits.tagsOfObject} tags at most.`, {
+      limit: configurationLimits.tagsOfObject,
+    });
+  refuseConditions(tags, rule);
 
   const tag: TagRow = {
     id: uuidv7(),
@@ -77,10 +78,9 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
   if (!before) throw notFound();
   const rule = checkBody(call, workspace, ruleOf(before));
   const name = body.name?.trim() ?? before.name;
-  refuseTwin(
-    workspace.tags.filter((tag) => tag.object === object && tag.id !== before.id),
-    name,
-  );
+  const others = workspace.tags.filter((tag) => tag.object === object && tag.id !== before.id);
+  refuseTwin(others, name);
+  if (rule.conditions.length > ruleOf(before).conditions.length) refuseConditions(others, rule);
 
   const after: TagRow = {
     ...before,
@@ -91,9 +91,10 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
     ...ruleColumns(object, rule),
     updated_at: now,
   };
-  await updateStored(sql, companyId, after);
   const shown = toTag(after, workspace);
   const changes = settingChanges(toTag(before, workspace), shown);
+  if (Object.keys(changes).length === 0) return { status: 200, data: { tag: toTag(before, workspace) } };
+  await updateStored(sql, companyId, after);
   call.record({ action: 'settings.tag.update', object, recordId: before.id, changes });
   return { status: 200, data: { tag: shown } };
 };
@@ -131,6 +132,16 @@ function objectOf(workspace: Workspace, name: 'leads' | 'customers') {
 function refuseTwin(tags: readonly { id: string; name: string }[], name: string): void {
   const twin = findByName(tags, name);
   if (twin) throw alreadyExists(`There is a tag ${twin.name} already.`, ['name'], twin.id);
+}
+
+/** @throws ApiError 409 when all tags together would have too many conditions to hold each written record against */
+function refuseConditions(others: readonly { conditions: readonly unknown[] }[], rule: TagRule): void {
+  const limit = configurationLimits.tagConditionsOfObject;
+  const count = others.reduce((sum, { conditions }) => sum + conditions.length, rule.conditions.length);
+  if (count > limit)
+    throw conflict('tag_condition_limit_reached', `All tags of an object have ${limit} conditions together at most.`, {
+      limit,
+    });
 }
 
 /** A lead's tag keeps its conditions as fields; a customer's keeps both. */

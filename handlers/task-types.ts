@@ -12,6 +12,8 @@ export const listTaskTypes: Handler<'listTaskTypes'> = async (call) => {
         is_active: isActive,
         order_position: position,
       })),
+      next_cursor: null,
+      has_more: false,
     },
   };
 };

@@ -62,7 +62,7 @@ export const createUser: Handler<'createUser'> = async (call) => {
   const user = {
     id: uuidv7(),
     email,
-    fullName: body.full_name,
+    fullName: body.full_name.trim(),
     passwordHash,
     mustChangePassword: body.password === undefined,
     roleId: role.id,
@@ -114,7 +114,7 @@ export const updateUser: Handler<'updateUser'> = async (call) => {
   const isActivated = user.status === 'inactive' && status === 'active';
   if (isActivated) refuseWithoutSeat(await db.findSeats(sql, companyId));
 
-  const settings = { fullName: body.full_name ?? user.fullName, status, branchId, teamId };
+  const settings = { fullName: body.full_name?.trim() ?? user.fullName, status, branchId, teamId };
   if (isNewRole) await db.replaceRoles(sql, companyId, user.id, role.id);
   await db.updateUser(sql, companyId, user.id, settings, now);
   // Whoever is activated signs in anew, also after a sign-in that met the deactivation half-way.

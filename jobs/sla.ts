@@ -61,29 +61,33 @@ export function startSla(pools: SlaPools, log: Log, now: () => Date = () => new 
  * @returns the number of breaches
  */
 export async function runSlaRound(pools: SlaPools, log: Log, now: () => Date, stop?: AbortSignal): Promise<number> {
-  for (const policy of await pools.platform.use(due.findRevisedPolicies)) await followRevision(pools, policy, now());
+  // The other companies' clocks do not wait for those of one that fails.
+  const report = (companyId: string, error: unknown): void =>
+    log.warn({ company: companyId, err: { message: (error as Error).message } }, 'SLA clocks could not be handled');
+  for (const policy of await pools.platform.use(due.findRevisedPolicies)) {
+    if (stop?.aborted) return 0;
+    await followRevision(pools, policy, now()).catch((error) => report(policy.companyId, error));
+  }
   const failed = new Set<string>();
   let breaches = 0;
   for (;;) {
-    const scopes = await pools.platform.use((sql) => due.findDueScopes(sql, now()));
+    const scopes = await pools.platform.use((sql) => due.findDueScopes(sql, [...failed], now()));
     let handled = 0;
-    for (const scope of scopes.filter((each) => !failed.has(each.companyId))) {
+    let isFailed = false;
+    for (const scope of scopes) {
       if (stop?.aborted) return breaches;
       try {
         const done = await inTransaction(pools.tenants, scope, (transaction) => handleBatch(transaction, scope, now()));
         handled += done.handled;
         breaches += done.breaches;
       } catch (error) {
-        // The other companies' clocks do not wait for this one's.
+        report(scope.companyId, error);
         failed.add(scope.companyId);
-        log.warn(
-          { company: scope.companyId, err: { message: (error as Error).message } },
-          'SLA clocks could not be handled',
-        );
+        isFailed = true;
       }
     }
-    // What is left is in other hands.
-    if (handled === 0) return breaches;
+    // What is left is in other hands. Where a company failed, others may have stood behind it.
+    if (handled === 0 && !isFailed) return breaches;
   }
 }
 
@@ -103,7 +107,7 @@ async function followRevision({ tenants }: SlaPools, policy: due.RevisedPolicy, 
   }
   const scope = { companyId, testMode: false };
   await inTransaction(tenants, scope, async (transaction) => {
-    await due.clearRevision(transaction.sql, policy);
+    await due.clearRevision(transaction.sql, policy, now);
     await transaction.commit([], [], undefined, now, patience);
   });
 }

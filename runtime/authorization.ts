@@ -9,7 +9,7 @@ import type { Caller } from './handler.ts';
 const schemeOf = { api_key: 'apiKey', oauth_client: 'oauth', session: 'session', anonymous: '' } as const;
 
 /**
- * Lets a caller pass, or refuses.
+ * Lets a caller pass, with the reach that it has here, or refuses.
  * @throws ApiError 403 naming what is missing; 404 where the object of the path is not visible to the caller
  */
 export function authorize(operation: Operation, caller: Caller, path: Record<string, string>): void {
@@ -30,6 +30,7 @@ export function authorize(operation: Operation, caller: Caller, path: Record<str
   }
   if (!opened) throw lacks(missing, caller);
   if (caller.kind !== 'session') for (const scope of opened) checkModule(moduleOf(scope), caller);
+  if (caller.reachOf) caller.reach = caller.reachOf(opened);
   if (operation.liveOnly && caller.testMode) {
     throw new ApiError('FORBIDDEN_SCOPE', 'Both modes share this configuration: change it with a live key.', {
       required_scopes: [],

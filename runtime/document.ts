@@ -46,6 +46,8 @@ export interface Operation {
   answer: 'envelope' | 'bare' | 'oauth' | 'file';
   /** The answer shows a secret: what is kept of it for replays is encrypted. */
   secretAnswer: boolean;
+  /** A password is hashed on the way: with an Idempotency-Key the call then holds a connection for that long. */
+  hashesPassword: boolean;
   /** False where there is nothing to validate or to fill in unless the caller sends a query. */
   takesParameters: boolean;
   takesBody: boolean;
@@ -91,6 +93,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-single-kind-codes': [true],
   'x-answer': ['bare', 'oauth', 'file'],
   'x-secret-answer': [true],
+  'x-hashes-password': [true],
 };
 
 /**
@@ -198,6 +201,7 @@ function readOperation(
     singleKindCodes: declared['x-single-kind-codes'] === true,
     answer: (declared['x-answer'] as 'bare' | 'oauth' | 'file' | undefined) ?? 'envelope',
     secretAnswer: declared['x-secret-answer'] === true,
+    hashesPassword: declared['x-hashes-password'] === true,
     takesParameters: parameters.length > 0,
     takesBody: hasJson,
     bodyRequired: requestBody?.required === true,

@@ -35,6 +35,8 @@ export interface Caller {
   /** As granted, for showing. */
   scopes: readonly string[];
   reach: Reach;
+  /** Where roles decide: how far the caller reaches with the scopes that an operation needs. */
+  reachOf?: (scopes: readonly string[]) => Reach;
   expiresAt: Date | null;
   /** The user behind a session token, or in whose name an app acts; null for keys. */
   userId: string | null;

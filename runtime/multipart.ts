@@ -15,7 +15,7 @@ import { type FieldProblem, problem, unreadable } from './errors.ts';
 import { refusal } from './validation.ts';
 
 /** Milliseconds in each of which an upload must bring on as much as any other request may hold, or end. */
-const pace = 10_000;
+const pace = uploadLimits.paceSeconds * 1000;
 
 /** A file that has arrived. */
 export interface Upload {

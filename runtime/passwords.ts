@@ -1,27 +1,21 @@
 // Passwords: hashing with scrypt at the cost that OWASP's password storage guide lists (N=2^15, r=8, p=3), checking, and generating.
 import { randomBytes, randomInt, scrypt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
+import { Turns } from './turns.ts';
 
 const cost = { N: 2 ** 15, r: 8, p: 3, maxmem: 64 * 1024 * 1024 };
 
 /** Derivations that may run at once: they share four threads with the signatures of tokens, which must not wait behind them. */
-const parallel = Math.min(3, availableParallelism());
-let running = 0;
-const waiting: (() => void)[] = [];
+export const hashesAtOnce = Math.min(3, availableParallelism());
+const turns = new Turns(hashesAtOnce);
 
-async function derive(password: string, salt: Buffer, options = cost): Promise<Buffer> {
-  if (running < parallel) running += 1;
-  // Whoever ends hands the place over.
-  else await new Promise<void>((resolve) => waiting.push(resolve));
-  try {
-    return await new Promise((resolve, reject) => {
-      scrypt(password.normalize('NFKC'), salt, 32, options, (error, key) => (error ? reject(error) : resolve(key)));
-    });
-  } finally {
-    const next = waiting.shift();
-    if (next) next();
-    else running -= 1;
-  }
+function derive(password: string, salt: Buffer, options = cost): Promise<Buffer> {
+  return turns.take(
+    () =>
+      new Promise((resolve, reject) => {
+        scrypt(password.normalize('NFKC'), salt, 32, options, (error, key) => (error ? reject(error) : resolve(key)));
+      }),
+  );
 }
 
 /** Hashes a password; the answer carries salt and cost, so that the cost can rise later. */

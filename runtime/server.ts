@@ -26,12 +26,14 @@ import type { Caller } from './handler.ts';
 import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
 import type { Log, RequestLine } from './log.ts';
 import { receiveUpload } from './multipart.ts';
+import { hashesAtOnce } from './passwords.ts';
 import { PreparedBody } from './prepared-body.ts';
 import { admitToQuota, QuotaAlarm } from './quota.ts';
 import type { RateFigures } from './rate-limits.ts';
 import { buildRouter } from './router.ts';
 import { type Secrets, sha256 } from './secrets.ts';
 import type { IdempotencyClaim, Scope } from './store.ts';
+import { Turns } from './turns.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
 
 /** A page that is not part of the API: method GET, no credential, no envelope. */
@@ -64,6 +66,8 @@ export function buildServer(parts: ServerParts): Server {
   const route = buildRouter(parts.document.operations);
   const addressOf = clientAddressReader(parts.trustedProxies);
   const alarm = new QuotaAlarm(log);
+  /** Calls that hold a connection while they hash a password. */
+  const hashing = new Turns(hashesAtOnce);
   /** Connections on which a file arrives: it has a pace of its own instead of ten seconds for the whole. */
   const uploading = new WeakSet<object>();
 
@@ -267,7 +271,9 @@ export function buildServer(parts: ServerParts): Server {
     const claim =
       key === undefined ? undefined : claimOf(caller, operation, path, key, upload?.requestHash ?? hashOf(body));
     try {
-      const answer = await deadline.race(() => runInTransaction(operation, call, deadline, claim, trace));
+      const attempt = () => deadline.race(() => runInTransaction(operation, call, deadline, claim, trace));
+      // More would only hold connections while they wait for the processor.
+      const answer = await (claim && operation.hashesPassword ? hashing.take(attempt) : attempt());
       if (file && leftOut(answer)) parts.files.remove(file);
       return answer;
     } catch (error) {

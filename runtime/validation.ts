@@ -199,11 +199,7 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
         `${name} must be ${formats[params.format ?? ''] ?? `in the format ${params.format}`}`,
       );
     case 'pattern':
-      return problem(
-        field,
-        'INVALID_FORMAT',
-        params.pattern === anyCharacter ? `${name} must not be blank` : `${name} must match ${params.pattern}`,
-      );
+      return problem(field, 'INVALID_FORMAT', `${name} ${patternRule(params.pattern, error.parentSchema)}`);
     case 'minLength':
       return problem(field, 'TOO_SHORT', `${name} must have at least ${counted(params.limit, 'character')}`);
     case 'maxLength':
@@ -282,15 +278,19 @@ function acceptedNames(error: ErrorObject): string[] {
 
 const counted = (count: number | undefined, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
-/** The pattern of texts that must not be blank. */
-const anyCharacter = '\\S';
-
 const comparisons: Record<string, string> = {
   '>=': 'at least',
   '<=': 'at most',
   '>': 'greater than',
   '<': 'less than',
 };
+
+/** What a pattern asks for, in words where there are some, else with the example that the document has. */
+function patternRule(pattern: string | undefined, schema: unknown): string {
+  if (pattern === '\\S' || pattern === '^$|\\S') return 'must not be blank';
+  const { example } = (schema ?? {}) as { example?: unknown };
+  return `must match ${pattern}${typeof example === 'string' ? `, e.g. ${example}` : ''}`;
+}
 
 const formats: Record<string, string> = {
   uuid: 'a UUID',

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { moduleActions } from '../domain/scopes.ts';
 import { expectStatus } from './support/client.ts';
 import { document, operations } from './support/document.ts';
-import { database, newKey, newTenant } from './support/tenants.ts';
+import { database, newKey, newTenant, newUser } from './support/tenants.ts';
 
 const schemas = document.components?.schemas ?? {};
 
@@ -71,6 +71,32 @@ test('the limits are those of the key, of its plan and of the document, and coun
   expect(Date.parse(quota.period.start)).toBeLessThanOrEqual(Date.now());
   expect(Date.parse(quota.period.end)).toBeGreaterThan(Date.now());
   expect(requests.batch_items).toBe(schemas.RecordBatchItems?.maxItems);
+});
+
+test('the limits tell what files may be, and the seats and the room of the workspace', async () => {
+  const tenant = await newTenant();
+  await newUser(tenant);
+  await database()`update subscriptions set package_code = 'starter', seats = 7 where company_id = ${tenant.companyId}`;
+  const { limits } = (await expectStatus(200, 'GET', '/v1/limits', { key: tenant.testKey })).body.data;
+  expect(limits.uploads).toMatchObject({ file_bytes: 10_485_760, least_bytes_in_ten_seconds: 102_400 });
+  expect(limits.uploads.refused_extensions).toEqual(expect.arrayContaining(['exe', 'svg', 'xhtml']));
+  expect(limits.workspace).toMatchObject({
+    seats: 7,
+    active_users: 2,
+    statuses_of_object: 100,
+    tag_conditions_of_object: 1000,
+  });
+  // Beyond the last source that the limits allow there is none.
+  const room = limits.workspace.sources;
+  await database()`
+    insert into sources (company_id, id, name, is_enabled, created_at, updated_at)
+    select ${tenant.companyId}, gen_random_uuid(), 'Source ' || number, true, now(), now()
+    from generate_series(1, ${room}::int - (select count(*)::int from sources where company_id = ${tenant.companyId})) number`;
+  const answer = await expectStatus(409, 'POST', '/v1/settings/sources', {
+    key: tenant.key,
+    body: { name: 'One more' },
+  });
+  expect(answer.body.error.details).toEqual({ reason: 'source_limit_reached', limit: room });
 });
 
 test('the limits of an unlimited plan are null where there is none', async () => {

@@ -3,7 +3,8 @@ import { spawnSync } from 'node:child_process';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { describe, expect, inject, test } from 'vitest';
 import { expectStatus } from './support/client.ts';
-import { type DeclaredOperation, document, operationOf, operations } from './support/document.ts';
+import { type DeclaredOperation, document, operationOf, operations, resolve } from './support/document.ts';
+import type { Schema } from './support/schemas.ts';
 
 describe('GET /v1/openapi.json', () => {
   test('answers the document that the server works by, to be kept for five minutes', async () => {
@@ -101,3 +102,19 @@ describe('the curl samples', () => {
     expect(answer.body.data.user.email).toBe('sara@bluelake.example');
   });
 });
+
+const followed = (part: object | undefined): unknown =>
+  part && '$ref' in part ? followed(resolve(part.$ref as string) as object) : part;
+
+/** Tables of the service itself, which are no lists of a workspace. */
+const tables = new Set(['listErrorCodes', 'listScopes']);
+
+test.each(operations.filter(({ id }) => id.startsWith('list') && !tables.has(id)))(
+  '$id answers next_cursor and has_more, whether it is paged or not',
+  ({ declared }) => {
+    const answer = followed(declared.responses?.['200']) as { content: { 'application/json': { schema: object } } };
+    const body = followed(answer.content['application/json'].schema) as Schema;
+    const data = followed(body.properties?.data) as Schema;
+    expect(data.required).toEqual(expect.arrayContaining(['next_cursor', 'has_more']));
+  },
+);

@@ -275,6 +275,21 @@ describe('the records that an app sees', () => {
     await expectStatus(200, 'PATCH', recordsPath('leads', ofRep), { token, body: { city: 'Berlin' } });
   });
 
+  test('are for each action those of the widest role that permits it: one role lends its reach to no other', async () => {
+    const { tenant, rep, mate } = await newPeople();
+    await database()`
+      insert into user_roles (company_id, user_id, role_id)
+      select ${tenant.companyId}, ${rep}, id from roles where name = 'Viewer'`;
+    const assigned = async (userId: string): Promise<string> =>
+      (await createRecord(tenant.key, 'leads', { first_name: 'Sara', email: 's@example.com', assigned_to: userId })).id;
+    const [own, ofMate] = [await assigned(rep), await assigned(mate)];
+    const token = await asUser(tenant, rep);
+    expect(await visible(token)).toEqual([own, ofMate].toSorted());
+    await expectStatus(200, 'GET', recordsPath('leads', ofMate), { token });
+    await expectStatus(404, 'PATCH', recordsPath('leads', ofMate), { token, body: { city: 'Berlin' } });
+    await expectStatus(200, 'PATCH', recordsPath('leads', own), { token, body: { city: 'Berlin' } });
+  });
+
   test('are also those that it made in the name of its user, and not those it made for a colleague', async () => {
     const { tenant, north, rep, mate, manager, other } = await newPeople();
     const clientId = `app-${randomUUID()}`;

@@ -144,6 +144,14 @@ describe('GET /v1/roles/{id}', () => {
     }
   });
 
+  test('is found by the id of the profile and by that of the role, as users have it', async () => {
+    const role = await named('Sales_Rep');
+    const user = await newUser(tenant, { role: 'Sales_Rep' });
+    const { body } = await expectStatus(200, 'GET', `/v1/users/${user.id}`, { key: tenant.key });
+    expect(body.data.user.roles).toEqual([{ id: role.role_id, name: 'Sales_Rep' }]);
+    expect(await get(role.role_id)).toEqual(await get(role.id));
+  });
+
   test('Company_Admin may do everything, Viewer may only view, and a Sales_Rep deletes and configures nothing', async () => {
     const actionsOf = async (name: string): Promise<Record<string, string[]>> => {
       const { permissions } = await get((await named(name)).id);
@@ -210,18 +218,27 @@ describe('what a user may do', () => {
     expect(permissionsOfRole('constructor')).toEqual([]);
   });
 
-  test('is what all roles together permit, with the widest scope of those that permit something', () => {
+  test('is what all roles together permit, each action as far as the widest role that permits it', () => {
     const both = permissionsOf(['Sales_Rep', 'Sales_Manager']);
     expect(
       ['leads:delete', 'object:visits:delete', 'users:view', 'users:configure', 'leads:fly'].map(both.allows),
     ).toEqual([true, true, true, false, false]);
     const mixed = permissionsOf(['Sales_Rep', 'Viewer']);
-    expect([mixed.allows('leads:edit'), mixed.reachIn('leads'), mixed.reach]).toEqual([true, 'company', 'company']);
-    expect(permissionsOf(['Branch_Manager', 'Sales_Rep']).reachIn('leads')).toBe('branch');
-    expect(permissionsOf(['Branch_Manager', 'Sales_Rep']).reachIn('billing')).toBe('own');
+    expect([mixed.allows('leads:edit'), mixed.reachOf(['leads:view']), mixed.reachOf(['leads:edit'])]).toEqual([
+      true,
+      'company',
+      'own',
+    ]);
+    expect([mixed.reachOf(['leads:view', 'leads:edit']), mixed.reachOf([])]).toEqual(['own', 'company']);
+    const leading = permissionsOf(['Branch_Manager', 'Sales_Rep']);
+    expect(['leads:edit', 'leads:delete', 'billing:view'].map((scope) => leading.reachOf([scope]))).toEqual([
+      'branch',
+      'branch',
+      'own',
+    ]);
     const nothing = permissionsOf(['Regional_Director', 'Super_Admin', 'constructor']);
     expect(permissionsOf(['Company_Admin']).allows('records:view')).toBe(false);
-    expect([nothing.allows('leads:view'), nothing.allows('constructor:name'), nothing.reach]).toEqual([
+    expect([nothing.allows('leads:view'), nothing.allows('constructor:name'), nothing.reachOf([])]).toEqual([
       false,
       false,
       'own',
@@ -230,19 +247,19 @@ describe('what a user may do', () => {
 
   test('is what a custom profile permits in place of the roles, and only with own records', () => {
     const profile = [{ module: 'leads', actions: ['view', 'fly'] }];
-    const { allows, reach, reachIn } = permissionsOf(['Company_Admin'], profile);
+    const { allows, reachOf } = permissionsOf(['Company_Admin'], profile);
     const scopesOfUser = ['leads:view', 'leads:edit', 'leads:fly', 'deals:view', 'object:visits:view'];
     expect(scopesOfUser.map(allows)).toEqual([true, false, false, false, false]);
-    expect([reach, reachIn('leads')]).toEqual(['own', 'own']);
+    expect([reachOf([]), reachOf(['leads:view'])]).toEqual(['own', 'own']);
   });
 
   test('of every role is what its profile says', () => {
     for (const role of Object.keys(scopes)) {
-      const { allows, reachIn } = permissionsOf([role]);
+      const { allows, reachOf } = permissionsOf([role]);
       for (const { module, actions, scope } of permissionsOfRole(role, ['object:visits'])) {
         const offered = matrix[module] ?? ['view', 'create', 'edit', 'delete'];
         expect(offered.filter((action) => allows(`${module}:${action}`))).toEqual(actions);
-        if (actions.length > 0) expect(reachIn(module)).toBe(scope);
+        for (const action of actions) expect(reachOf([`${module}:${action}`])).toBe(scope);
       }
     }
   });

@@ -390,6 +390,7 @@ describe('the document', () => {
     ['x-platform', false],
     ['x-live-only', 1],
     ['x-secret-answer', 1],
+    ['x-hashes-password', 1],
     ['x-uniform-refusal', 'yes'],
     ['x-validation-status', 400],
     ['x-validation-status', '422'],

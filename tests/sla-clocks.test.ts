@@ -1,30 +1,35 @@
 // SLA clocks under a moved clock: what starts, satisfies and ends them, and that each breach, reminder and escalation comes exactly once.
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Pool } from '../db/connect.ts';
-import { runSlaRound } from '../jobs/sla.ts';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { Pool, type Sql } from '../db/connect.ts';
+import { answerClocks, changeClocks } from '../db/sla-clocks.ts';
+import { findDueScopes, takeDueClocks, wakeClocks } from '../db/sla-due.ts';
+import { countOpenClocks } from '../db/sla-policies.ts';
+import { runSlaRound, type SlaPools } from '../jobs/sla.ts';
 import { openLog } from '../runtime/log.ts';
 import { expectStatus, type Json } from './support/client.ts';
 import { createRecord, createRecords, leftBehind, patchRecord, recordsPath } from './support/records.ts';
 import { database, newTenant, newUser, type Tenant } from './support/tenants.ts';
 
-let pools: { platform: Pool; tenants: Pool };
+/** Two servers. */
+let servers: [SlaPools, SlaPools];
 const { log } = openLog('fatal');
 
 beforeAll(() => {
-  const shared = { url: inject('databaseUrl'), prepare: true, wait: 1000, statementTimeout: 1500, lanes: 1 };
-  pools = {
+  const shared = { url: inject('databaseUrl'), prepare: true, wait: 1000, statementTimeout: 1500, lanes: 4 };
+  const open = (): SlaPools => ({
     platform: new Pool({ ...shared, role: 'crm_platform' }),
     tenants: new Pool({ ...shared, role: 'crm_app' }),
-  };
+  });
+  servers = [open(), open()];
 });
 
 afterAll(async () => {
-  await Promise.all([pools.platform.close(1), pools.tenants.close(1)]);
+  await Promise.all(servers.flatMap(({ platform, tenants }) => [platform.close(1), tenants.close(1)]));
 });
 
 const minute = 60_000;
-const roundAfter = (minutes: number): Promise<number> =>
-  runSlaRound(pools, log, () => new Date(Date.now() + minutes * minute));
+const roundAfter = (minutes: number, server = 0): Promise<number> =>
+  runSlaRound(servers[server] as SlaPools, log, () => new Date(Date.now() + minutes * minute));
 
 const createPolicy = async (tenant: Tenant, body: object = {}): Promise<Json> => {
   const policy = { name: `Policy ${Math.random()}`, entity_type: 'lead', ...body };
@@ -78,7 +83,7 @@ test('a breach is told once, with the body of the event, however many servers lo
   const lead = await createLead(tenant);
   await roundAfter(59);
   expect(await breaches(lead.id)).toEqual([]);
-  await Promise.all(Array.from({ length: 8 }, () => roundAfter(65.5)));
+  await Promise.all(Array.from({ length: 8 }, (_, index) => roundAfter(65.5, index % 2)));
   await roundAfter(600);
   const [clock] = await clocksOf(lead.id);
   expect(await breaches(lead.id)).toMatchObject([
@@ -123,7 +128,7 @@ test('reminders come before the deadline and escalations after it, once each, to
   await database()`update users set status = 'inactive' where company_id = ${tenant.companyId} and id = ${gone.id}`;
   const lead = await createLead(tenant, { last_name: 'Okafor' });
   const told = async (minutes: number): Promise<string[]> => {
-    await Promise.all([roundAfter(minutes), roundAfter(minutes)]);
+    await Promise.all([roundAfter(minutes, 0), roundAfter(minutes, 1)]);
     return (await notifications(lead.id)).map((each) => `${each.kind} ${each.text}`);
   };
   expect(await told(44)).toEqual([]);
@@ -263,3 +268,195 @@ test('a contact on a deal answers the clocks of its customer too, and winning th
   await patchRecord(tenant.key, 'deals', deal.id, { stage: 'Won' });
   expect(await open(deal.id)).toEqual([]);
 });
+
+test('reminders and escalations that change while clocks run are followed, and what was told is not told again', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant);
+  const reminder = (minutes_before: number) => ({
+    type: 'first_response',
+    minutes_before,
+    recipient_user_ids: [user.id],
+  });
+  const escalation = (level: number, minutes_after: number) => ({
+    level,
+    type: 'first_response',
+    minutes_after,
+    recipient_user_ids: [user.id],
+    message_template: `Level ${level} at {{overdue_minutes}}`,
+  });
+  const policy = await createPolicy(tenant, {
+    first_response_time: 60,
+    reminders: [reminder(30)],
+    escalations: [escalation(1, 0)],
+  });
+  const lead = await createLead(tenant);
+  const patch = (body: object) =>
+    expectStatus(200, 'PATCH', `/v1/settings/sla-policies/${policy.id}`, { key: tenant.key, body });
+  const toldBy = async (minutes: number): Promise<string[]> => {
+    const before = await notifications(lead.id);
+    await roundAfter(minutes);
+    return (await notifications(lead.id)).slice(before.length).map((each) => each.text);
+  };
+  const reminded = [expect.stringContaining('First response for the lead')];
+  expect(await toldBy(30.5)).toEqual(reminded);
+  await patch({ reminders: [reminder(30), reminder(10)], escalations: [escalation(1, 20)] });
+  expect([await toldBy(31), await toldBy(49)]).toEqual([[], []]);
+  expect(await toldBy(50.5)).toEqual(reminded);
+  expect(await toldBy(60.5)).toEqual([]);
+  expect(await breaches(lead.id)).toHaveLength(1);
+  expect(await toldBy(80.5)).toEqual(['Level 1 at 20']);
+  // What lies before something that was told is not made up for.
+  await patch({ escalations: [escalation(1, 20), escalation(2, 10), escalation(3, 25)] });
+  expect(await toldBy(82)).toEqual([]);
+  expect(await toldBy(85.5)).toEqual(['Level 3 at 25']);
+  await patch({ escalations: [] });
+  expect(await toldBy(1000)).toEqual([]);
+  expect(await breaches(lead.id)).toHaveLength(1);
+});
+
+test('a server whose clock is behind does not tell again what another told', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant);
+  const escalation = {
+    level: 1,
+    type: 'first_response',
+    minutes_after: 0,
+    recipient_user_ids: [user.id],
+    message_template: 'x',
+  };
+  const policy = await createPolicy(tenant, { first_response_time: 60, escalations: [escalation] });
+  const lead = await createLead(tenant);
+  await roundAfter(60.5);
+  // A change has the clock looked at again.
+  const body = { escalations: [escalation, { ...escalation, level: 2, minutes_after: 90 }] };
+  await expectStatus(200, 'PATCH', `/v1/settings/sla-policies/${policy.id}`, { key: tenant.key, body });
+  await roundAfter(59, 1);
+  await roundAfter(61);
+  expect([(await breaches(lead.id)).length, (await notifications(lead.id)).length]).toEqual([1, 1]);
+});
+
+test('a crash between taking clocks and the commit loses nothing and tells nothing twice', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant);
+  const escalation = { level: 1, type: 'first_response', minutes_after: 0, recipient_user_ids: [user.id] };
+  await createPolicy(tenant, { first_response_time: 60, escalations: [{ ...escalation, message_template: 'x' }] });
+  const lead = await createLead(tenant);
+  const [before] = await clocksOf(lead.id);
+  const sql = database();
+  await sql.begin(async (holder) => {
+    // The notification refers to its user, and waits here with the clock in hand.
+    await holder`select from users where company_id = ${tenant.companyId} and id = ${user.id} for update`;
+    const round = roundAfter(61);
+    const waiting = async (): Promise<Json | undefined> =>
+      (
+        await sql`
+          select pid from pg_stat_activity
+          where wait_event_type = 'Lock' and query like '%insert into notifications%' and pid <> pg_backend_pid()`
+      )[0];
+    const { pid } = await vi.waitUntil(waiting, { timeout: 5000, interval: 10 });
+    await sql`select pg_terminate_backend(${pid})`;
+    await round;
+  });
+  expect(await clocksOf(lead.id)).toEqual([before]);
+  expect([await breaches(lead.id), await notifications(lead.id)]).toEqual([[], []]);
+  await roundAfter(62);
+  await roundAfter(63);
+  expect([(await breaches(lead.id)).length, (await notifications(lead.id)).length]).toEqual([1, 1]);
+});
+
+test('two servers share what is due: of 450 clocks each is told once', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant);
+  const escalation = { level: 1, type: 'first_response', minutes_after: 0, recipient_user_ids: [user.id] };
+  await createPolicy(tenant, { first_response_time: 60, escalations: [{ ...escalation, message_template: 'x' }] });
+  const bodies = Array.from({ length: 450 }, (_, index) => ({ first_name: `L${index}`, email: `l${index}@x.example` }));
+  await createRecords(tenant.key, 'leads', bodies);
+  await Promise.all([0, 1, 0, 1].map((server) => roundAfter(61, server)));
+  const [told] = await database()`
+    select
+      (select count(*)::int from outbox_events where company_id = ${tenant.companyId} and event = 'sla.breached') as events,
+      (select count(distinct data ->> 'record_id')::int from outbox_events where company_id = ${tenant.companyId} and event = 'sla.breached') as records,
+      (select count(*)::int from notifications where company_id = ${tenant.companyId}) as notifications,
+      (select count(distinct record_id)::int from notifications where company_id = ${tenant.companyId}) as of_records`;
+  expect(told).toEqual({ events: 450, records: 450, notifications: 450, of_records: 450 });
+});
+
+/** Clocks of records that are not there. */
+const fill = (tenant: Tenant, policyId: string, count: number, dueAt: Date): Promise<unknown> => database()`
+  insert into sla_clocks (company_id, test_mode, id, policy_id, object, record_id, kind, started_at, due_at, next_at, handled_at)
+  select ${tenant.companyId}, false, gen_random_uuid(), ${policyId}, 'leads', gen_random_uuid(), 'first_response', now(), ${dueAt}, ${dueAt}, now()
+  from generate_series(1, ${count}::int)`;
+const empty = (tenant: Tenant): Promise<unknown> =>
+  database()`delete from sla_clocks where company_id = ${tenant.companyId}`;
+
+test('a company whose clocks cannot be handled keeps no other waiting, however many they are', async () => {
+  const [faulty, other] = [await newTenant(), await newTenant()];
+  const policy = await createPolicy(faulty, { first_response_time: 60 });
+  await createPolicy(other, { first_response_time: 60 });
+  const lead = await createLead(other);
+  await fill(faulty, policy.id, 2500, new Date());
+  await database()`update sla_policies set escalations = '{}' where company_id = ${faulty.companyId}`;
+  await roundAfter(61);
+  await empty(faulty);
+  expect(await breaches(lead.id)).toHaveLength(1);
+});
+
+test('every statement on clocks finds them by an index', async () => {
+  const tenant = await newTenant();
+  const policy = await createPolicy(tenant, { first_response_time: 60 });
+  const lead = await createLead(tenant);
+  const { id: usual } = await createPolicy(tenant, { first_response_time: 60 });
+  await fill(tenant, usual, 20_000, new Date('2100-01-01T00:00:00Z'));
+  await database()`analyze sla_clocks`;
+  const scope = { companyId: tenant.companyId, testMode: false };
+  const now = new Date();
+  const change = { object: 'leads', recordId: lead.id, keptPolicyId: null, isResolved: false, startedAfter: () => [] };
+  const contacts = [{ object: 'leads', recordId: lead.id, at: now.toISOString() }];
+  const plan = async (role: string, run: (sql: Sql) => Promise<unknown>): Promise<string[]> => {
+    const plans: string[] = [];
+    await database().begin(async (sql) => {
+      await sql`select set_config('role', ${role}, true), set_config('app.company_id', ${tenant.companyId}, true), set_config('app.test_mode', 'false', true)`;
+      await run(explaining(sql as unknown as Sql, plans));
+    });
+    return plans.flatMap((text) => text.match(/(Seq Scan|using \w+) on sla_clocks/g) ?? []);
+  };
+  const ofRecord = 'using sla_clocks_open on sla_clocks';
+  const byId = 'using sla_clocks_pkey on sla_clocks';
+  const found = {
+    due: await plan('crm_platform', (sql) => findDueScopes(sql, [], now)),
+    taken: await plan('crm_app', (sql) => takeDueClocks(sql, scope, 200, now)),
+    answered: await plan('crm_app', (sql) => answerClocks(sql, scope, { contacts, restarted: () => [] }, now)),
+    changed: await plan('crm_app', (sql) => changeClocks(sql, scope, [change], now)),
+    woken: await plan('crm_app', (sql) => wakeClocks(sql, scope, policy.id, undefined, 200, now)),
+    open: await plan('crm_app', (sql) => countOpenClocks(sql, tenant.companyId, policy.id)),
+  };
+  await empty(tenant);
+  expect(found).toEqual({
+    due: ['using sla_clocks_due on sla_clocks'],
+    taken: [expect.stringMatching(/^using sla_clocks_due(_of_company)? on/)],
+    answered: expect.arrayContaining([byId, ofRecord]),
+    changed: expect.arrayContaining([byId, ofRecord]),
+    woken: expect.arrayContaining([byId, 'using sla_clocks_of_policy on sla_clocks']),
+    open: ['using sla_clocks_of_policy on sla_clocks'],
+  });
+  expect(
+    Object.values(found)
+      .flat()
+      .filter((each) => each.startsWith('Seq')),
+  ).toEqual([]);
+});
+
+/** The driver with every statement explained instead of run. */
+function explaining(sql: Sql, plans: string[]): Sql {
+  const send = (first: TemplateStringsArray, ...values: never[]) => {
+    // What is no statement is a part of one.
+    if (!Array.isArray(first) || !/^\s*(with|select|update)/.test(first[0] ?? '')) return sql(first, ...values);
+    const strings = Object.assign([`explain ${first[0]}`, ...first.slice(1)], { raw: first.raw });
+    const query = sql(strings as unknown as TemplateStringsArray, ...values);
+    return query.then((rows: Json[]) => {
+      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+      return [];
+    });
+  };
+  return Object.assign(send, { json: sql.json }) as unknown as Sql;
+}

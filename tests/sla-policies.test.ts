@@ -135,6 +135,14 @@ test('reminders and escalations that are sent replace the whole set, and stay wh
   expect(emptied).toMatchObject({ reminders: reminded.reminders, escalations: [] });
 });
 
+test('a recipient who is named twice, in another case, is told once', async () => {
+  const own = await newTenant();
+  const { id } = await newUser(own);
+  const reminders = [reminder({ recipient_user_ids: [id, id.toUpperCase()] })];
+  const policy = await create(own, { ...smallest, reminders });
+  expect(policy.reminders[0].recipient_user_ids).toEqual([id]);
+});
+
 test('recipients that stay are not checked anew, and new ones are', async () => {
   const leaving = await newUser(tenant);
   const staying = reminder({ recipient_user_ids: [leaving.id.toUpperCase()] });

@@ -303,6 +303,30 @@ describe('what is refused', () => {
     const { body } = await expectStatus(409, 'POST', path('leads'), { key: tenant.key, body: urgent });
     expect(body.error.details).toEqual({ reason: 'tag_limit_reached', limit: 500 });
   });
+
+  test('more than 1,000 conditions in all tags of an object, by a new tag or by a change, and long texts in them', async () => {
+    const tenant = await newTenant();
+    const twenty = Array.from({ length: 20 }, (_, index) => condition('email', 'contains', `x${index}`));
+    const nearly = await create(tenant, 'leads', { name: 'Nearly', fields: twenty.slice(1) });
+    await database()`
+      insert into tags (company_id, id, object, name, fields, created_at, updated_at)
+      select ${tenant.companyId}, gen_random_uuid(), 'leads', 'T' || i, ${database().json(twenty as never)}, now(), now()
+      from generate_series(1, 49) i`;
+    await database()`update companies set config_version = config_version + 1 where id = ${tenant.companyId}`;
+    const options = { key: tenant.key, body: { name: 'More', fields: twenty.slice(0, 2) } };
+    const refusal = await expectStatus(409, 'POST', path('leads'), options);
+    expect(refusal.body.error.details).toEqual({ reason: 'tag_condition_limit_reached', limit: 1000 });
+    const more = await create(tenant, 'leads', { name: 'One more', fields: twenty.slice(0, 1) });
+    const patched = { key: tenant.key, body: { fields: twenty } };
+    for (const { id } of [more, nearly]) await expectStatus(409, 'PATCH', path('leads', id), patched);
+    expect((await patch(tenant, 'leads', more.id, { priority: 1 })).priority).toBe(1);
+    await create(tenant, 'customers', { name: 'Other list', fields: ['email'], conditions: twenty });
+    const long = [condition('email', 'contains', 'x'.repeat(501)), condition('email', 'in', ['x'.repeat(501)])];
+    expect(await refused(400, tenant, 'leads', { name: 'Long', fields: long })).toEqual([
+      'fields[0].value TOO_LONG',
+      'fields[1].value[0] TOO_LONG',
+    ]);
+  });
 });
 
 describe('automatic tags', () => {

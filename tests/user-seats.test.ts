@@ -115,6 +115,16 @@ describe('seats', () => {
   });
 });
 
+test('24 creations at once with keys of their own wait for the processor, not for a connection: none is turned away', async () => {
+  const tenant = await newTenant();
+  const creations = Array.from({ length: 24 }, () =>
+    call('POST', '/v1/users', { key: tenant.key, body: person(), idempotencyKey: true }),
+  );
+  const reads = Array.from({ length: 24 }, () => call('GET', '/v1/users', { key: tenant.key }));
+  expect((await Promise.all(creations)).map(codeOf)).toEqual(Array(24).fill('201'));
+  expect((await Promise.all(reads)).map(codeOf)).toEqual(Array(24).fill('200'));
+});
+
 describe('one address', () => {
   test('of 32 creations with it at once in a company one wins, and the rest are told so', async () => {
     const tenant = await newTenant();

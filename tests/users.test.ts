@@ -106,6 +106,18 @@ describe('POST /v1/users', () => {
     expect(Object.keys(await get(user.id))).not.toContain('temp_password');
   });
 
+  test('removes the space around a name, and refuses one that is nothing else', async () => {
+    const { user } = (await create(201, person({ full_name: '  Noor  Saleh ' }))).body.data;
+    expect(user.full_name).toBe('Noor  Saleh');
+    expect((await patch(200, user.id, { full_name: ' Noor ' })).body.data.user.full_name).toBe('Noor');
+    const blank = { field: 'full_name', code: 'INVALID_FORMAT', message: 'full_name must not be blank' };
+    for (const refused of [
+      await create(400, person({ full_name: '   ' })),
+      await patch(400, user.id, { full_name: ' \t ' }),
+    ])
+      expect(refused.body.error.details.fields).toEqual([blank]);
+  });
+
   test.each([
     ['a name', { role: 'Viewer' }],
     ['a name in another case', { role: ' vIEWER ' }],

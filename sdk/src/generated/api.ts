@@ -103,7 +103,8 @@ export interface paths {
         /**
          * Get the limits
          * @description Every number that bounds what you send and how often: the rates of this credential and of its workspace, the calls of
-         *     this month, and the sizes of requests. Read it once instead of copying numbers from this page.
+         *     this month, the sizes of requests, what files may be, and how much a workspace may configure. Read it once instead of
+         *     copying numbers from this page.
          *
          *     Any credential of the workspace opens it. The call itself counts.
          */
@@ -1041,8 +1042,8 @@ export interface paths {
         /**
          * List the objects
          * @description The objects that this credential can view: built-in ones with the scope `<module>:view`, the workspace's own with
-         *     `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. The whole list in
-         *     one answer; it is not paged.
+         *     `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. Answers the
+         *     whole list: `next_cursor` is always null and `has_more` false.
          *
          *     Needs a credential and no scope of its own. Test keys see the same objects as live keys.
          */
@@ -1421,7 +1422,8 @@ export interface paths {
         /**
          * List activity types
          * @description The kinds of activity that this workspace logs, in their order; the names are what `activity_type` takes, without
-         *     regard to case. Inactive ones stay readable on old activities and are refused on new ones. The whole list, not paged.
+         *     regard to case. Inactive ones stay readable on old activities and are refused on new ones. Answers the whole list: `next_cursor`
+         *     is always null and `has_more` false.
          *
          *     Needs `activities:view`.
          */
@@ -1532,7 +1534,8 @@ export interface paths {
          * List roles and profiles
          * @description The profiles of this workspace: the system profile of each role (`kind: role`), and those that were made in the app
          *     (`kind: profile`), which take the place of what the roles of their users permit. A role of old that has members and no profile is
-         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. The whole list, not paged.
+         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. Answers
+         *     the whole list: `next_cursor` is always null and `has_more` false.
          *
          *     `active_member_count` counts the active users in the credential's reach to whom the profile applies.
          *
@@ -1553,7 +1556,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the profile; for a role of old without one, the id of the role.
+                 * @description The id of the profile, or of the role whose profile it is, as `roles` of a user has it.
                  * @example 01900000-0000-7000-8001-000000000004
                  */
                 id: string;
@@ -1587,7 +1590,9 @@ export interface paths {
         /**
          * List whose records each role sees
          * @description For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
-         *     custom profile see their own. Super_Admin is never listed. The whole list, not paged.
+         *     custom profile see their own. Who has several roles may take each action as far as the widest role that permits it, so that a
+         *     record may be seen and yet be 404 to a change. Super_Admin is never listed. Answers the whole list: `next_cursor` is always null
+         *     and `has_more` false.
          *
          *     Needs `access_control:view`.
          */
@@ -1871,7 +1876,7 @@ export interface paths {
          *
          *     Needs `settings:configure` and a live key: both modes share the tags, and keep their records apart. **409**
          *     `ALREADY_EXISTS`: the list has this name already, whatever its case. `CONFLICT` with the reason `tag_limit_reached`: 500
-         *     tags of an object are the limit. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
+         *     tags of an object are the limit, and `tag_condition_limit_reached`: 1,000 conditions in all of them. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
          *     its field. **400**: any other wrong value. Every problem is listed.
          */
         post: operations["createTag"];
@@ -2367,7 +2372,8 @@ export interface paths {
         /**
          * List task types
          * @description The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
-         *     case. Inactive ones stay readable on old tasks and are refused on new ones. The whole list, not paged.
+         *     case. Inactive ones stay readable on old tasks and are refused on new ones. Answers the whole list: `next_cursor`
+         *     is always null and `has_more` false.
          *
          *     Needs `tasks:view`.
          */
@@ -2590,7 +2596,8 @@ export interface paths {
          * Change an SLA policy
          * @description Changes what is sent, at least one field. `reminders` and `escalations` replace the whole set; an empty list removes it.
          *
-         *     Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds. With
+         *     Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds: what was told is not
+         *     told again, and one whose moment has passed is made up for unless something later was told already. With
          *     `is_active: false` no more clocks start, and those that run are ended without a word; switching it on again does not
          *     bring them back.
          *
@@ -2837,13 +2844,46 @@ export interface components {
             filter_conditions: number;
             /** @description Values of one `in`. */
             filter_values: number;
+            /** @description The highest `limit` of a search for each object. */
+            search_hits: number;
+            /** @description Records that a report runs over; of more the newest, and `truncated` says so. */
+            report_rows: number;
             /** @description How long answers are kept for replays. */
             idempotency_hours: number;
+        };
+        /** @description Of files on records. */
+        UploadLimits: {
+            /** @description Of one file. */
+            file_bytes: number;
+            /** @description How fast an upload must come on. */
+            least_bytes_in_ten_seconds: number;
+            /** @description In lower case; refused wherever they stand in the name, in any case. */
+            refused_extensions: string[];
+        };
+        /** @description How much a workspace may have. At a limit, adding answers 409. */
+        WorkspaceLimits: {
+            /** @description Users that can be active at the same time: what the plan includes or what was purchased, whichever is more. */
+            seats: number;
+            /** @description How many are. */
+            active_users: number;
+            active_api_keys: number;
+            custom_objects: number;
+            /** @description Built-in and switched-off ones included. */
+            fields_of_object: number;
+            statuses_of_object: number;
+            tags_of_object: number;
+            /** @description In all tags of the object together. */
+            tag_conditions_of_object: number;
+            sources: number;
+            sla_policies: number;
+            activity_types: number;
         };
         Limits: {
             rates: components["schemas"]["RateLimits"];
             quota: components["schemas"]["QuotaFigures"];
             requests: components["schemas"]["RequestLimits"];
+            uploads: components["schemas"]["UploadLimits"];
+            workspace: components["schemas"]["WorkspaceLimits"];
         };
         LimitsData: {
             limits: components["schemas"]["Limits"];
@@ -3836,6 +3876,8 @@ export interface components {
         };
         ObjectList: {
             objects: components["schemas"]["ObjectEntry"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         ObjectListAnswer: {
             success: components["schemas"]["Success"];
@@ -4361,6 +4403,8 @@ export interface components {
         };
         ActivityTypes: {
             activity_types: components["schemas"]["ActivityType"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         ActivityTypesAnswer: {
             success: components["schemas"]["Success"];
@@ -4408,7 +4452,10 @@ export interface components {
             data: components["schemas"]["UserPage"];
             meta: components["schemas"]["Meta"];
         };
-        /** @example Omar Nasser */
+        /**
+         * @description Space at the ends is removed.
+         * @example Omar Nasser
+         */
         UserFullName: string;
         UserCreate: {
             /**
@@ -4504,6 +4551,8 @@ export interface components {
         };
         RoleList: {
             roles: components["schemas"]["Role"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         RoleListAnswer: {
             success: components["schemas"]["Success"];
@@ -4571,6 +4620,8 @@ export interface components {
         };
         VisibilityScopeList: {
             visibility_scopes: components["schemas"]["VisibilityScope"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         VisibilityScopeListAnswer: {
             success: components["schemas"]["Success"];
@@ -4865,7 +4916,7 @@ export interface components {
              */
             operator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
             /**
-             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @description Of the type of the field; a list for in, true or false for is_null. Texts have 500 characters at most.
              * @example 1
              */
             value?: unknown;
@@ -5422,6 +5473,8 @@ export interface components {
         };
         TaskTypes: {
             task_types: components["schemas"]["TaskType"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         TaskTypesAnswer: {
             success: components["schemas"]["Success"];
@@ -5553,7 +5606,7 @@ export interface components {
          * @enum {string}
          */
         SlaClockType: "first_response" | "every_response" | "resolution";
-        /** @description Active users of the workspace. Those who are deactivated later are told nothing. */
+        /** @description Active users of the workspace, each once. Those who are deactivated later are told nothing. */
         SlaRecipients: components["schemas"]["Uuid"][];
         /** @description Tells users that a deadline comes near. One that would be before the start of the clock is left out. */
         SlaReminder: {
@@ -6979,7 +7032,31 @@ export interface operations {
                      *             "filter_depth": 3,
                      *             "filter_conditions": 50,
                      *             "filter_values": 100,
+                     *             "search_hits": 25,
+                     *             "report_rows": 5000,
                      *             "idempotency_hours": 24
+                     *           },
+                     *           "uploads": {
+                     *             "file_bytes": 10485760,
+                     *             "least_bytes_in_ten_seconds": 102400,
+                     *             "refused_extensions": [
+                     *               "exe",
+                     *               "js",
+                     *               "html"
+                     *             ]
+                     *           },
+                     *           "workspace": {
+                     *             "seats": 10,
+                     *             "active_users": 4,
+                     *             "active_api_keys": 100,
+                     *             "custom_objects": 50,
+                     *             "fields_of_object": 100,
+                     *             "statuses_of_object": 100,
+                     *             "tags_of_object": 500,
+                     *             "tag_conditions_of_object": 1000,
+                     *             "sources": 500,
+                     *             "sla_policies": 100,
+                     *             "activity_types": 200
                      *           }
                      *         }
                      *       },
@@ -9184,7 +9261,9 @@ export interface operations {
                      *             "kind": "custom",
                      *             "module": "object:site-visits"
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -10395,7 +10474,9 @@ export interface operations {
                      *             "is_system": true,
                      *             "order_position": 1
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -10680,7 +10761,9 @@ export interface operations {
                      *             "has_permissions": true,
                      *             "active_member_count": 7
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -10706,7 +10789,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the profile; for a role of old without one, the id of the role.
+                 * @description The id of the profile, or of the role whose profile it is, as `roles` of a user has it.
                  * @example 01900000-0000-7000-8001-000000000004
                  */
                 id: string;
@@ -10811,7 +10894,9 @@ export interface operations {
                      *               }
                      *             ]
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -13139,7 +13224,9 @@ export interface operations {
                      *             "is_active": true,
                      *             "order_position": 1
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",

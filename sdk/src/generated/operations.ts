@@ -39,7 +39,8 @@ export interface Operations {
    * Get the limits
    *
    * Every number that bounds what you send and how often: the rates of this credential and of its workspace, the calls of
-   * this month, and the sizes of requests. Read it once instead of copying numbers from this page.
+   * this month, the sizes of requests, what files may be, and how much a workspace may configure. Read it once instead of
+   * copying numbers from this page.
    *
    * Any credential of the workspace opens it. The call itself counts.
    */
@@ -543,8 +544,8 @@ export interface Operations {
    * List the objects
    *
    * The objects that this credential can view: built-in ones with the scope `<module>:view`, the workspace's own with
-   * `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. The whole list in
-   * one answer; it is not paged.
+   * `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. Answers the
+   * whole list: `next_cursor` is always null and `has_more` false.
    *
    * Needs a credential and no scope of its own. Test keys see the same objects as live keys.
    */
@@ -772,7 +773,8 @@ export interface Operations {
    * List activity types
    *
    * The kinds of activity that this workspace logs, in their order; the names are what `activity_type` takes, without
-   * regard to case. Inactive ones stay readable on old activities and are refused on new ones. The whole list, not paged.
+   * regard to case. Inactive ones stay readable on old activities and are refused on new ones. Answers the whole list: `next_cursor`
+   * is always null and `has_more` false.
    *
    * Needs `activities:view`.
    */
@@ -839,7 +841,8 @@ export interface Operations {
    *
    * The profiles of this workspace: the system profile of each role (`kind: role`), and those that were made in the app
    * (`kind: profile`), which take the place of what the roles of their users permit. A role of old that has members and no profile is
-   * listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. The whole list, not paged.
+   * listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. Answers
+   * the whole list: `next_cursor` is always null and `has_more` false.
    *
    * `active_member_count` counts the active users in the credential's reach to whom the profile applies.
    *
@@ -860,7 +863,9 @@ export interface Operations {
    * List whose records each role sees
    *
    * For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
-   * custom profile see their own. Super_Admin is never listed. The whole list, not paged.
+   * custom profile see their own. Who has several roles may take each action as far as the widest role that permits it, so that a
+   * record may be seen and yet be 404 to a change. Super_Admin is never listed. Answers the whole list: `next_cursor` is always null
+   * and `has_more` false.
    *
    * Needs `access_control:view`.
    */
@@ -1026,7 +1031,7 @@ export interface Operations {
    *
    * Needs `settings:configure` and a live key: both modes share the tags, and keep their records apart. **409**
    * `ALREADY_EXISTS`: the list has this name already, whatever its case. `CONFLICT` with the reason `tag_limit_reached`: 500
-   * tags of an object are the limit. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
+   * tags of an object are the limit, and `tag_condition_limit_reached`: 1,000 conditions in all of them. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
    * its field. **400**: any other wrong value. Every problem is listed.
    */
   createTag: Method<'createTag'>;
@@ -1298,7 +1303,8 @@ export interface Operations {
    * List task types
    *
    * The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
-   * case. Inactive ones stay readable on old tasks and are refused on new ones. The whole list, not paged.
+   * case. Inactive ones stay readable on old tasks and are refused on new ones. Answers the whole list: `next_cursor`
+   * is always null and `has_more` false.
    *
    * Needs `tasks:view`.
    */
@@ -1419,7 +1425,8 @@ export interface Operations {
    *
    * Changes what is sent, at least one field. `reminders` and `escalations` replace the whole set; an empty list removes it.
    *
-   * Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds. With
+   * Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds: what was told is not
+   * told again, and one whose moment has passed is made up for unless something later was told already. With
    * `is_active: false` no more clocks start, and those that run are ended without a word; switching it on again does not
    * bring them back.
    *
