@@ -587,7 +587,10 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the lead. */
+                /**
+                 * @description The id of the lead.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 */
                 id: components["parameters"]["LeadId"];
             };
             cookie?: never;
@@ -638,7 +641,7 @@ export interface paths {
             header?: never;
             path: {
                 /** @description The id of the lead. */
-                id: components["parameters"]["LeadId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -695,7 +698,10 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the deal. */
+                /**
+                 * @description The id of the deal.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20
+                 */
                 id: components["parameters"]["DealId"];
             };
             cookie?: never;
@@ -1306,7 +1312,10 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the activity. */
+                /**
+                 * @description The id of the activity.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
+                 */
                 id: components["parameters"]["ActivityId"];
             };
             cookie?: never;
@@ -2544,7 +2553,10 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the policy. */
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
+                 */
                 id: components["parameters"]["SlaPolicyId"];
             };
             cookie?: never;
@@ -6491,9 +6503,15 @@ export interface components {
          * @example 7d1c0f5e-import-row-17
          */
         IdempotencyKey: components["schemas"]["IdempotencyKey"];
-        /** @description The id of the lead. */
+        /**
+         * @description The id of the lead.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+         */
         LeadId: components["schemas"]["Uuid"];
-        /** @description The id of the deal. */
+        /**
+         * @description The id of the deal.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20
+         */
         DealId: components["schemas"]["Uuid"];
         /**
          * @description The id of the key, not the key.
@@ -6506,10 +6524,7 @@ export interface components {
          * @example leads
          */
         Object: components["schemas"]["ObjectName"];
-        /**
-         * @description The field's API name.
-         * @example budget_range
-         */
+        /** @description The field's API name. */
         Field: components["schemas"]["FieldName"];
         /**
          * @description What to add, separated by commas; `contacts` when left out, nothing when empty.
@@ -6526,9 +6541,15 @@ export interface components {
          * @example contacts,deals_count
          */
         CustomerInclude: string;
-        /** @description The id of the customer. */
+        /**
+         * @description The id of the customer.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40
+         */
         CustomerId: components["schemas"]["Uuid"];
-        /** @description The id of the activity. */
+        /**
+         * @description The id of the activity.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
+         */
         ActivityId: components["schemas"]["Uuid"];
         /** @description Active users, inactive ones, or both. */
         UserStatusFilter: "active" | "inactive" | "all";
@@ -6542,16 +6563,25 @@ export interface components {
          * @example leads
          */
         StatusObject: "leads" | "deals";
-        /** @description The id of the status. */
+        /**
+         * @description The id of the status.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
+         */
         StatusId: components["schemas"]["Uuid"];
         /**
          * @description Leads and customers have tags.
          * @example leads
          */
         TagObject: "leads" | "customers";
-        /** @description The id of the tag. */
+        /**
+         * @description The id of the tag.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
+         */
         TagId: components["schemas"]["Uuid"];
-        /** @description The id of the source. */
+        /**
+         * @description The id of the source.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
+         */
         SourceId: components["schemas"]["Uuid"];
         /**
          * @description Leads and deals are checked.
@@ -6573,7 +6603,10 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
          */
         AttachmentId: components["schemas"]["Uuid"];
-        /** @description The id of the policy. */
+        /**
+         * @description The id of the policy.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
+         */
         SlaPolicyId: components["schemas"]["Uuid"];
     };
     requestBodies: {
@@ -6995,7 +7028,25 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: components["requestBodies"]["Onboarding"];
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "company": {
+                 *         "name": "Red Hill Foods",
+                 *         "email": "office@redhill.example"
+                 *       },
+                 *       "admin_user": {
+                 *         "email": "nora@redhill.example",
+                 *         "full_name": "Nora Falk"
+                 *       },
+                 *       "region": "europe",
+                 *       "industry": "Food production"
+                 *     }
+                 */
+                "application/json": components["schemas"]["OnboardingCreate"];
+            };
+        };
         responses: {
             201: components["responses"]["Onboarded"];
             400: components["responses"]["SignupRefused"];
@@ -7912,8 +7963,8 @@ export interface operations {
                 /**
                  * @example {
                  *       "ids": [
-                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11"
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d18",
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d19"
                  *       ]
                  *     }
                  */
@@ -7941,7 +7992,7 @@ export interface operations {
                      *         "succeeded": [
                      *           {
                      *             "index": 0,
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d18",
                      *             "deleted": true
                      *           }
                      *         ],
@@ -8188,7 +8239,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "lead": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *           "first_name": "Sara",
                      *           "last_name": "Haddad",
                      *           "full_name": "Sara Haddad",
@@ -8257,7 +8308,10 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of the lead. */
+                /**
+                 * @description The id of the lead.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 */
                 id: components["parameters"]["LeadId"];
             };
             cookie?: never;
@@ -8292,7 +8346,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "lead": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *           "first_name": "Sara",
                      *           "email": "sara@bluelake.example",
                      *           "priority": 4,
@@ -8348,7 +8402,7 @@ export interface operations {
             };
             path: {
                 /** @description The id of the lead. */
-                id: components["parameters"]["LeadId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -8373,18 +8427,18 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "lead": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e11",
                      *           "first_name": "Sara",
                      *           "email": "sara@bluelake.example",
                      *           "company_name": "Blue Lake Trading",
                      *           "lead_status": "Converted",
                      *           "converted_at": "2026-11-20T23:55:00.000Z",
-                     *           "converted_customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "converted_customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
                      *           "created_at": "2026-10-01T09:00:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         },
                      *         "customer": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
                      *           "created": true
                      *         },
                      *         "account": {
@@ -8396,7 +8450,7 @@ export interface operations {
                      *           "name": "20 seats",
                      *           "amount_minor": 1250000,
                      *           "stage": "Qualified",
-                     *           "customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
                      *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "lead_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "created_at": "2026-11-20T23:55:00.000Z",
@@ -8437,7 +8491,10 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of the deal. */
+                /**
+                 * @description The id of the deal.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20
+                 */
                 id: components["parameters"]["DealId"];
             };
             cookie?: never;
@@ -8463,7 +8520,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "deal": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20",
                      *           "name": "20 seats",
                      *           "amount_minor": 1250000,
                      *           "currency_code": "EUR",
@@ -8510,10 +8567,7 @@ export interface operations {
     createSession: {
         parameters: {
             query: {
-                /**
-                 * @description What you offer for a session token.
-                 * @example password
-                 */
+                /** @description What you offer for a session token. */
                 grant_type: components["schemas"]["GrantType"];
             };
             header?: never;
@@ -8732,7 +8786,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "current_password": "correct horse battery staple",
+                 *       "current_password": "a long passphrase",
                  *       "password": "another long passphrase"
                  *     }
                  */
@@ -9292,11 +9346,10 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
-                 *     as `object%3A<slug>`.
-                 * @example leads
+                 * @description The object's API name: `object:<slug>`, URL-encoded as `object%3A<slug>`.
+                 * @example object:visits
                  */
-                object: components["parameters"]["Object"];
+                object: components["schemas"]["ObjectName"];
             };
             cookie?: never;
         };
@@ -9326,11 +9379,11 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "object": {
-                     *           "object": "object:site-visits",
+                     *           "object": "object:visits",
                      *           "label": "Site visit",
                      *           "plural": "Site visits",
                      *           "kind": "custom",
-                     *           "module": "object:site-visits",
+                     *           "module": "object:visits",
                      *           "enabled": false,
                      *           "fields": [
                      *             {
@@ -9463,12 +9516,8 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /**
-                 * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
-                 *     as `object%3A<slug>`.
-                 * @example leads
-                 */
-                object: components["parameters"]["Object"];
+                /** @description The object's API name, `object:<slug>` URL-encoded as `object%3A<slug>`. */
+                object: components["schemas"]["ObjectName"];
             };
             cookie?: never;
         };
@@ -9543,10 +9592,7 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["Object"];
-                /**
-                 * @description The field's API name.
-                 * @example budget_range
-                 */
+                /** @description The field's API name. */
                 field: components["parameters"]["Field"];
             };
             cookie?: never;
@@ -9653,9 +9699,9 @@ export interface operations {
                      *           "mobile": "+971501234567",
                      *           "phone": null,
                      *           "company_name": "Blue Lake",
-                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "account": {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *             "name": "Blue Lake"
                      *           },
                      *           "job_title": "Head of purchasing",
@@ -9742,7 +9788,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The id of the customer. */
+                /**
+                 * @description The id of the customer.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40
+                 */
                 id: components["parameters"]["CustomerId"];
             };
             cookie?: never;
@@ -9772,9 +9821,9 @@ export interface operations {
                      *           "mobile": "+971501234567",
                      *           "phone": null,
                      *           "company_name": "Blue Lake",
-                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "account": {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *             "name": "Blue Lake"
                      *           },
                      *           "job_title": "Head of purchasing",
@@ -9909,9 +9958,9 @@ export interface operations {
                      *       "data": {
                      *         "activities": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *             "entity_type": "lead",
-                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *             "activity_type": "Call",
                      *             "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *             "summary": "Asked for a quote",
@@ -9989,9 +10038,9 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "activity": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *           "entity_type": "lead",
-                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *           "activity_type": "Call",
                      *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "summary": "Asked for a quote",
@@ -10011,7 +10060,7 @@ export interface operations {
                      *         },
                      *         "entity": {
                      *           "type": "lead",
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *           "last_contacted_at": "2026-05-20T09:40:00.000Z",
                      *           "next_followup_at": "2026-05-27T09:00:00.000Z"
                      *         }
@@ -10042,7 +10091,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the activity. */
+                /**
+                 * @description The id of the activity.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
+                 */
                 id: components["parameters"]["ActivityId"];
             };
             cookie?: never;
@@ -10065,9 +10117,9 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "activity": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *           "entity_type": "lead",
-                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *           "activity_type": "Call",
                      *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "summary": "Asked for a quote",
@@ -10117,7 +10169,10 @@ export interface operations {
                 "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
-                /** @description The id of the activity. */
+                /**
+                 * @description The id of the activity.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
+                 */
                 id: components["parameters"]["ActivityId"];
             };
             cookie?: never;
@@ -10144,9 +10199,9 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "activity": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *           "entity_type": "lead",
-                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *           "activity_type": "Call",
                      *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "summary": "Asked for a quote",
@@ -10222,7 +10277,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "activity_type": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e80",
                      *           "name": "Site visit",
                      *           "icon": "map-pin",
                      *           "color": "#2563EB",
@@ -10256,7 +10311,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the activity type. */
+                /**
+                 * @description The id of the activity type.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e80
+                 */
                 id: components["schemas"]["Uuid"];
             };
             cookie?: never;
@@ -10287,7 +10345,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "activity_type": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e80",
                      *           "name": "Site visit",
                      *           "icon": "map-pin",
                      *           "color": "#2563EB",
@@ -11169,7 +11227,7 @@ export interface operations {
                      *       "data": {
                      *         "statuses": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *             "object": "deals",
                      *             "name": "Negotiation",
                      *             "description": "Terms are being agreed",
@@ -11247,7 +11305,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "status": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *           "object": "deals",
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
@@ -11300,7 +11358,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["StatusObject"];
-                /** @description The id of the status. */
+                /**
+                 * @description The id of the status.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
+                 */
                 id: components["parameters"]["StatusId"];
             };
             cookie?: never;
@@ -11322,7 +11383,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "status": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *           "object": "deals",
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
@@ -11373,7 +11434,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["StatusObject"];
-                /** @description The id of the status. */
+                /**
+                 * @description The id of the status.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
+                 */
                 id: components["parameters"]["StatusId"];
             };
             cookie?: never;
@@ -11394,7 +11458,7 @@ export interface operations {
                      * @example {
                      *       "success": true,
                      *       "data": {
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -11427,7 +11491,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["StatusObject"];
-                /** @description The id of the status. */
+                /**
+                 * @description The id of the status.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
+                 */
                 id: components["parameters"]["StatusId"];
             };
             cookie?: never;
@@ -11453,7 +11520,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "status": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *           "object": "deals",
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
@@ -11527,7 +11594,7 @@ export interface operations {
                      *       "data": {
                      *         "tags": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50",
                      *             "object": "leads",
                      *             "name": "Urgent",
                      *             "description": "Highest priority",
@@ -11600,7 +11667,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "tag": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50",
                      *           "object": "leads",
                      *           "name": "Urgent",
                      *           "description": "Highest priority",
@@ -11648,7 +11715,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["TagObject"];
-                /** @description The id of the tag. */
+                /**
+                 * @description The id of the tag.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
+                 */
                 id: components["parameters"]["TagId"];
             };
             cookie?: never;
@@ -11670,7 +11740,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "tag": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50",
                      *           "object": "leads",
                      *           "name": "Urgent",
                      *           "description": "Highest priority",
@@ -11716,7 +11786,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["TagObject"];
-                /** @description The id of the tag. */
+                /**
+                 * @description The id of the tag.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
+                 */
                 id: components["parameters"]["TagId"];
             };
             cookie?: never;
@@ -11737,7 +11810,7 @@ export interface operations {
                      * @example {
                      *       "success": true,
                      *       "data": {
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -11769,7 +11842,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["TagObject"];
-                /** @description The id of the tag. */
+                /**
+                 * @description The id of the tag.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
+                 */
                 id: components["parameters"]["TagId"];
             };
             cookie?: never;
@@ -11795,7 +11871,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "tag": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50",
                      *           "object": "leads",
                      *           "name": "Urgent",
                      *           "description": "Highest priority",
@@ -11858,7 +11934,7 @@ export interface operations {
                      *       "data": {
                      *         "sources": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60",
                      *             "name": "Trade fair",
                      *             "description": "Met at a booth",
                      *             "is_enabled": true,
@@ -11921,7 +11997,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "source": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60",
                      *           "name": "Trade fair",
                      *           "description": "Met at a booth",
                      *           "is_enabled": true,
@@ -11954,7 +12030,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the source. */
+                /**
+                 * @description The id of the source.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
+                 */
                 id: components["parameters"]["SourceId"];
             };
             cookie?: never;
@@ -11976,7 +12055,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "source": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60",
                      *           "name": "Trade fair",
                      *           "description": "Met at a booth",
                      *           "is_enabled": true,
@@ -12008,7 +12087,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the source. */
+                /**
+                 * @description The id of the source.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
+                 */
                 id: components["parameters"]["SourceId"];
             };
             cookie?: never;
@@ -12029,7 +12111,7 @@ export interface operations {
                      * @example {
                      *       "success": true,
                      *       "data": {
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -12057,7 +12139,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the source. */
+                /**
+                 * @description The id of the source.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
+                 */
                 id: components["parameters"]["SourceId"];
             };
             cookie?: never;
@@ -12083,7 +12168,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "source": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60",
                      *           "name": "Trade fair",
                      *           "description": "Met at a booth",
                      *           "is_enabled": true,
@@ -12140,8 +12225,8 @@ export interface operations {
                      *             "object": "leads",
                      *             "enabled": true,
                      *             "fields": [
-                     *               "priority",
-                     *               "source"
+                     *               "email",
+                     *               "mobile"
                      *             ]
                      *           },
                      *           {
@@ -12208,8 +12293,8 @@ export interface operations {
                      *           "object": "leads",
                      *           "enabled": true,
                      *           "fields": [
-                     *             "priority",
-                     *             "source"
+                     *             "email",
+                     *             "mobile"
                      *           ]
                      *         }
                      *       },
@@ -12936,9 +13021,9 @@ export interface operations {
                      *       "data": {
                      *         "activities": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *             "entity_type": "lead",
-                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *             "activity_type": "Call",
                      *             "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *             "summary": "Asked for a quote",
@@ -13478,7 +13563,7 @@ export interface operations {
                      *       "data": {
                      *         "sla_policies": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70",
                      *             "name": "Urgent leads",
                      *             "entity_type": "lead",
                      *             "priority": 1,
@@ -13570,7 +13655,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "sla_policy": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70",
                      *           "name": "Urgent leads",
                      *           "entity_type": "lead",
                      *           "priority": 1,
@@ -13638,7 +13723,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the policy. */
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
+                 */
                 id: components["parameters"]["SlaPolicyId"];
             };
             cookie?: never;
@@ -13660,7 +13748,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "sla_policy": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70",
                      *           "name": "Urgent leads",
                      *           "entity_type": "lead",
                      *           "priority": 1,
@@ -13727,7 +13815,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the policy. */
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
+                 */
                 id: components["parameters"]["SlaPolicyId"];
             };
             cookie?: never;
@@ -13748,7 +13839,7 @@ export interface operations {
                      * @example {
                      *       "success": true,
                      *       "data": {
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -13776,7 +13867,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the policy. */
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
+                 */
                 id: components["parameters"]["SlaPolicyId"];
             };
             cookie?: never;
@@ -13802,7 +13896,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "sla_policy": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70",
                      *           "name": "Urgent leads",
                      *           "entity_type": "lead",
                      *           "priority": 1,
