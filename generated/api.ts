@@ -949,9 +949,9 @@ export interface paths {
             path: {
                 /**
                  * @description The id of the key, not the key.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d16
                  */
-                id: components["parameters"]["ApiKeyId"];
+                id: string;
             };
             cookie?: never;
         };
@@ -2287,15 +2287,15 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
-                 * @example accounts
+                 * @description `leads`, `deals` or `customers`; other objects have no activities.
+                 * @example leads
                  */
-                object: components["parameters"]["RecordObject"];
+                object: string;
                 /**
                  * @description The record's id.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
-                id: components["parameters"]["RecordId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -9033,9 +9033,9 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the key, not the key.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d16
                  */
-                id: components["parameters"]["ApiKeyId"];
+                id: string;
             };
             cookie?: never;
         };
@@ -12991,15 +12991,15 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
-                 * @example accounts
+                 * @description `leads`, `deals` or `customers`; other objects have no activities.
+                 * @example leads
                  */
-                object: components["parameters"]["RecordObject"];
+                object: string;
                 /**
                  * @description The record's id.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
-                id: components["parameters"]["RecordId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };

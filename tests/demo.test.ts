@@ -157,7 +157,7 @@ describe('a start with the demo', () => {
     expect(printedKey(afterLoss)).not.toBe(printedKey(afterRevocation));
     expect(await again()).toBe(afterLoss);
     const { api_keys: keys, api_key_usage: usage, ...rest } = await countRows(database.url);
-    expect({ keys, usage }).toEqual({ keys: 3, usage: 3 });
+    expect({ keys, usage }).toEqual({ keys: 5, usage: 5 });
     // The sign-in of another test leaves its session and its audit row.
     const ofSigningIn = /^(audit_logs|sessions|refresh_tokens)/;
     const kept = Object.entries(rest).filter(([table]) => !ofSigningIn.test(table));
@@ -175,7 +175,7 @@ describe('a start with the demo', () => {
     rmSync(twice.DATA_DIR, { recursive: true, force: true });
     expect(printed[0]).toBe(printed[1]);
     const { leads, users, api_keys, sign_ins } = await countRows(twice.DATABASE_URL);
-    expect({ leads, users, api_keys, sign_ins }).toEqual({ leads: leadCount, users: 5, api_keys: 1, sign_ins: 1 });
+    expect({ leads, users, api_keys, sign_ins }).toEqual({ leads: leadCount, users: 5, api_keys: 3, sign_ins: 1 });
   });
 
   test('does not print a password that somebody changed', async () => {
@@ -210,6 +210,7 @@ describe('a start without the demo', () => {
 describe('the demo workspace', () => {
   test('has some hundred leads and what belongs to them, all in test mode, and five people in two branches', async () => {
     expect(first.rows).toMatchObject({ leads: leadCount, custom_objects: 1, branches: 2, users: 5, user_roles: 5 });
+    expect(first.rows).toMatchObject({ teams: 1, sla_policies: 1, stored_files: 1 });
     const least = {
       deals: 100,
       customers: 80,
@@ -218,6 +219,9 @@ describe('the demo workspace', () => {
       activities: 500,
       custom_records: 15,
       record_tags: 100,
+      notes: 10,
+      messages: 0,
+      attachments: 0,
     };
     for (const [table, count] of Object.entries(least)) expect(first.rows[table]).toBeGreaterThan(count);
     for (const table of ['leads', ...Object.keys(least)])
@@ -254,7 +258,7 @@ describe('the demo workspace', () => {
   test('fits together: references, contacts, follow-ups and what ends a deal or a lead', async () => {
     const wrong = await sql`
       select 'task' as what, id from tasks t where record_id not in (
-        select id from leads union all select id from deals union all select id from customers)
+        select id from leads union all select id from deals union all select id from customers union all select id from accounts)
       union all select 'tag', record_id from record_tags where record_id not in (select id from leads union all select id from customers)
       union all select 'deal', d.id from deals d join statuses s on s.id = d.stage_id
         where (s.outcome = 'won') <> (d.won_at is not null) or (s.outcome = 'lost') <> (d.lost_at is not null)
