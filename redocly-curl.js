@@ -49,10 +49,15 @@ function bodyLines(mediaType, value) {
   return Object.entries(value).map(([name, field]) => `--data-urlencode ${quoted(`${name}=${field}`)}`);
 }
 
+/** The parameters of an operation; its own go before those that its path shares. */
+export function parametersOf(root, operation, shared) {
+  const all = [...shared, ...(operation.parameters ?? [])].map((parameter) => resolve(root, parameter));
+  return [...new Map(all.map((parameter) => [`${parameter.in} ${parameter.name}`, parameter])).values()];
+}
+
 /** One command for each example of the body, or one in all. */
 export function curlSamples(root, method, path, operation, shared = []) {
-  const parameters = [...shared, ...(operation.parameters ?? [])]
-    .map((parameter) => resolve(root, parameter))
+  const parameters = parametersOf(root, operation, shared)
     // A link to a file is nothing without its signature.
     .filter((parameter) => parameter.required || (operation['x-answer'] === 'file' && parameter.in === 'query'));
   const headers = parameters.filter((parameter) => parameter.in === 'header');

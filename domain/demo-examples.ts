@@ -113,11 +113,12 @@ function exampleAccounts(stamp: Stamp): Account[] {
     assigned_to: stamp.created_by,
     ...stamp,
   });
-  const [first, second] = exampleIds.accountsToDelete;
+  const [first, second, third] = exampleIds.accountsToDelete;
   return [
     account(exampleIds.account, 'Blue Lake Trading', 'bluelake.example', 'Retail', 40),
     account(exampleIds.otherAccount, 'Red Hill Foods', 'redhill.example', 'Food production', 120),
     account(first, 'White Harbour Hotels', 'whiteharbour.example', 'Hospitality', 85),
+    account(third, 'Green Valley Stores', 'greenvalley.example', 'Retail', 210),
     account(second, 'Grey Stone Estates', 'greystone.example', 'Property', 25),
   ];
 }

@@ -6,7 +6,7 @@ const idOf = (ending: string): string => `019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b${endi
 export const exampleIds = {
   account: idOf('9d10'),
   otherAccount: idOf('9d11'),
-  accountsToDelete: [idOf('9d18'), idOf('9d19')],
+  accountsToDelete: [idOf('9d17'), idOf('9d18'), idOf('9d19')],
   user: idOf('9d12'),
   branch: idOf('9d11'),
   team: idOf('9d15'),

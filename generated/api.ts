@@ -7433,9 +7433,9 @@ export interface operations {
                 object: components["parameters"]["RecordObject"];
                 /**
                  * @description The record's id.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17
                  */
-                id: components["parameters"]["RecordId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -7456,7 +7456,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "object": "accounts",
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -7611,8 +7611,8 @@ export interface operations {
                  *         "email"
                  *       ],
                  *       "record": {
-                 *         "name": "Blue Lake Trading",
-                 *         "email": "office@bluelake.example",
+                 *         "name": "Red Hill Foods",
+                 *         "email": "office@redhill.example",
                  *         "employee_count": 45
                  *       }
                  *     }
@@ -7638,12 +7638,12 @@ export interface operations {
                      *       "data": {
                      *         "object": "accounts",
                      *         "record": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                     *           "name": "Blue Lake Trading",
-                     *           "email": "office@bluelake.example",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "name": "Red Hill Foods",
+                     *           "email": "office@redhill.example",
                      *           "phone": null,
                      *           "website": null,
-                     *           "industry": "Retail",
+                     *           "industry": "Food production",
                      *           "employee_count": 45,
                      *           "annual_revenue_minor": null,
                      *           "address": null,
@@ -7656,7 +7656,7 @@ export interface operations {
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         },
-                     *         "created": true
+                     *         "created": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -7684,12 +7684,12 @@ export interface operations {
                      *       "data": {
                      *         "object": "accounts",
                      *         "record": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                     *           "name": "Blue Lake Trading",
-                     *           "email": "office@bluelake.example",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "name": "Red Hill Foods",
+                     *           "email": "office@redhill.example",
                      *           "phone": null,
                      *           "website": null,
-                     *           "industry": "Retail",
+                     *           "industry": "Food production",
                      *           "employee_count": 45,
                      *           "annual_revenue_minor": null,
                      *           "address": null,
