@@ -6,6 +6,7 @@ const code = 'ui-monospace, SFMono-Regular, "SF Mono", Menlo, Consolas, "DejaVu 
 export const options = {
   expandResponses: '200,201',
   requiredPropsFirst: true,
+  maxDisplayedEnumValues: 8,
   schemasExpansionLevel: 1,
   jsonSamplesExpandLevel: 'all',
   pathInMiddlePanel: true,

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { operations } from './support/document.ts';
+import { document, operations } from './support/document.ts';
 import { startServer, type TestServer } from './support/servers.ts';
 
 const run = promisify(execFile);
@@ -48,21 +48,18 @@ const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `samples-${pro
 let server: TestServer;
 /** What the page tells its readers to keep in variables. */
 const kept = { printed: '', live: '', platform: '', session: '' };
-let signIn: () => Promise<string>;
+const printedSignIn = { email: '', password: '' };
 let ownSession = '';
 
 beforeAll(async () => {
   mkdirSync(folder, { recursive: true });
   // Options for every curl of these shells, so that the samples themselves stay as they are.
-  writeFileSync(join(folder, '.curlrc'), 'silent\nwrite-out = "\\n%{http_code}"\n');
+  writeFileSync(join(folder, '.curlrc'), 'silent\nwrite-out = "%{stderr}%{http_code}\\n"\n');
   writeFileSync(join(folder, 'Quote 17.pdf'), 'A quote');
   server = await startServer({ DATA_DIR: join(folder, 'data'), DEMO: '1' });
   const printed = await vi.waitUntil(() => /Demo key: +(\S+).*Sign in: +(\S+) \/ (\S+).*Try:/s.exec(server.output()));
   const [, key = '', email, password] = printed;
-  signIn = async () => {
-    const { access_token } = await post('/auth/v1/token?grant_type=password', { email, password });
-    return access_token as string;
-  };
+  Object.assign(printedSignIn, { email, password });
   kept.printed = key;
   kept.session = await signIn();
   const minted = await post('/v1/api-keys', { name: 'Settings', scopes: ['*'] }, kept.session);
@@ -76,6 +73,11 @@ afterAll(async () => {
   await server?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
+
+/** A new session of the demo's administrator. */
+async function signIn(): Promise<string> {
+  return (await post('/auth/v1/token?grant_type=password', printedSignIn)).access_token as string;
+}
 
 async function post(path: string, body: object, token?: string): Promise<Record<string, unknown>> {
   const answer = await fetch(server.url + path, {
@@ -95,17 +97,18 @@ async function sessionFor({ id }: Sample): Promise<string> {
   return id === 'updatePassword' ? ownSession : kept.session;
 }
 
+/** What commands of the page print in a shell, and the statuses of their calls. */
+async function inShell(commands: string, env: Record<string, string>): Promise<{ statuses: string[]; answer: string }> {
+  const source = commands.replaceAll(shownAddress, server.url);
+  const all = { PATH: process.env.PATH ?? '', CURL_HOME: folder, ...env };
+  const { stdout, stderr } = await run('bash', ['--norc', '-c', source], { cwd: folder, env: all });
+  return { statuses: stderr.trim().split('\n'), answer: stdout };
+}
+
 async function paste(sample: Sample): Promise<{ status: string; answer: string }> {
-  const env = {
-    PATH: process.env.PATH ?? '',
-    CURL_HOME: folder,
-    API_KEY: kept[sample.credential],
-    SESSION_TOKEN: await sessionFor(sample),
-  };
-  const source = sample.source.replaceAll(shownAddress, server.url);
-  const { stdout } = await run('bash', ['-c', source], { cwd: folder, env });
-  const [, answer = '', status = ''] = /^(.*)\n(\d{3})$/s.exec(stdout) ?? [];
-  return { status, answer };
+  const env = { API_KEY: kept[sample.credential], SESSION_TOKEN: await sessionFor(sample) };
+  const { statuses, answer } = await inShell(sample.source, env);
+  return { status: statuses.join(), answer };
 }
 
 /** Items of a batch that the sample shows to fail. */
@@ -131,6 +134,18 @@ describe('the curl sample', () => {
 
   test.each(samples.filter(({ name }) => name in refused))('$name names what is gone by now', async (sample) => {
     expect((await paste(sample)).status).toMatch(/^4/);
+  });
+
+  test('of the introduction works too, with the printed key and sign-in in the place of its dots', async () => {
+    const blocks = [...(document.info.description ?? '').matchAll(/```\n(.*?)```/gs)].map(([, block]) => block ?? '');
+    const commands = blocks.map((block) => block.replaceAll(/^export .*….*$/gm, ''));
+    const env = { API_KEY: kept.printed, EMAIL: printedSignIn.email, PASSWORD: printedSignIn.password };
+    const outputs = await Promise.all(commands.map((command) => inShell(command, env)));
+    expect(outputs.map(({ statuses }) => statuses)).toEqual([
+      ['201', '200'],
+      ['200', '201'],
+    ]);
+    expect(outputs[1]?.answer).toMatch(/"key":"svc_live_[0-9a-f]{32}"/);
   });
 
   test('of every operation is there', () => {

@@ -1235,7 +1235,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read a customer's profile
+         * Get a customer's profile
          * @description A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
          *     workspace switched off are absent.
          *
@@ -1321,7 +1321,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read an activity
+         * Get an activity
          * @description One activity by its id. Needs `activities:view`; the legacy `activities:read` grants it. One that does not exist, of
          *     another workspace or of the other mode, or that this key cannot see, is 404.
          */
@@ -2141,7 +2141,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read the pipeline
+         * Get the pipeline
          * @description How many leads or deals that this key can see are in each status, in the order of the pipeline; all of them, not a
          *     sample. Statuses without a record are there with 0; records that have none follow under `status_id` null.
          *
@@ -2441,7 +2441,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read an attachment, with a link to its file
+         * Get an attachment, with a link to its file
          * @description What is known of a file, with `download_url`: a link that saves the file without a credential, for ten minutes. Give it to
          *     nobody who must not have the file; ask for a new one each time.
          *
@@ -2478,7 +2478,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Save the file of an attachment
+         * Download the file of an attachment
          * @description Where the `download_url` of an attachment leads when this server keeps the files itself; do not build such links. No
          *     credential is needed. Browsers save the file under its name, and never show it.
          *
