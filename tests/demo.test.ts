@@ -1,4 +1,5 @@
 // What the first start promises: a workspace with believable records, and lines to paste that work, the same at every start.
+import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { isPossiblePhoneNumber } from 'libphonenumber-js';
@@ -7,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { type EmbeddedDatabase, startEmbedded } from '../db/embedded.ts';
 import { loadWorkspaceRows } from '../db/workspace.ts';
 import { demoData, demoSeed, leadCount } from '../domain/demo-data.ts';
+import { exampleIds } from '../domain/demo-ids.ts';
 import { demoAdmin, demoCompanyId } from '../domain/demo-workspace.ts';
 import { buildWorkspace, type Field, lookupItems, type Workspace, type WorkspaceRows } from '../domain/workspace.ts';
 import { expectStatus } from './support/client.ts';
@@ -145,6 +147,15 @@ describe('a start with the demo', () => {
       baseUrl: running.server.url,
       body: { email, password },
     });
+  });
+
+  test('the attachment that the document names can be downloaded', async () => {
+    const options = { baseUrl: running.server.url, key: printedKey(running.printed) };
+    const { body } = await expectStatus(200, 'GET', `/v1/attachments/${exampleIds.attachment}`, options);
+    const { sha256, size_bytes, download_url } = body.data.attachment;
+    const file = await (await fetch(download_url)).text();
+    expect([file.length, createHash('sha256').update(file).digest('hex')]).toEqual([size_bytes, sha256]);
+    expect(file).toMatch(/^%PDF-1\.4\n(.*\n)*%%EOF\n$/);
   });
 
   test('makes a new key, and no second workspace, when the old one was revoked or the kept file is lost', async () => {
