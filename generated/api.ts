@@ -2880,8 +2880,12 @@ export interface components {
              * @enum {string}
              */
             region: "middle_east" | "europe" | "america";
+            /** @description What the company does, in its own words. */
             industry: string;
-            /** @default true */
+            /**
+             * @description Whether the first user is welcomed by mail.
+             * @default true
+             */
             send_welcome_email: boolean;
             /** @description Anything of yours, up to 20 keys with simple values; stored on the user. */
             metadata?: {
@@ -2947,7 +2951,10 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         EmailCheckCreate: {
-            /** Format: email */
+            /**
+             * Format: email
+             * @description The address to look for, in any case.
+             */
             email: string;
         };
         EmailCheck: {
@@ -3202,9 +3209,15 @@ export interface components {
              * @example +971501234567
              */
             mobile?: string | null;
-            /** @example Wants a quote for 20 seats. */
+            /**
+             * @description What the lead asks for, in its own words.
+             * @example Wants a quote for 20 seats.
+             */
             inquiry_details?: string | null;
-            /** @example Met at the fair. */
+            /**
+             * @description What you want to remember about it.
+             * @example Met at the fair.
+             */
             notes?: string | null;
             /**
              * @description The name of an enabled source, in any case.
@@ -3564,7 +3577,10 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         PasswordPatch: {
-            /** Format: password */
+            /**
+             * Format: password
+             * @description The one that holds until then.
+             */
             current_password: string;
             /**
              * Format: password
@@ -3727,11 +3743,16 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         ApiKeyPatch: {
+            /** @description What the key is for. */
             name?: string;
+            /** @description More about it. */
             description?: string | null;
             scopes?: components["schemas"]["ApiKeyScopes"];
+            /** @description Calls a minute, of each endpoint. */
             rate_limit_per_minute?: number;
+            /** @description Calls an hour, of all endpoints. */
             rate_limit_per_hour?: number;
+            /** @description Calls a day, of all endpoints; null for no such limit. */
             rate_limit_per_day?: number | null;
             ip_allowlist?: components["schemas"]["ApiKeyIpAllowlist"];
             /**
@@ -4008,6 +4029,7 @@ export interface components {
              * @example Budget range
              */
             label?: string;
+            /** @description Whether records must have a value. */
             required?: boolean;
             options?: components["schemas"]["FieldOptionList"];
             /** @description false retires the field, true restores it. */
@@ -4181,9 +4203,15 @@ export interface components {
              * @example Call
              */
             activity_type: string;
-            /** @example Asked for a quote */
+            /**
+             * @description What happened, in a line.
+             * @example Asked for a quote
+             */
             summary?: string;
-            /** @example Wants 20 seats from January on. */
+            /**
+             * @description What there is to know about it.
+             * @example Wants 20 seats from January on.
+             */
             details?: string;
             /**
              * Format: date-time
@@ -4251,9 +4279,15 @@ export interface components {
         };
         /** @description At least one field. */
         ActivityPatch: {
-            /** @example Asked for a quote for 30 seats */
+            /**
+             * @description What happened, in a line.
+             * @example Asked for a quote for 30 seats
+             */
             summary?: string;
-            /** @example Wants 30 seats from January on. */
+            /**
+             * @description What there is to know about it.
+             * @example Wants 30 seats from January on.
+             */
             details?: string;
             /**
              * @description The name of an active activity type, in any case.
@@ -4295,11 +4329,15 @@ export interface components {
              */
             icon?: string | null;
             /**
+             * @description How it is shown, as #RRGGBB.
              * @default #9CA3AF
              * @example #2563EB
              */
             color: string;
-            /** @default true */
+            /**
+             * @description Inactive types are refused on writes and stay readable.
+             * @default true
+             */
             is_active: boolean;
             /**
              * @description Where it stands in the list, from 1; last when left out or greater.
@@ -4331,15 +4369,30 @@ export interface components {
         };
         /** @description At least one field. */
         ActivityTypePatch: {
-            /** @example Site visit */
+            /**
+             * @description Unique in the workspace, whatever the case.
+             * @example Site visit
+             */
             name?: string;
-            /** @example map-pin */
+            /**
+             * @description The name of an icon, for whoever shows it.
+             * @example map-pin
+             */
             icon?: string | null;
-            /** @example #2563EB */
+            /**
+             * @description How it is shown, as #RRGGBB.
+             * @example #2563EB
+             */
             color?: string;
-            /** @example false */
+            /**
+             * @description Inactive types are refused on writes and stay readable.
+             * @example false
+             */
             is_active?: boolean;
-            /** @example 3 */
+            /**
+             * @description Where it stands in the list, from 1.
+             * @example 3
+             */
             order_position?: number;
             readonly id?: string;
             readonly is_system?: unknown;
@@ -4752,6 +4805,7 @@ export interface components {
              * @example Negotiation
              */
             name: string;
+            /** @description For people who choose. */
             description?: string | null;
             /**
              * @description Where it stands, from 1.
@@ -4764,6 +4818,7 @@ export interface components {
              */
             is_active: boolean;
             /**
+             * @description How it is shown, as #RRGGBB.
              * @default #9CA3AF
              * @example #2563EB
              */
@@ -4775,13 +4830,17 @@ export interface components {
              */
             outcome: "open" | "won" | "lost" | "converted" | "disqualified";
             /**
+             * @description Fields that must have a value.
              * @default []
              * @example [
              *       "amount_minor"
              *     ]
              */
             pre_condition_fields: string[];
-            /** @default [] */
+            /**
+             * @description Rules that must all hold.
+             * @default []
+             */
             pre_condition_rules: components["schemas"]["StatusRule"][];
             readonly id?: unknown;
             readonly object?: unknown;
@@ -4813,6 +4872,7 @@ export interface components {
              * @example Negotiation
              */
             name?: string;
+            /** @description For people who choose. */
             description?: string | null;
             /**
              * @description Where it stands, from 1.
@@ -4821,7 +4881,10 @@ export interface components {
             order_position?: number;
             /** @description Inactive statuses are refused on writes and stay readable. */
             is_active?: boolean;
-            /** @example #2563EB */
+            /**
+             * @description How it is shown, as #RRGGBB.
+             * @example #2563EB
+             */
             color?: string;
             /**
              * @description Of deals open, won, lost; of leads open, converted, disqualified.
@@ -4829,11 +4892,13 @@ export interface components {
              */
             outcome?: "open" | "won" | "lost" | "converted" | "disqualified";
             /**
+             * @description Fields that must have a value.
              * @example [
              *       "amount_minor"
              *     ]
              */
             pre_condition_fields?: string[];
+            /** @description Rules that must all hold. */
             pre_condition_rules?: components["schemas"]["StatusRule"][];
             readonly id?: unknown;
             readonly object?: unknown;
@@ -4893,8 +4958,10 @@ export interface components {
              * @example Urgent
              */
             name: string;
+            /** @description For people who choose. */
             description?: string | null;
             /**
+             * @description How it is shown, as #RRGGBB.
              * @default #9CA3AF
              * @example #DC2626
              */
@@ -4933,8 +5000,12 @@ export interface components {
              * @example Urgent
              */
             name?: string;
+            /** @description For people who choose. */
             description?: string | null;
-            /** @example #DC2626 */
+            /**
+             * @description How it is shown, as #RRGGBB.
+             * @example #DC2626
+             */
             color?: string;
             /** @description Lower wins. */
             priority?: number;
@@ -4977,6 +5048,7 @@ export interface components {
              * @example Trade fair
              */
             name: string;
+            /** @description For people who choose. */
             description?: string | null;
             /**
              * @description Disabled sources are refused on writes and stay readable.
@@ -5002,6 +5074,7 @@ export interface components {
              * @example Trade fair
              */
             name?: string;
+            /** @description For people who choose. */
             description?: string | null;
             /** @description Disabled sources are refused on writes and stay readable. */
             is_enabled?: boolean;
@@ -5032,8 +5105,10 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         DuplicateCheckPut: {
+            /** @description Whether new records are checked. */
             enabled: boolean;
             /**
+             * @description Names of the fields that must all be the same.
              * @example [
              *       "email",
              *       "mobile"
@@ -5088,6 +5163,7 @@ export interface components {
             /** @description API name of the object. */
             object: string;
             /**
+             * @description What is told of each group.
              * @default count
              * @enum {string}
              */
@@ -5289,7 +5365,10 @@ export interface components {
         };
         /** @description Assign it with assigned_to or assigned_to_email, not both. */
         TaskCreate: {
-            /** @example Send the quote */
+            /**
+             * @description What is to be done.
+             * @example Send the quote
+             */
             title: string;
             /**
              * Format: date-time
@@ -5302,7 +5381,10 @@ export interface components {
              * @example Email
              */
             task_type?: string;
-            /** @example With the discount that we spoke of. */
+            /**
+             * @description What there is to know about it.
+             * @example With the discount that we spoke of.
+             */
             description?: string;
             /**
              * @description 1 (highest) to 4; 3 when left out.
@@ -5649,6 +5731,7 @@ export interface components {
              */
             priority?: number | null;
             /**
+             * @description Whether its clocks run.
              * @default true
              * @example true
              */
@@ -5681,7 +5764,10 @@ export interface components {
              * @example Europe/Berlin
              */
             timezone?: string;
-            /** @default [] */
+            /**
+             * @description Notifications before a deadline passes.
+             * @default []
+             */
             reminders: components["schemas"]["SlaReminder"][];
             /**
              * @description Each level once.
@@ -5728,7 +5814,10 @@ export interface components {
              * @example 1
              */
             priority?: number | null;
-            /** @example true */
+            /**
+             * @description Whether its clocks run.
+             * @example true
+             */
             is_active?: boolean;
             first_response_time?: components["schemas"]["SlaMinutes"];
             every_response_time?: components["schemas"]["SlaMinutes"];
@@ -5757,6 +5846,7 @@ export interface components {
              * @example Europe/Berlin
              */
             timezone?: string;
+            /** @description Notifications before a deadline passes. */
             reminders?: components["schemas"]["SlaReminder"][];
             /** @description Each level once. */
             escalations?: components["schemas"]["SlaEscalation"][];
@@ -11228,7 +11318,7 @@ export interface operations {
                      *         "statuses": [
                      *           {
                      *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
-                     *             "object": "deals",
+                     *             "object": "leads",
                      *             "name": "Negotiation",
                      *             "description": "Terms are being agreed",
                      *             "order_position": 5,
@@ -11236,7 +11326,7 @@ export interface operations {
                      *             "color": "#2563EB",
                      *             "outcome": "open",
                      *             "pre_condition_fields": [
-                     *               "amount_minor"
+                     *               "email"
                      *             ],
                      *             "pre_condition_rules": [
                      *               {
@@ -11306,7 +11396,7 @@ export interface operations {
                      *       "data": {
                      *         "status": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
-                     *           "object": "deals",
+                     *           "object": "leads",
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -11314,7 +11404,7 @@ export interface operations {
                      *           "color": "#2563EB",
                      *           "outcome": "open",
                      *           "pre_condition_fields": [
-                     *             "amount_minor"
+                     *             "email"
                      *           ],
                      *           "pre_condition_rules": [
                      *             {
@@ -11384,7 +11474,7 @@ export interface operations {
                      *       "data": {
                      *         "status": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
-                     *           "object": "deals",
+                     *           "object": "leads",
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -11392,7 +11482,7 @@ export interface operations {
                      *           "color": "#2563EB",
                      *           "outcome": "open",
                      *           "pre_condition_fields": [
-                     *             "amount_minor"
+                     *             "email"
                      *           ],
                      *           "pre_condition_rules": [
                      *             {
@@ -11521,7 +11611,7 @@ export interface operations {
                      *       "data": {
                      *         "status": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
-                     *           "object": "deals",
+                     *           "object": "leads",
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -11529,7 +11619,7 @@ export interface operations {
                      *           "color": "#2563EB",
                      *           "outcome": "open",
                      *           "pre_condition_fields": [
-                     *             "amount_minor"
+                     *             "email"
                      *           ],
                      *           "pre_condition_rules": [
                      *             {
