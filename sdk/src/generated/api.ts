@@ -1999,7 +1999,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the duplicate checks
+         * List the duplicate checks
          * @description The checks of leads and of deals. Needs `settings:view`. Live and test keys see the same.
          */
         get: operations["listDuplicateChecks"];
@@ -2846,6 +2846,7 @@ export interface components {
             data: components["schemas"]["LimitsData"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description The company that gets the workspace. */
         OnboardingCompany: {
             name: string;
             /** Format: email */
@@ -2862,6 +2863,7 @@ export interface components {
             /** @description ISO 4217; by default that of the region. */
             currency?: string;
         };
+        /** @description The first user, a Company_Admin. */
         OnboardingAdmin: {
             /** Format: email */
             email: string;
@@ -3195,9 +3197,15 @@ export interface components {
         };
         /** @description One of email and mobile is needed. */
         LeadCreate: {
-            /** @example Sara */
+            /**
+             * @description The given name.
+             * @example Sara
+             */
             first_name: string;
-            /** @example Haddad */
+            /**
+             * @description The family name.
+             * @example Haddad
+             */
             last_name?: string | null;
             /**
              * @description An email address; stored in lower case.
@@ -3696,6 +3704,7 @@ export interface components {
         ApiKeyCreate: {
             /** @description Shown in lists and in the audit log. */
             name: string;
+            /** @description More about it. */
             description?: string | null;
             /**
              * @description A live key works on live data, a test key on test data; neither sees the other's.
@@ -4197,7 +4206,12 @@ export interface components {
         /** @description One of summary and details is needed. */
         ActivityCreate: {
             entity_type: components["schemas"]["EntityType"];
-            entity_id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The id of the lead or deal.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+             */
+            entity_id: string;
             /**
              * @description The name of an active activity type, in any case.
              * @example Call
@@ -4306,9 +4320,13 @@ export interface components {
              * @example 2036-11-27T09:00:00.000Z
              */
             followup_at?: string | null;
+            /** @description Cannot be changed. */
             entity_type?: string;
+            /** @description Cannot be changed. */
             entity_id?: string;
+            /** @description Cannot be changed. */
             duration_seconds?: unknown;
+            /** @description Cannot be changed. */
             outcome?: string;
             readonly id?: string;
             readonly activity_type_id?: string;
@@ -4446,7 +4464,10 @@ export interface components {
             data: components["schemas"]["UserPage"];
             meta: components["schemas"]["Meta"];
         };
-        /** @example Omar Nasser */
+        /**
+         * @description How the person is shown.
+         * @example Omar Nasser
+         */
         UserFullName: string;
         UserCreate: {
             /**

@@ -1100,7 +1100,7 @@ export interface Operations {
    */
   deleteSource: Method<'deleteSource'>;
   /**
-   * Get the duplicate checks
+   * List the duplicate checks
    *
    * The checks of leads and of deals. Needs `settings:view`. Live and test keys see the same.
    */
