@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { v7 as uuidv7 } from 'uuid';
 import type { Sql } from './db/connect.ts';
 import {
   enterTestMode,
@@ -16,6 +17,15 @@ import { createCompany } from './db/onboarding.ts';
 import { activityTypes, dealStatuses, leadStatuses, taskTypes } from './domain/defaults.ts';
 import { demoData, demoSeed, leadCount } from './domain/demo-data.ts';
 import {
+  exampleActivityType,
+  exampleFile,
+  exampleKeys,
+  exampleSlaPolicy,
+  exampleStatus,
+  exampleTeam,
+} from './domain/demo-examples.ts';
+import { exampleIds } from './domain/demo-ids.ts';
+import {
   demoAdmin as admin,
   demoCompanyId as companyId,
   customFields,
@@ -25,8 +35,10 @@ import {
   sources,
   tags,
 } from './domain/demo-workspace.ts';
+import { storageKey } from './domain/file-names.ts';
 import { hashPassword } from './runtime/passwords.ts';
 import { newApiKey, sha256 } from './runtime/secrets.ts';
+import type { FileStorage } from './runtime/storage.ts';
 
 export interface Demo {
   key: string;
@@ -47,7 +59,7 @@ interface Kept {
  * it is lost.
  * @param url a user that may take the server's roles
  */
-export function ensureDemo(url: string, dataDir: string, now: Date): Promise<Demo> {
+export function ensureDemo(url: string, dataDir: string, storage: FileStorage, now: Date): Promise<Demo> {
   const file = join(dataDir, 'demo.json');
   return inDemoTransaction(url, async (sql) => {
     const kept = readKept(file);
@@ -56,9 +68,12 @@ export function ensureDemo(url: string, dataDir: string, now: Date): Promise<Dem
     if (kept && found.exists && found.keyWorks) return shown(kept, found.passwordHash);
     const { key, ...made } = newApiKey('test');
     const signIn = (found.exists && kept) || (await makeSignIn());
-    if (!found.exists) await makeWorkspace(sql, signIn.password_hash, now);
-    else if (!kept) await setPassword(sql, companyId, admin.email, signIn.password_hash);
-    await insertDemoKey(sql, companyId, made, now);
+    if (!found.exists) {
+      const file = await storeExample(storage, dataDir);
+      await makeWorkspace(sql, signIn.password_hash, file, now);
+    }
+    if (found.exists && !kept) await setPassword(sql, companyId, admin.email, signIn.password_hash);
+    await insertDemoKey(sql, companyId, made, { ...demoKey, id: uuidv7() }, now);
     // Kept before the commit, so that another server that waits for the lock reads it.
     keep(file, { ...signIn, key });
     return shown({ ...signIn, key }, found.exists && kept ? found.passwordHash : signIn.password_hash);
@@ -74,7 +89,33 @@ async function makeSignIn(): Promise<Omit<Kept, 'key'>> {
   return { password, password_hash: await hashPassword(password) };
 }
 
-async function makeWorkspace(sql: Sql, passwordHash: string, now: Date): Promise<void> {
+/** The key that a start prints. */
+const demoKey = {
+  name: 'Demo key',
+  description: 'Printed when the server starts',
+  environment: 'test',
+  scopes: ['*'],
+  rate_limit_per_minute: 600,
+  rate_limit_per_hour: 20_000,
+} as const;
+
+interface ExampleFile {
+  size_bytes: number;
+  sha256: string;
+}
+
+/** Puts the file of the example attachment into the storage; again after a start that failed later, in the same place. */
+async function storeExample(storage: FileStorage, dataDir: string): Promise<ExampleFile> {
+  const content = exampleFile();
+  const path = join(dataDir, `example-${randomBytes(4).toString('hex')}.pdf`);
+  mkdirSync(dataDir, { recursive: true });
+  writeFileSync(path, content);
+  const digest = sha256(content).toString('hex');
+  await storage.keep(storageKey({ companyId, testMode: true, id: exampleIds.attachment }), path, digest);
+  return { size_bytes: content.length, sha256: digest };
+}
+
+async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, now: Date): Promise<void> {
   const data = demoData(demoSeed, now);
   const defaults = {
     dealStatuses,
@@ -97,9 +138,14 @@ async function makeWorkspace(sql: Sql, passwordHash: string, now: Date): Promise
   await insertConfiguration(
     sql,
     { id: companyId, branchId: company.branchId, founded: data.founded },
-    { branch: secondBranch, users: data.users, sources, tags, customObject, customFields },
+    {
+      ...{ branch: secondBranch, team: exampleTeam, users: data.users, sources, tags, customObject, customFields },
+      ...{ statuses: [exampleStatus], activityTypes: [exampleActivityType], slaPolicies: [exampleSlaPolicy] },
+    },
   );
-  await insertRecords(sql, companyId, data);
+  const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
+  await insertRecords(sql, companyId, { ...data, attachments });
+  for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
 }
 
 function readKept(file: string): Kept | undefined {

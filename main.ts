@@ -40,7 +40,9 @@ async function start(): Promise<void> {
   const { log, flush } = openedLog;
   watchUncaught(openedLog, isOutage);
   const prepared = await prepare(config, log);
-  const demo = config.demo ? await ensureDemo(prepared.databaseUrl, config.dataDir, new Date()) : undefined;
+  const storage = openStorage(config);
+  const { demo: hasDemo, dataDir } = config;
+  const demo = hasDemo ? await ensureDemo(prepared.databaseUrl, dataDir, storage, new Date()) : undefined;
 
   const background = await openBackgroundPool(prepared.databaseUrl, config.databasePrepare);
   const backgroundTenants = openBackgroundTenantPool(prepared.databaseUrl, config.databasePrepare);
@@ -52,7 +54,6 @@ async function start(): Promise<void> {
     config.metricsPort === undefined
       ? undefined
       : await serveMetrics(config.metricsPort, config.host, readMetrics, log);
-  const storage = openStorage(config);
   const files = { remove: (key: string) => storage.remove(key), uploads: uploadFolder(config) };
   const stopSweeps = startSweeps(background, files, log);
   const { mailServer, mailFrom: from, dashboardUrl } = config;

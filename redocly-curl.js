@@ -20,19 +20,20 @@ export function resolve(root, node) {
   return resolve(root, target);
 }
 
-/** The value that a parameter is shown with. */
-export function parameterExample(root, parameter) {
+/** The value that a parameter is shown with: of its examples the one that is called like that of the body, or the first. */
+export function parameterExample(root, parameter, name) {
   const schema = resolve(root, parameter.schema) ?? {};
-  const example = Object.values(parameter.examples ?? {})[0]?.value;
+  const { examples = {} } = parameter;
+  const example = (examples[name] ?? Object.values(examples)[0])?.value;
   const found = [parameter.example, example, schema.example, schema.default, schema.enum?.[0]];
   return found.find((value) => value !== undefined);
 }
 
-function url(root, path, parameters) {
+function url(root, path, parameters, name) {
   let filled = path;
   const query = [];
   for (const parameter of parameters) {
-    const value = encodeURIComponent(String(parameterExample(root, parameter) ?? parameter.name));
+    const value = encodeURIComponent(String(parameterExample(root, parameter, name) ?? parameter.name));
     if (parameter.in === 'path') filled = filled.replace(`{${parameter.name}}`, value);
     if (parameter.in === 'query') query.push(`${parameter.name}=${value}`);
   }
@@ -48,11 +49,17 @@ function bodyLines(mediaType, value) {
   return Object.entries(value).map(([name, field]) => `--data-urlencode ${quoted(`${name}=${field}`)}`);
 }
 
+/** The parameters of an operation; its own go before those that its path shares. */
+export function parametersOf(root, operation, shared) {
+  const all = [...shared, ...(operation.parameters ?? [])].map((parameter) => resolve(root, parameter));
+  return [...new Map(all.map((parameter) => [`${parameter.in} ${parameter.name}`, parameter])).values()];
+}
+
 /** One command for each example of the body, or one in all. */
 export function curlSamples(root, method, path, operation, shared = []) {
-  const parameters = [...shared, ...(operation.parameters ?? [])]
-    .map((parameter) => resolve(root, parameter))
-    .filter((parameter) => parameter.required);
+  const parameters = parametersOf(root, operation, shared)
+    // A link to a file is nothing without its signature.
+    .filter((parameter) => parameter.required || (operation['x-answer'] === 'file' && parameter.in === 'query'));
   const headers = parameters.filter((parameter) => parameter.in === 'header');
   const lines = headers.map((header) => `-H ${quoted(`${header.name}: ${parameterExample(root, header)}`)}`);
   const [scheme] = Object.keys(operation.security?.[0] ?? {});
@@ -65,7 +72,11 @@ export function curlSamples(root, method, path, operation, shared = []) {
     const { value, summary } = resolve(root, example);
     const usual = value === undefined ? 'get' : 'post';
     const command = `curl${method === usual ? '' : ` -X ${method.toUpperCase()}`}`;
-    const source = [`${command} ${quoted(url(root, path, parameters))}`, ...lines, ...bodyLines(mediaType, value)];
+    const source = [
+      `${command} ${quoted(url(root, path, parameters, name))}`,
+      ...lines,
+      ...bodyLines(mediaType, value),
+    ];
     return { lang: 'Shell', label: summary ?? name, source: source.join(' \\\n  ') };
   });
 }

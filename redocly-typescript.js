@@ -1,5 +1,5 @@
 // A call of the TypeScript client for every operation, made from its own parameters and examples, so that it compiles when pasted.
-import { parameterExample, resolve } from './redocly-curl.js';
+import { parameterExample, parametersOf, resolve } from './redocly-curl.js';
 
 /** As people write objects: names without quotes. */
 const literal = (value) => JSON.stringify(value, null, 2).replace(/^( *)"([A-Za-z_]\w*)":/gm, '$1$2:');
@@ -20,7 +20,7 @@ function formLines(root, form, schema, fields) {
 
 /** One call, with what is required and the first example of the body. */
 export function typescriptSample(root, operation, shared = []) {
-  const parameters = [...shared, ...(operation.parameters ?? [])].map((parameter) => resolve(root, parameter));
+  const parameters = parametersOf(root, operation, shared);
   const requiredIn = (place) =>
     parameters
       .filter((parameter) => parameter.in === place && parameter.required)

@@ -11,10 +11,13 @@ interface Row {
 }
 
 export interface DemoConfiguration {
-  branch: { name: string; code: string; city: string; country: string; timezone: string };
+  branch: { id: string; name: string; code: string; city: string; country: string; timezone: string };
+  /** In the company's first branch, with all who sell there. */
+  team: { id: string; name: string };
   users: readonly { id: string; email: string; fullName: string; role: string; branch: string; createdAt: Date }[];
-  sources: readonly { name: string; description: string; isEnabled: boolean }[];
+  sources: readonly { id?: string; name: string; description: string; isEnabled: boolean }[];
   tags: readonly {
+    id?: string;
     object: string;
     name: string;
     description: string;
@@ -32,6 +35,9 @@ export interface DemoConfiguration {
     required: boolean;
     options: readonly object[] | null;
   }[];
+  statuses: readonly object[];
+  activityTypes: readonly object[];
+  slaPolicies: readonly { business_days: readonly number[] }[];
 }
 
 export interface DemoRecords {
@@ -44,6 +50,10 @@ export interface DemoRecords {
   /** Records of the custom object. */
   visits: readonly (Row & { object: string; custom: object })[];
   tagged: readonly { object: string; record_id: string; tag: string; is_manual: boolean }[];
+  notes: readonly Row[];
+  messages: readonly object[];
+  /** Their files are in the storage already. */
+  attachments: readonly (Row & { file_id: string })[];
 }
 
 /** The company whose demo it is, and its first branch. */
@@ -93,20 +103,28 @@ export async function setPassword(sql: Sql, companyId: string, email: string, pa
     where company_id = ${companyId} and email = ${email}`;
 }
 
-/** Gives the demo a test key with every scope and generous limits. */
+export interface DemoKey {
+  id: string;
+  name: string;
+  description: string;
+  environment: 'live' | 'test';
+  scopes: readonly string[];
+  rate_limit_per_minute: number;
+  rate_limit_per_hour: number;
+}
+
+/** Gives the demo a key. */
 export async function insertDemoKey(
   sql: Sql,
   companyId: string,
   made: { hash: Buffer; prefix: string; last4: string },
+  { id, ...key }: DemoKey,
   now: Date,
 ): Promise<void> {
   await enterTestMode(sql, companyId);
-  const id = uuidv7();
-  await sql`
-    insert into api_keys (company_id, id, key_hash, name, description, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour,
-      created_by_id, created_by_name, created_at, updated_at)
-    values (${companyId}, ${id}, ${made.hash}, 'Demo key', 'Printed when the server starts', 'test', ${made.prefix}, ${made.last4}, '{*}', 600, 20000,
-      'system', 'Demo', ${now}, ${now})`;
+  const { hash: key_hash, prefix, last4 } = made;
+  const by = { created_by_id: 'system', created_by_name: 'Demo', created_at: now, updated_at: now };
+  await sql`insert into api_keys ${sql({ company_id: companyId, id, ...key, scopes: arrayOf(key.scopes), key_hash, prefix, last4, ...by })}`;
   await sql`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${id})`;
 }
 
@@ -121,14 +139,16 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
   const { id: companyId, founded } = company;
   const stamp = { company_id: companyId, created_at: founded };
   const changed = { ...stamp, updated_at: founded };
-  const branch = { ...stamp, id: uuidv7(), ...demo.branch };
+  const branch = { ...stamp, ...demo.branch };
   await sql`insert into branches ${sql(branch)}`;
+  await sql`insert into teams ${sql({ ...stamp, ...demo.team, branch_id: company.branchId })}`;
   const users = demo.users.map((user) => ({
     company_id: companyId,
     id: user.id,
     email: user.email,
     full_name: user.fullName,
     branch_id: user.branch === 'second' ? branch.id : company.branchId,
+    team_id: user.branch === 'second' ? null : demo.team.id,
     created_at: user.createdAt,
     updated_at: user.createdAt,
   }));
@@ -144,21 +164,26 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
   await sql`insert into user_roles ${sql(userRoles)}`;
   const sources = demo.sources.map(({ isEnabled, ...source }) => ({
     ...changed,
-    id: uuidv7(),
     ...source,
+    id: source.id ?? uuidv7(),
     is_enabled: isEnabled,
   }));
   await sql`insert into sources ${sql(sources)}`;
   const tags = demo.tags.map(({ object, conditions, fields, ...tag }) => ({
     ...changed,
-    id: uuidv7(),
     object,
     ...tag,
+    id: tag.id ?? uuidv7(),
     // A lead's tag keeps its conditions as fields; a customer's keeps both.
     fields: sql.json((object === 'leads' ? conditions : fields) as never),
     conditions: sql.json((object === 'leads' ? [] : conditions) as never),
   }));
   await sql`insert into tags ${sql(tags)}`;
+  const added = (rows: readonly object[], stamps: object) => sql(rows.map((row) => ({ ...stamps, ...row })));
+  await sql`insert into statuses ${added(demo.statuses, changed)}`;
+  await sql`insert into activity_types ${added(demo.activityTypes, { company_id: companyId })}`;
+  const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: arrayOf(each.business_days) }));
+  await sql`insert into sla_policies ${added(policies, changed)}`;
   await sql`insert into custom_objects ${sql({ ...changed, ...demo.customObject })}`;
   const fields = demo.customFields.map((field, index) => ({
     ...changed,
@@ -229,6 +254,13 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
     custom: sql.json(custom as never),
   }));
   await sql`insert into custom_records ${sql(visits)}`;
+  const written = <Given extends Row>(given: Given) => ({ ...row(given), created_by_user: given.created_by });
+  await sql`insert into notes ${sql(demo.notes.map(written))}`;
+  const files = demo.attachments.map(({ file_id }) => ({ company_id: companyId, test_mode: true, id: file_id }));
+  await sql`insert into stored_files ${sql(files)}`;
+  await sql`insert into attachments ${sql(demo.attachments.map(written))}`;
+  const messages = demo.messages.map((message) => ({ ...message, company_id: companyId, test_mode: true }));
+  await sql`insert into messages ${sql(messages)}`;
   const tagged = demo.tagged.map(({ tag, ...rest }) => ({
     ...rest,
     company_id: companyId,
@@ -247,6 +279,11 @@ async function idsByName(sql: Sql, companyId: string): Promise<ReadonlyMap<strin
     union all select 'activity ' || name, id from activity_types where company_id = ${companyId}
     union all select 'task ' || name, id from task_types where company_id = ${companyId}`;
   return new Map(rows.map((row) => [row.name, row.id]));
+}
+
+/** An array as the database reads it; this connection knows no types. */
+function arrayOf(items: readonly (string | number)[]): string {
+  return `{${items.map((item) => JSON.stringify(item)).join(',')}}`;
 }
 
 function find(ids: ReadonlyMap<string, string>, name: string): string {

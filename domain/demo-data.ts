@@ -1,16 +1,21 @@
 // All records of the demo workspace, decided by a seed and the moment that they are made for.
 import { inventDeal, inventTask, inventVisit } from './demo-deals.ts';
+import { exampleLeadCount, exampleRecords } from './demo-examples.ts';
 import { type InventedLead, inventAccount, inventCustomer, inventLead } from './demo-leads.ts';
 import type { Company } from './demo-people.ts';
 import { addDays, latest } from './demo-random.ts';
+import { leadNotes } from './demo-words.ts';
 import { type TagCondition, tags } from './demo-workspace.ts';
 import {
   type Account,
   type Activity,
+  type Attachment,
   type Customer,
   type Deal,
   type DemoUser,
   type Lead,
+  type Message,
+  type Note,
   newWorld,
   type Tagged,
   type Task,
@@ -30,6 +35,9 @@ export interface DemoData {
   tasks: Task[];
   visits: Visit[];
   tagged: Tagged[];
+  notes: Note[];
+  messages: Message[];
+  attachments: Attachment[];
 }
 
 /** The seed that servers use. */
@@ -55,27 +63,32 @@ export function demoData(seed: number, now: Date): DemoData {
       .map((lead) => inventDeal(world, { lead })),
   ];
   const deals = made.map((each) => each.deal);
+  const examples = exampleRecords(world);
   return {
     founded: world.founded,
     adminId: world.adminId,
     users: world.users,
-    leads,
-    accounts,
-    customers: customers.map((customer) => withLastContact(customer, leads, deals)),
-    deals,
-    activities: [...invented, ...made].flatMap((each) => each.activities),
-    tasks: inventTasks(world, leads, customers, deals),
+    leads: [...leads, ...examples.leads],
+    accounts: [...accounts, ...examples.accounts],
+    customers: [...customers.map((customer) => withLastContact(customer, leads, deals)), ...examples.customers],
+    deals: [...deals, ...examples.deals],
+    activities: [...[...invented, ...made].flatMap((each) => each.activities), ...examples.activities],
+    tasks: [...inventTasks(world, leads, customers, deals), ...examples.tasks],
     visits: inventVisits(world, customers, deals),
-    tagged: tagRecords(world, leads, customers),
+    tagged: tagRecords(world, [...leads, ...examples.leads], [...customers, ...examples.customers]),
+    notes: [...inventNotes(world, leads), ...examples.notes],
+    messages: examples.messages,
+    attachments: examples.attachments,
   };
 }
 
 function inventLeads(world: World): InventedLead[] {
   const invented: InventedLead[] = [];
-  while (invented.length < leadCount) {
+  const count = leadCount - exampleLeadCount;
+  while (invented.length < count) {
     const company = world.directory.newCompany();
-    const people = Math.min(world.random.pick([1, 1, 1, 2, 2, 3]), leadCount - invented.length);
-    for (let count = 0; count < people; count += 1) invented.push(inventLead(world, company));
+    const people = Math.min(world.random.pick([1, 1, 1, 2, 2, 3]), count - invented.length);
+    for (let person = 0; person < people; person += 1) invented.push(inventLead(world, company));
   }
   return invented;
 }
@@ -134,6 +147,25 @@ function inventTasks(
     ...deals.filter(() => random.chance(0.8)).map((deal) => inventTask(world, 'deals', deal)),
     ...customers.filter(() => random.chance(0.15)).map((customer) => inventTask(world, 'customers', customer)),
   ];
+}
+
+/** What somebody wrote down about a lead that was called. */
+function inventNotes(world: World, leads: readonly Lead[]): Note[] {
+  const { random, now } = world;
+  return leads
+    .filter((lead) => lead.last_contacted_at !== null && random.chance(0.15))
+    .map((lead) => {
+      const createdAt = random.moment(lead.created_at, now);
+      return {
+        id: random.uuid(createdAt),
+        object: 'leads',
+        record_id: lead.id,
+        content: random.pick(leadNotes),
+        created_by: lead.created_by,
+        created_at: createdAt,
+        updated_at: createdAt,
+      };
+    });
 }
 
 function inventVisits(world: World, customers: readonly Customer[], deals: readonly Deal[]): Visit[] {

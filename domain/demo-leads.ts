@@ -13,12 +13,12 @@ export interface InventedLead {
   activities: Activity[];
 }
 
-const sourceWeights = { Website: 40, Referral: 18, 'Trade fair': 14, Partner: 12, Phone: 10, Newsletter: 6 } as const;
+const sourceWeights = { Website: 40, Referral: 18, Exhibition: 14, Partner: 12, Phone: 10, Newsletter: 6 } as const;
 
 const originOf = {
   Website: 'contact form',
   Referral: 'customer',
-  'Trade fair': 'stand',
+  Exhibition: 'stand',
   Partner: 'partner portal',
   Phone: 'hotline',
   Newsletter: 'mailing',

@@ -1,5 +1,6 @@
 // The demo workspace's configuration: a small company that sells solar systems, its people, lists, fields and custom object.
 
+import { exampleIds } from './demo-ids.ts';
 import { roofTypes } from './demo-words.ts';
 import type { FieldOption, FieldType } from './objects.ts';
 
@@ -25,6 +26,7 @@ export const demoCompany = {
 export const demoAdmin = { email: 'demo@demo-solar.example', fullName: 'Dana Demo' } as const;
 
 export const secondBranch = {
+  id: exampleIds.branch,
   name: 'London',
   code: 'LON',
   city: 'London',
@@ -33,6 +35,8 @@ export const secondBranch = {
 } as const;
 
 export interface Colleague {
+  /** Where the document's examples name the person. */
+  id?: string;
   fullName: string;
   email: string;
   role: string;
@@ -42,19 +46,25 @@ export interface Colleague {
 /** The people beside the admin. */
 export const colleagues: readonly Colleague[] = [
   { fullName: 'Marta Lindqvist', email: 'marta@demo-solar.example', role: 'Sales_Manager', branch: 'main' },
-  { fullName: 'Jonas Reuter', email: 'jonas@demo-solar.example', role: 'Sales_Rep', branch: 'main' },
+  {
+    id: exampleIds.user,
+    fullName: 'Jonas Reuter',
+    email: 'jonas@demo-solar.example',
+    role: 'Sales_Rep',
+    branch: 'main',
+  },
   { fullName: 'Priya Nair', email: 'priya@demo-solar.example', role: 'Branch_Manager', branch: 'second' },
   { fullName: 'Tom Gallagher', email: 'tom@demo-solar.example', role: 'Sales_Rep', branch: 'second' },
 ];
 
-export const sources: readonly { name: string; description: string; isEnabled: boolean }[] = [
+export const sources: readonly { id?: string; name: string; description: string; isEnabled: boolean }[] = [
   { name: 'Website', description: 'The contact form and the savings calculator', isEnabled: true },
   { name: 'Referral', description: 'Recommended by a customer', isEnabled: true },
-  { name: 'Trade fair', description: 'Met at a stand', isEnabled: true },
+  { name: 'Exhibition', description: 'Met at a stand', isEnabled: true },
   { name: 'Partner', description: 'Roofers and electricians we work with', isEnabled: true },
   { name: 'Phone', description: 'Called the office', isEnabled: true },
   { name: 'Newsletter', description: 'Answered a mailing', isEnabled: true },
-  { name: 'Print advertising', description: 'Ended last year', isEnabled: false },
+  { id: exampleIds.source, name: 'Print advertising', description: 'Ended last year', isEnabled: false },
 ];
 
 export interface TagCondition {
@@ -65,6 +75,8 @@ export interface TagCondition {
 
 /** A lead's tag is on while all its conditions hold; a customer's looks at named fields, and is set by hand without conditions. */
 export interface DemoTag {
+  /** Where the document's examples name it. */
+  id?: string;
   object: 'leads' | 'customers';
   name: string;
   description: string;
@@ -78,7 +90,7 @@ export interface DemoTag {
 export const tags: readonly DemoTag[] = [
   {
     object: 'leads',
-    name: 'Urgent',
+    name: 'Hot',
     description: 'Highest priority',
     color: '#DC2626',
     priority: 10,
@@ -95,6 +107,7 @@ export const tags: readonly DemoTag[] = [
     fields: [],
   },
   {
+    id: exampleIds.tag,
     object: 'leads',
     name: 'Flat roof',
     description: 'Needs the mounting system for flat roofs',

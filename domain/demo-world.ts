@@ -101,7 +101,7 @@ export interface Task extends Stamped {
   status: string;
   priority: number;
   scheduled_at: Date;
-  object: 'leads' | 'deals' | 'customers';
+  object: 'leads' | 'deals' | 'customers' | 'accounts';
   record_id: string;
   assigned_to: string;
   completed_at: Date | null;
@@ -110,6 +110,32 @@ export interface Task extends Stamped {
 export interface Activity extends Stamped, Contact {
   entity_type: 'lead' | 'deal';
   entity_id: string;
+}
+
+interface OnRecord {
+  object: string;
+  record_id: string;
+}
+
+export interface Note extends Stamped, OnRecord {
+  content: string;
+}
+
+export interface Message extends OnRecord {
+  id: string;
+  channel: 'email';
+  direction: 'inbound' | 'outbound';
+  sender: string;
+  recipient: string;
+  subject: string;
+  body: string;
+  status: string;
+  occurred_at: Date;
+}
+
+export interface Attachment extends Omit<Stamped, 'updated_at'>, OnRecord {
+  file_name: string;
+  content_type: string;
 }
 
 /** A record of the custom object. */
@@ -150,7 +176,7 @@ export function newWorld(seed: number, now: Date): World {
   const adminId = random.uuid(founded);
   const users = colleagues.map((colleague, index) => {
     const createdAt = random.moment(addDays(founded, index * 3 + 1), addDays(founded, index * 3 + 4));
-    return { ...colleague, id: random.uuid(createdAt), createdAt };
+    return { ...colleague, id: colleague.id ?? random.uuid(createdAt), createdAt };
   });
   const main = users.filter((user) => user.branch === 'main').map((user) => user.id);
   const second = users.filter((user) => user.branch === 'second').map((user) => user.id);

@@ -597,7 +597,10 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the lead. */
+                /**
+                 * @description The id of the lead.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 */
                 id: components["parameters"]["LeadId"];
             };
             cookie?: never;
@@ -649,7 +652,7 @@ export interface paths {
             header?: never;
             path: {
                 /** @description The id of the lead. */
-                id: components["parameters"]["LeadId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -706,7 +709,10 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the deal. */
+                /**
+                 * @description The id of the deal.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20
+                 */
                 id: components["parameters"]["DealId"];
             };
             cookie?: never;
@@ -955,9 +961,9 @@ export interface paths {
             path: {
                 /**
                  * @description The id of the key, not the key.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d16
                  */
-                id: components["parameters"]["ApiKeyId"];
+                id: string;
             };
             cookie?: never;
         };
@@ -1241,7 +1247,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read a customer's profile
+         * Get a customer's profile
          * @description A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
          *     workspace switched off are absent. The `ETag` is the version of the customer's record, good for `If-Match` on
          *     `/v1/objects/customers/records/{id}`.
@@ -1320,13 +1326,16 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the activity. */
+                /**
+                 * @description The id of the activity.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
+                 */
                 id: components["parameters"]["ActivityId"];
             };
             cookie?: never;
         };
         /**
-         * Read an activity
+         * Get an activity
          * @description One activity by its id. Needs `activities:view`; the legacy `activities:read` grants it. One that does not exist, of
          *     another workspace or of the other mode, or that this key cannot see, is 404.
          */
@@ -2009,7 +2018,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the duplicate checks
+         * List the duplicate checks
          * @description The checks of leads and of deals. Needs `settings:view`. Live and test keys see the same.
          */
         get: operations["listDuplicateChecks"];
@@ -2151,7 +2160,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read the pipeline
+         * Get the pipeline
          * @description How many leads or deals that this key can see are in each status, in the order of the pipeline; all of them, not a
          *     sample. Statuses without a record are there with 0; records that have none follow under `status_id` null.
          *
@@ -2297,15 +2306,15 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
-                 * @example accounts
+                 * @description `leads`, `deals` or `customers`; other objects have no activities.
+                 * @example leads
                  */
-                object: components["parameters"]["RecordObject"];
+                object: string;
                 /**
                  * @description The record's id.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
-                id: components["parameters"]["RecordId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -2454,7 +2463,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read an attachment, with a link to its file
+         * Get an attachment, with a link to its file
          * @description What is known of a file, with `download_url`: a link that saves the file without a credential, for ten minutes. Give it to
          *     nobody who must not have the file; ask for a new one each time.
          *
@@ -2494,7 +2503,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Save the file of an attachment
+         * Download the file of an attachment
          * @description Where the `download_url` of an attachment leads when this server keeps the files itself; do not build such links. No
          *     credential is needed. Browsers save the file under its name, and never show it.
          *
@@ -2569,7 +2578,10 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the policy. */
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
+                 */
                 id: components["parameters"]["SlaPolicyId"];
             };
             cookie?: never;
@@ -2893,6 +2905,7 @@ export interface components {
             data: components["schemas"]["LimitsData"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description The company that gets the workspace. */
         OnboardingCompany: {
             name: string;
             /** Format: email */
@@ -2909,6 +2922,7 @@ export interface components {
             /** @description ISO 4217; by default that of the region. */
             currency?: string;
         };
+        /** @description The first user, a Company_Admin. */
         OnboardingAdmin: {
             /** Format: email */
             email: string;
@@ -2927,8 +2941,12 @@ export interface components {
              * @enum {string}
              */
             region: "middle_east" | "europe" | "america";
+            /** @description What the company does, in its own words. */
             industry: string;
-            /** @default true */
+            /**
+             * @description Whether the first user is welcomed by mail.
+             * @default true
+             */
             send_welcome_email: boolean;
             /** @description Anything of yours, up to 20 keys with simple values; stored on the user. */
             metadata?: {
@@ -2994,7 +3012,10 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         EmailCheckCreate: {
-            /** Format: email */
+            /**
+             * Format: email
+             * @description The address to look for, in any case.
+             */
             email: string;
         };
         EmailCheck: {
@@ -3243,9 +3264,15 @@ export interface components {
         };
         /** @description One of email and mobile is needed. */
         LeadCreate: {
-            /** @example Sara */
+            /**
+             * @description The given name.
+             * @example Sara
+             */
             first_name: string;
-            /** @example Haddad */
+            /**
+             * @description The family name.
+             * @example Haddad
+             */
             last_name?: string | null;
             /**
              * @description An email address; stored in lower case.
@@ -3257,9 +3284,15 @@ export interface components {
              * @example +971501234567
              */
             mobile?: string | null;
-            /** @example Wants a quote for 20 seats. */
+            /**
+             * @description What the lead asks for, in its own words.
+             * @example Wants a quote for 20 seats.
+             */
             inquiry_details?: string | null;
-            /** @example Met at the fair. */
+            /**
+             * @description What you want to remember about it.
+             * @example Met at the fair.
+             */
             notes?: string | null;
             /**
              * @description The name of an enabled source, in any case.
@@ -3619,7 +3652,10 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         PasswordPatch: {
-            /** Format: password */
+            /**
+             * Format: password
+             * @description The one that holds until then.
+             */
             current_password: string;
             /**
              * Format: password
@@ -3735,6 +3771,7 @@ export interface components {
         ApiKeyCreate: {
             /** @description Shown in lists and in the audit log. */
             name: string;
+            /** @description More about it. */
             description?: string | null;
             /**
              * @description A live key works on live data, a test key on test data; neither sees the other's.
@@ -3782,11 +3819,16 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         ApiKeyPatch: {
+            /** @description What the key is for. */
             name?: string;
+            /** @description More about it. */
             description?: string | null;
             scopes?: components["schemas"]["ApiKeyScopes"];
+            /** @description Calls a minute, of each endpoint. */
             rate_limit_per_minute?: number;
+            /** @description Calls an hour, of all endpoints. */
             rate_limit_per_hour?: number;
+            /** @description Calls a day, of all endpoints; null for no such limit. */
             rate_limit_per_day?: number | null;
             ip_allowlist?: components["schemas"]["ApiKeyIpAllowlist"];
             /**
@@ -4065,6 +4107,7 @@ export interface components {
              * @example Budget range
              */
             label?: string;
+            /** @description Whether records must have a value. */
             required?: boolean;
             options?: components["schemas"]["FieldOptionList"];
             /** @description false retires the field, true restores it. */
@@ -4232,15 +4275,26 @@ export interface components {
         /** @description One of summary and details is needed. */
         ActivityCreate: {
             entity_type: components["schemas"]["EntityType"];
-            entity_id: components["schemas"]["Uuid"];
+            /**
+             * Format: uuid
+             * @description The id of the lead or deal.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+             */
+            entity_id: string;
             /**
              * @description The name of an active activity type, in any case.
              * @example Call
              */
             activity_type: string;
-            /** @example Asked for a quote */
+            /**
+             * @description What happened, in a line.
+             * @example Asked for a quote
+             */
             summary?: string;
-            /** @example Wants 20 seats from January on. */
+            /**
+             * @description What there is to know about it.
+             * @example Wants 20 seats from January on.
+             */
             details?: string;
             /**
              * Format: date-time
@@ -4308,9 +4362,15 @@ export interface components {
         };
         /** @description At least one field. */
         ActivityPatch: {
-            /** @example Asked for a quote for 30 seats */
+            /**
+             * @description What happened, in a line.
+             * @example Asked for a quote for 30 seats
+             */
             summary?: string;
-            /** @example Wants 30 seats from January on. */
+            /**
+             * @description What there is to know about it.
+             * @example Wants 30 seats from January on.
+             */
             details?: string;
             /**
              * @description The name of an active activity type, in any case.
@@ -4329,9 +4389,13 @@ export interface components {
              * @example 2036-11-27T09:00:00.000Z
              */
             followup_at?: string | null;
+            /** @description Cannot be changed. */
             entity_type?: string;
+            /** @description Cannot be changed. */
             entity_id?: string;
+            /** @description Cannot be changed. */
             duration_seconds?: unknown;
+            /** @description Cannot be changed. */
             outcome?: string;
             readonly id?: string;
             readonly activity_type_id?: string;
@@ -4352,11 +4416,15 @@ export interface components {
              */
             icon?: string | null;
             /**
+             * @description How it is shown, as #RRGGBB.
              * @default #9CA3AF
              * @example #2563EB
              */
             color: string;
-            /** @default true */
+            /**
+             * @description Inactive types are refused on writes and stay readable.
+             * @default true
+             */
             is_active: boolean;
             /**
              * @description Where it stands in the list, from 1; last when left out or greater.
@@ -4388,15 +4456,30 @@ export interface components {
         };
         /** @description At least one field. */
         ActivityTypePatch: {
-            /** @example Site visit */
+            /**
+             * @description Unique in the workspace, whatever the case.
+             * @example Site visit
+             */
             name?: string;
-            /** @example map-pin */
+            /**
+             * @description The name of an icon, for whoever shows it.
+             * @example map-pin
+             */
             icon?: string | null;
-            /** @example #2563EB */
+            /**
+             * @description How it is shown, as #RRGGBB.
+             * @example #2563EB
+             */
             color?: string;
-            /** @example false */
+            /**
+             * @description Inactive types are refused on writes and stay readable.
+             * @example false
+             */
             is_active?: boolean;
-            /** @example 3 */
+            /**
+             * @description Where it stands in the list, from 1.
+             * @example 3
+             */
             order_position?: number;
             readonly id?: string;
             readonly is_system?: unknown;
@@ -4453,7 +4536,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Space at the ends is removed.
+         * @description How the person is shown; space at the ends is removed.
          * @example Omar Nasser
          */
         UserFullName: string;
@@ -4818,6 +4901,7 @@ export interface components {
              * @example Negotiation
              */
             name: string;
+            /** @description For people who choose. */
             description?: string | null;
             /**
              * @description Where it stands, from 1.
@@ -4830,6 +4914,7 @@ export interface components {
              */
             is_active: boolean;
             /**
+             * @description How it is shown, as #RRGGBB.
              * @default #9CA3AF
              * @example #2563EB
              */
@@ -4841,13 +4926,17 @@ export interface components {
              */
             outcome: "open" | "won" | "lost" | "converted" | "disqualified";
             /**
+             * @description Fields that must have a value.
              * @default []
              * @example [
              *       "amount_minor"
              *     ]
              */
             pre_condition_fields: string[];
-            /** @default [] */
+            /**
+             * @description Rules that must all hold.
+             * @default []
+             */
             pre_condition_rules: components["schemas"]["StatusRule"][];
             readonly id?: unknown;
             readonly object?: unknown;
@@ -4879,6 +4968,7 @@ export interface components {
              * @example Negotiation
              */
             name?: string;
+            /** @description For people who choose. */
             description?: string | null;
             /**
              * @description Where it stands, from 1.
@@ -4887,7 +4977,10 @@ export interface components {
             order_position?: number;
             /** @description Inactive statuses are refused on writes and stay readable. */
             is_active?: boolean;
-            /** @example #2563EB */
+            /**
+             * @description How it is shown, as #RRGGBB.
+             * @example #2563EB
+             */
             color?: string;
             /**
              * @description Of deals open, won, lost; of leads open, converted, disqualified.
@@ -4895,11 +4988,13 @@ export interface components {
              */
             outcome?: "open" | "won" | "lost" | "converted" | "disqualified";
             /**
+             * @description Fields that must have a value.
              * @example [
              *       "amount_minor"
              *     ]
              */
             pre_condition_fields?: string[];
+            /** @description Rules that must all hold. */
             pre_condition_rules?: components["schemas"]["StatusRule"][];
             readonly id?: unknown;
             readonly object?: unknown;
@@ -4959,8 +5054,10 @@ export interface components {
              * @example Urgent
              */
             name: string;
+            /** @description For people who choose. */
             description?: string | null;
             /**
+             * @description How it is shown, as #RRGGBB.
              * @default #9CA3AF
              * @example #DC2626
              */
@@ -4999,8 +5096,12 @@ export interface components {
              * @example Urgent
              */
             name?: string;
+            /** @description For people who choose. */
             description?: string | null;
-            /** @example #DC2626 */
+            /**
+             * @description How it is shown, as #RRGGBB.
+             * @example #DC2626
+             */
             color?: string;
             /** @description Lower wins. */
             priority?: number;
@@ -5043,6 +5144,7 @@ export interface components {
              * @example Trade fair
              */
             name: string;
+            /** @description For people who choose. */
             description?: string | null;
             /**
              * @description Disabled sources are refused on writes and stay readable.
@@ -5068,6 +5170,7 @@ export interface components {
              * @example Trade fair
              */
             name?: string;
+            /** @description For people who choose. */
             description?: string | null;
             /** @description Disabled sources are refused on writes and stay readable. */
             is_enabled?: boolean;
@@ -5098,8 +5201,10 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         DuplicateCheckPut: {
+            /** @description Whether new records are checked. */
             enabled: boolean;
             /**
+             * @description Names of the fields that must all be the same.
              * @example [
              *       "email",
              *       "mobile"
@@ -5154,6 +5259,7 @@ export interface components {
             /** @description API name of the object. */
             object: string;
             /**
+             * @description What is told of each group.
              * @default count
              * @enum {string}
              */
@@ -5355,7 +5461,10 @@ export interface components {
         };
         /** @description Assign it with assigned_to or assigned_to_email, not both. */
         TaskCreate: {
-            /** @example Send the quote */
+            /**
+             * @description What is to be done.
+             * @example Send the quote
+             */
             title: string;
             /**
              * Format: date-time
@@ -5368,7 +5477,10 @@ export interface components {
              * @example Email
              */
             task_type?: string;
-            /** @example With the discount that we spoke of. */
+            /**
+             * @description What there is to know about it.
+             * @example With the discount that we spoke of.
+             */
             description?: string;
             /**
              * @description 1 (highest) to 4; 3 when left out.
@@ -5717,6 +5829,7 @@ export interface components {
              */
             priority?: number | null;
             /**
+             * @description Whether its clocks run.
              * @default true
              * @example true
              */
@@ -5749,7 +5862,10 @@ export interface components {
              * @example Europe/Berlin
              */
             timezone?: string;
-            /** @default [] */
+            /**
+             * @description Notifications before a deadline passes.
+             * @default []
+             */
             reminders: components["schemas"]["SlaReminder"][];
             /**
              * @description Each level once.
@@ -5796,7 +5912,10 @@ export interface components {
              * @example 1
              */
             priority?: number | null;
-            /** @example true */
+            /**
+             * @description Whether its clocks run.
+             * @example true
+             */
             is_active?: boolean;
             first_response_time?: components["schemas"]["SlaMinutes"];
             every_response_time?: components["schemas"]["SlaMinutes"];
@@ -5825,6 +5944,7 @@ export interface components {
              * @example Europe/Berlin
              */
             timezone?: string;
+            /** @description Notifications before a deadline passes. */
             reminders?: components["schemas"]["SlaReminder"][];
             /** @description Each level once. */
             escalations?: components["schemas"]["SlaEscalation"][];
@@ -6573,9 +6693,15 @@ export interface components {
          * @example 7d1c0f5e-import-row-17
          */
         IdempotencyKey: components["schemas"]["IdempotencyKey"];
-        /** @description The id of the lead. */
+        /**
+         * @description The id of the lead.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+         */
         LeadId: components["schemas"]["Uuid"];
-        /** @description The id of the deal. */
+        /**
+         * @description The id of the deal.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20
+         */
         DealId: components["schemas"]["Uuid"];
         /**
          * @description The id of the key, not the key.
@@ -6588,10 +6714,7 @@ export interface components {
          * @example leads
          */
         Object: components["schemas"]["ObjectName"];
-        /**
-         * @description The field's API name.
-         * @example budget_range
-         */
+        /** @description The field's API name. */
         Field: components["schemas"]["FieldName"];
         /**
          * @description What to add, separated by commas; `contacts` when left out, nothing when empty.
@@ -6608,9 +6731,15 @@ export interface components {
          * @example contacts,deals_count
          */
         CustomerInclude: string;
-        /** @description The id of the customer. */
+        /**
+         * @description The id of the customer.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40
+         */
         CustomerId: components["schemas"]["Uuid"];
-        /** @description The id of the activity. */
+        /**
+         * @description The id of the activity.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
+         */
         ActivityId: components["schemas"]["Uuid"];
         /** @description Active users, inactive ones, or both. */
         UserStatusFilter: "active" | "inactive" | "all";
@@ -6624,16 +6753,25 @@ export interface components {
          * @example leads
          */
         StatusObject: "leads" | "deals";
-        /** @description The id of the status. */
+        /**
+         * @description The id of the status.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
+         */
         StatusId: components["schemas"]["Uuid"];
         /**
          * @description Leads and customers have tags.
          * @example leads
          */
         TagObject: "leads" | "customers";
-        /** @description The id of the tag. */
+        /**
+         * @description The id of the tag.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
+         */
         TagId: components["schemas"]["Uuid"];
-        /** @description The id of the source. */
+        /**
+         * @description The id of the source.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
+         */
         SourceId: components["schemas"]["Uuid"];
         /**
          * @description Leads and deals are checked.
@@ -6655,7 +6793,10 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
          */
         AttachmentId: components["schemas"]["Uuid"];
-        /** @description The id of the policy. */
+        /**
+         * @description The id of the policy.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
+         */
         SlaPolicyId: components["schemas"]["Uuid"];
     };
     requestBodies: {
@@ -7101,7 +7242,25 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: components["requestBodies"]["Onboarding"];
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "company": {
+                 *         "name": "Red Hill Foods",
+                 *         "email": "office@redhill.example"
+                 *       },
+                 *       "admin_user": {
+                 *         "email": "nora@redhill.example",
+                 *         "full_name": "Nora Falk"
+                 *       },
+                 *       "region": "europe",
+                 *       "industry": "Food production"
+                 *     }
+                 */
+                "application/json": components["schemas"]["OnboardingCreate"];
+            };
+        };
         responses: {
             201: components["responses"]["Onboarded"];
             400: components["responses"]["SignupRefused"];
@@ -7489,9 +7648,9 @@ export interface operations {
                 object: components["parameters"]["RecordObject"];
                 /**
                  * @description The record's id.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17
                  */
-                id: components["parameters"]["RecordId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -7512,7 +7671,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "object": "accounts",
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -7668,8 +7827,8 @@ export interface operations {
                  *         "email"
                  *       ],
                  *       "record": {
-                 *         "name": "Blue Lake Trading",
-                 *         "email": "office@bluelake.example",
+                 *         "name": "Red Hill Foods",
+                 *         "email": "office@redhill.example",
                  *         "employee_count": 45
                  *       }
                  *     }
@@ -7695,12 +7854,12 @@ export interface operations {
                      *       "data": {
                      *         "object": "accounts",
                      *         "record": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                     *           "name": "Blue Lake Trading",
-                     *           "email": "office@bluelake.example",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "name": "Red Hill Foods",
+                     *           "email": "office@redhill.example",
                      *           "phone": null,
                      *           "website": null,
-                     *           "industry": "Retail",
+                     *           "industry": "Food production",
                      *           "employee_count": 45,
                      *           "annual_revenue_minor": null,
                      *           "address": null,
@@ -7713,7 +7872,7 @@ export interface operations {
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         },
-                     *         "created": true
+                     *         "created": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -7741,12 +7900,12 @@ export interface operations {
                      *       "data": {
                      *         "object": "accounts",
                      *         "record": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                     *           "name": "Blue Lake Trading",
-                     *           "email": "office@bluelake.example",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "name": "Red Hill Foods",
+                     *           "email": "office@redhill.example",
                      *           "phone": null,
                      *           "website": null,
-                     *           "industry": "Retail",
+                     *           "industry": "Food production",
                      *           "employee_count": 45,
                      *           "annual_revenue_minor": null,
                      *           "address": null,
@@ -8020,8 +8179,8 @@ export interface operations {
                 /**
                  * @example {
                  *       "ids": [
-                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11"
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d18",
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d19"
                  *       ]
                  *     }
                  */
@@ -8049,7 +8208,7 @@ export interface operations {
                      *         "succeeded": [
                      *           {
                      *             "index": 0,
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d18",
                      *             "deleted": true
                      *           }
                      *         ],
@@ -8297,7 +8456,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "lead": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *           "first_name": "Sara",
                      *           "last_name": "Haddad",
                      *           "full_name": "Sara Haddad",
@@ -8366,7 +8525,10 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of the lead. */
+                /**
+                 * @description The id of the lead.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 */
                 id: components["parameters"]["LeadId"];
             };
             cookie?: never;
@@ -8402,7 +8564,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "lead": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *           "first_name": "Sara",
                      *           "email": "sara@bluelake.example",
                      *           "priority": 4,
@@ -8458,7 +8620,7 @@ export interface operations {
             };
             path: {
                 /** @description The id of the lead. */
-                id: components["parameters"]["LeadId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -8484,18 +8646,18 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "lead": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e11",
                      *           "first_name": "Sara",
                      *           "email": "sara@bluelake.example",
                      *           "company_name": "Blue Lake Trading",
                      *           "lead_status": "Converted",
                      *           "converted_at": "2026-11-20T23:55:00.000Z",
-                     *           "converted_customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "converted_customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
                      *           "created_at": "2026-10-01T09:00:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         },
                      *         "customer": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
                      *           "created": true
                      *         },
                      *         "account": {
@@ -8507,7 +8669,7 @@ export interface operations {
                      *           "name": "20 seats",
                      *           "amount_minor": 1250000,
                      *           "stage": "Qualified",
-                     *           "customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "customer_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
                      *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "lead_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "created_at": "2026-11-20T23:55:00.000Z",
@@ -8548,7 +8710,10 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of the deal. */
+                /**
+                 * @description The id of the deal.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20
+                 */
                 id: components["parameters"]["DealId"];
             };
             cookie?: never;
@@ -8575,7 +8740,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "deal": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20",
                      *           "name": "20 seats",
                      *           "amount_minor": 1250000,
                      *           "currency_code": "EUR",
@@ -8622,10 +8787,7 @@ export interface operations {
     createSession: {
         parameters: {
             query: {
-                /**
-                 * @description What you offer for a session token.
-                 * @example password
-                 */
+                /** @description What you offer for a session token. */
                 grant_type: components["schemas"]["GrantType"];
             };
             header?: never;
@@ -8844,7 +9006,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "current_password": "correct horse battery staple",
+                 *       "current_password": "a long passphrase",
                  *       "password": "another long passphrase"
                  *     }
                  */
@@ -9091,9 +9253,9 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the key, not the key.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d16
                  */
-                id: components["parameters"]["ApiKeyId"];
+                id: string;
             };
             cookie?: never;
         };
@@ -9406,11 +9568,10 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
-                 *     as `object%3A<slug>`.
-                 * @example leads
+                 * @description The object's API name: `object:<slug>`, URL-encoded as `object%3A<slug>`.
+                 * @example object:visits
                  */
-                object: components["parameters"]["Object"];
+                object: components["schemas"]["ObjectName"];
             };
             cookie?: never;
         };
@@ -9440,11 +9601,11 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "object": {
-                     *           "object": "object:site-visits",
+                     *           "object": "object:visits",
                      *           "label": "Site visit",
                      *           "plural": "Site visits",
                      *           "kind": "custom",
-                     *           "module": "object:site-visits",
+                     *           "module": "object:visits",
                      *           "enabled": false,
                      *           "fields": [
                      *             {
@@ -9577,12 +9738,8 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /**
-                 * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
-                 *     as `object%3A<slug>`.
-                 * @example leads
-                 */
-                object: components["parameters"]["Object"];
+                /** @description The object's API name, `object:<slug>` URL-encoded as `object%3A<slug>`. */
+                object: components["schemas"]["ObjectName"];
             };
             cookie?: never;
         };
@@ -9657,10 +9814,7 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["Object"];
-                /**
-                 * @description The field's API name.
-                 * @example budget_range
-                 */
+                /** @description The field's API name. */
                 field: components["parameters"]["Field"];
             };
             cookie?: never;
@@ -9768,9 +9922,9 @@ export interface operations {
                      *           "mobile": "+971501234567",
                      *           "phone": null,
                      *           "company_name": "Blue Lake",
-                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "account": {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *             "name": "Blue Lake"
                      *           },
                      *           "job_title": "Head of purchasing",
@@ -9857,7 +10011,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The id of the customer. */
+                /**
+                 * @description The id of the customer.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40
+                 */
                 id: components["parameters"]["CustomerId"];
             };
             cookie?: never;
@@ -9888,9 +10045,9 @@ export interface operations {
                      *           "mobile": "+971501234567",
                      *           "phone": null,
                      *           "company_name": "Blue Lake",
-                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "account": {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d41",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *             "name": "Blue Lake"
                      *           },
                      *           "job_title": "Head of purchasing",
@@ -10025,9 +10182,9 @@ export interface operations {
                      *       "data": {
                      *         "activities": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *             "entity_type": "lead",
-                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *             "activity_type": "Call",
                      *             "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *             "summary": "Asked for a quote",
@@ -10105,9 +10262,9 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "activity": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *           "entity_type": "lead",
-                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *           "activity_type": "Call",
                      *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "summary": "Asked for a quote",
@@ -10127,7 +10284,7 @@ export interface operations {
                      *         },
                      *         "entity": {
                      *           "type": "lead",
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *           "last_contacted_at": "2026-05-20T09:40:00.000Z",
                      *           "next_followup_at": "2026-05-27T09:00:00.000Z"
                      *         }
@@ -10158,7 +10315,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the activity. */
+                /**
+                 * @description The id of the activity.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
+                 */
                 id: components["parameters"]["ActivityId"];
             };
             cookie?: never;
@@ -10181,9 +10341,9 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "activity": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *           "entity_type": "lead",
-                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *           "activity_type": "Call",
                      *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "summary": "Asked for a quote",
@@ -10241,7 +10401,10 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of the activity. */
+                /**
+                 * @description The id of the activity.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
+                 */
                 id: components["parameters"]["ActivityId"];
             };
             cookie?: never;
@@ -10268,9 +10431,9 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "activity": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *           "entity_type": "lead",
-                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *           "activity_type": "Call",
                      *           "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *           "summary": "Asked for a quote",
@@ -10346,7 +10509,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "activity_type": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e80",
                      *           "name": "Site visit",
                      *           "icon": "map-pin",
                      *           "color": "#2563EB",
@@ -10380,7 +10543,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the activity type. */
+                /**
+                 * @description The id of the activity type.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e80
+                 */
                 id: components["schemas"]["Uuid"];
             };
             cookie?: never;
@@ -10411,7 +10577,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "activity_type": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e80",
                      *           "name": "Site visit",
                      *           "icon": "map-pin",
                      *           "color": "#2563EB",
@@ -11299,8 +11465,8 @@ export interface operations {
                      *       "data": {
                      *         "statuses": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                     *             "object": "deals",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
+                     *             "object": "leads",
                      *             "name": "Negotiation",
                      *             "description": "Terms are being agreed",
                      *             "order_position": 5,
@@ -11308,7 +11474,7 @@ export interface operations {
                      *             "color": "#2563EB",
                      *             "outcome": "open",
                      *             "pre_condition_fields": [
-                     *               "amount_minor"
+                     *               "email"
                      *             ],
                      *             "pre_condition_rules": [
                      *               {
@@ -11377,8 +11543,8 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "status": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                     *           "object": "deals",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
+                     *           "object": "leads",
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -11386,7 +11552,7 @@ export interface operations {
                      *           "color": "#2563EB",
                      *           "outcome": "open",
                      *           "pre_condition_fields": [
-                     *             "amount_minor"
+                     *             "email"
                      *           ],
                      *           "pre_condition_rules": [
                      *             {
@@ -11430,7 +11596,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["StatusObject"];
-                /** @description The id of the status. */
+                /**
+                 * @description The id of the status.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
+                 */
                 id: components["parameters"]["StatusId"];
             };
             cookie?: never;
@@ -11452,8 +11621,8 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "status": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                     *           "object": "deals",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
+                     *           "object": "leads",
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -11461,7 +11630,7 @@ export interface operations {
                      *           "color": "#2563EB",
                      *           "outcome": "open",
                      *           "pre_condition_fields": [
-                     *             "amount_minor"
+                     *             "email"
                      *           ],
                      *           "pre_condition_rules": [
                      *             {
@@ -11503,7 +11672,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["StatusObject"];
-                /** @description The id of the status. */
+                /**
+                 * @description The id of the status.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
+                 */
                 id: components["parameters"]["StatusId"];
             };
             cookie?: never;
@@ -11524,7 +11696,7 @@ export interface operations {
                      * @example {
                      *       "success": true,
                      *       "data": {
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -11557,7 +11729,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["StatusObject"];
-                /** @description The id of the status. */
+                /**
+                 * @description The id of the status.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
+                 */
                 id: components["parameters"]["StatusId"];
             };
             cookie?: never;
@@ -11583,8 +11758,8 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "status": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
-                     *           "object": "deals",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
+                     *           "object": "leads",
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -11592,7 +11767,7 @@ export interface operations {
                      *           "color": "#2563EB",
                      *           "outcome": "open",
                      *           "pre_condition_fields": [
-                     *             "amount_minor"
+                     *             "email"
                      *           ],
                      *           "pre_condition_rules": [
                      *             {
@@ -11657,7 +11832,7 @@ export interface operations {
                      *       "data": {
                      *         "tags": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50",
                      *             "object": "leads",
                      *             "name": "Urgent",
                      *             "description": "Highest priority",
@@ -11730,7 +11905,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "tag": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50",
                      *           "object": "leads",
                      *           "name": "Urgent",
                      *           "description": "Highest priority",
@@ -11778,7 +11953,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["TagObject"];
-                /** @description The id of the tag. */
+                /**
+                 * @description The id of the tag.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
+                 */
                 id: components["parameters"]["TagId"];
             };
             cookie?: never;
@@ -11800,7 +11978,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "tag": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50",
                      *           "object": "leads",
                      *           "name": "Urgent",
                      *           "description": "Highest priority",
@@ -11846,7 +12024,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["TagObject"];
-                /** @description The id of the tag. */
+                /**
+                 * @description The id of the tag.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
+                 */
                 id: components["parameters"]["TagId"];
             };
             cookie?: never;
@@ -11867,7 +12048,7 @@ export interface operations {
                      * @example {
                      *       "success": true,
                      *       "data": {
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -11899,7 +12080,10 @@ export interface operations {
                  * @example leads
                  */
                 object: components["parameters"]["TagObject"];
-                /** @description The id of the tag. */
+                /**
+                 * @description The id of the tag.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
+                 */
                 id: components["parameters"]["TagId"];
             };
             cookie?: never;
@@ -11925,7 +12109,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "tag": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50",
                      *           "object": "leads",
                      *           "name": "Urgent",
                      *           "description": "Highest priority",
@@ -11988,7 +12172,7 @@ export interface operations {
                      *       "data": {
                      *         "sources": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60",
                      *             "name": "Trade fair",
                      *             "description": "Met at a booth",
                      *             "is_enabled": true,
@@ -12051,7 +12235,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "source": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60",
                      *           "name": "Trade fair",
                      *           "description": "Met at a booth",
                      *           "is_enabled": true,
@@ -12084,7 +12268,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the source. */
+                /**
+                 * @description The id of the source.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
+                 */
                 id: components["parameters"]["SourceId"];
             };
             cookie?: never;
@@ -12106,7 +12293,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "source": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60",
                      *           "name": "Trade fair",
                      *           "description": "Met at a booth",
                      *           "is_enabled": true,
@@ -12138,7 +12325,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the source. */
+                /**
+                 * @description The id of the source.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
+                 */
                 id: components["parameters"]["SourceId"];
             };
             cookie?: never;
@@ -12159,7 +12349,7 @@ export interface operations {
                      * @example {
                      *       "success": true,
                      *       "data": {
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -12187,7 +12377,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the source. */
+                /**
+                 * @description The id of the source.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
+                 */
                 id: components["parameters"]["SourceId"];
             };
             cookie?: never;
@@ -12213,7 +12406,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "source": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60",
                      *           "name": "Trade fair",
                      *           "description": "Met at a booth",
                      *           "is_enabled": true,
@@ -12270,8 +12463,8 @@ export interface operations {
                      *             "object": "leads",
                      *             "enabled": true,
                      *             "fields": [
-                     *               "priority",
-                     *               "source"
+                     *               "email",
+                     *               "mobile"
                      *             ]
                      *           },
                      *           {
@@ -12338,8 +12531,8 @@ export interface operations {
                      *           "object": "leads",
                      *           "enabled": true,
                      *           "fields": [
-                     *             "priority",
-                     *             "source"
+                     *             "email",
+                     *             "mobile"
                      *           ]
                      *         }
                      *       },
@@ -13037,15 +13230,15 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
-                 * @example accounts
+                 * @description `leads`, `deals` or `customers`; other objects have no activities.
+                 * @example leads
                  */
-                object: components["parameters"]["RecordObject"];
+                object: string;
                 /**
                  * @description The record's id.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
-                id: components["parameters"]["RecordId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -13067,9 +13260,9 @@ export interface operations {
                      *       "data": {
                      *         "activities": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30",
                      *             "entity_type": "lead",
-                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "entity_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
                      *             "activity_type": "Call",
                      *             "activity_type_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d31",
                      *             "summary": "Asked for a quote",
@@ -13621,7 +13814,7 @@ export interface operations {
                      *       "data": {
                      *         "sla_policies": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70",
                      *             "name": "Urgent leads",
                      *             "entity_type": "lead",
                      *             "priority": 1,
@@ -13713,7 +13906,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "sla_policy": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70",
                      *           "name": "Urgent leads",
                      *           "entity_type": "lead",
                      *           "priority": 1,
@@ -13781,7 +13974,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the policy. */
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
+                 */
                 id: components["parameters"]["SlaPolicyId"];
             };
             cookie?: never;
@@ -13803,7 +13999,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "sla_policy": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70",
                      *           "name": "Urgent leads",
                      *           "entity_type": "lead",
                      *           "priority": 1,
@@ -13870,7 +14066,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the policy. */
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
+                 */
                 id: components["parameters"]["SlaPolicyId"];
             };
             cookie?: never;
@@ -13891,7 +14090,7 @@ export interface operations {
                      * @example {
                      *       "success": true,
                      *       "data": {
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -13919,7 +14118,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the policy. */
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
+                 */
                 id: components["parameters"]["SlaPolicyId"];
             };
             cookie?: never;
@@ -13945,7 +14147,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "sla_policy": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70",
                      *           "name": "Urgent leads",
                      *           "entity_type": "lead",
                      *           "priority": 1,

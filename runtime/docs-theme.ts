@@ -6,6 +6,8 @@ const code = 'ui-monospace, SFMono-Regular, "SF Mono", Menlo, Consolas, "DejaVu 
 export const options = {
   expandResponses: '200,201',
   requiredPropsFirst: true,
+  maxDisplayedEnumValues: 8,
+  hideSchemaTitles: true,
   schemasExpansionLevel: 1,
   jsonSamplesExpandLevel: 'all',
   pathInMiddlePanel: true,
@@ -49,6 +51,7 @@ body { margin: 0; color: #1f2937; background: #fff; }
 #docs table { font-size: 0.9em; }
 #docs table td, #docs table th { vertical-align: top; }
 #docs pre { font-size: 13px; line-height: 1.55; white-space: pre-wrap; overflow-wrap: anywhere; }
+#docs .redoc-json, #docs .redoc-json .token { overflow-wrap: anywhere; }
 #docs [id^="operation/"] { padding-top: 24px; }
 @media (max-width: 50rem) {
   #docs .redoc-markdown td { overflow-wrap: anywhere; }

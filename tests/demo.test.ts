@@ -1,4 +1,5 @@
 // What the first start promises: a workspace with believable records, and lines to paste that work, the same at every start.
+import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { isPossiblePhoneNumber } from 'libphonenumber-js';
@@ -7,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { type EmbeddedDatabase, startEmbedded } from '../db/embedded.ts';
 import { loadWorkspaceRows } from '../db/workspace.ts';
 import { demoData, demoSeed, leadCount } from '../domain/demo-data.ts';
+import { exampleIds } from '../domain/demo-ids.ts';
 import { demoAdmin, demoCompanyId } from '../domain/demo-workspace.ts';
 import { buildWorkspace, type Field, lookupItems, type Workspace, type WorkspaceRows } from '../domain/workspace.ts';
 import { expectStatus } from './support/client.ts';
@@ -147,6 +149,15 @@ describe('a start with the demo', () => {
     });
   });
 
+  test('the attachment that the document names can be downloaded', async () => {
+    const options = { baseUrl: running.server.url, key: printedKey(running.printed) };
+    const { body } = await expectStatus(200, 'GET', `/v1/attachments/${exampleIds.attachment}`, options);
+    const { sha256, size_bytes, download_url } = body.data.attachment;
+    const file = await (await fetch(download_url)).text();
+    expect([file.length, createHash('sha256').update(file).digest('hex')]).toEqual([size_bytes, sha256]);
+    expect(file).toMatch(/^%PDF-1\.4\n(.*\n)*%%EOF\n$/);
+  });
+
   test('makes a new key, and no second workspace, when the old one was revoked or the kept file is lost', async () => {
     const again = () => startAndStop({ DATABASE_URL: database.url });
     await sql`update api_keys set revoked_at = now() where company_id = ${demoCompanyId}`;
@@ -157,7 +168,7 @@ describe('a start with the demo', () => {
     expect(printedKey(afterLoss)).not.toBe(printedKey(afterRevocation));
     expect(await again()).toBe(afterLoss);
     const { api_keys: keys, api_key_usage: usage, ...rest } = await countRows(database.url);
-    expect({ keys, usage }).toEqual({ keys: 3, usage: 3 });
+    expect({ keys, usage }).toEqual({ keys: 5, usage: 5 });
     // The sign-in of another test leaves its session and its audit row.
     const ofSigningIn = /^(audit_logs|sessions|refresh_tokens)/;
     const kept = Object.entries(rest).filter(([table]) => !ofSigningIn.test(table));
@@ -175,7 +186,7 @@ describe('a start with the demo', () => {
     rmSync(twice.DATA_DIR, { recursive: true, force: true });
     expect(printed[0]).toBe(printed[1]);
     const { leads, users, api_keys, sign_ins } = await countRows(twice.DATABASE_URL);
-    expect({ leads, users, api_keys, sign_ins }).toEqual({ leads: leadCount, users: 5, api_keys: 1, sign_ins: 1 });
+    expect({ leads, users, api_keys, sign_ins }).toEqual({ leads: leadCount, users: 5, api_keys: 3, sign_ins: 1 });
   });
 
   test('does not print a password that somebody changed', async () => {
@@ -210,6 +221,7 @@ describe('a start without the demo', () => {
 describe('the demo workspace', () => {
   test('has some hundred leads and what belongs to them, all in test mode, and five people in two branches', async () => {
     expect(first.rows).toMatchObject({ leads: leadCount, custom_objects: 1, branches: 2, users: 5, user_roles: 5 });
+    expect(first.rows).toMatchObject({ teams: 1, sla_policies: 1, stored_files: 1 });
     const least = {
       deals: 100,
       customers: 80,
@@ -218,6 +230,9 @@ describe('the demo workspace', () => {
       activities: 500,
       custom_records: 15,
       record_tags: 100,
+      notes: 10,
+      messages: 0,
+      attachments: 0,
     };
     for (const [table, count] of Object.entries(least)) expect(first.rows[table]).toBeGreaterThan(count);
     for (const table of ['leads', ...Object.keys(least)])
@@ -254,7 +269,7 @@ describe('the demo workspace', () => {
   test('fits together: references, contacts, follow-ups and what ends a deal or a lead', async () => {
     const wrong = await sql`
       select 'task' as what, id from tasks t where record_id not in (
-        select id from leads union all select id from deals union all select id from customers)
+        select id from leads union all select id from deals union all select id from customers union all select id from accounts)
       union all select 'tag', record_id from record_tags where record_id not in (select id from leads union all select id from customers)
       union all select 'deal', d.id from deals d join statuses s on s.id = d.stage_id
         where (s.outcome = 'won') <> (d.won_at is not null) or (s.outcome = 'lost') <> (d.lost_at is not null)

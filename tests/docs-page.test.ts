@@ -111,7 +111,9 @@ describe.skipIf(!findProgram('chromium'))(title, { timeout: 90_000 }, () => {
     const { page, requests, complaints } = await watchedPage(browser);
     await page.goto(`file://${file}`);
     await page.locator('[data-section-id^="operation/"]').first().waitFor();
-    expect(await page.locator('pre').first().textContent()).toBe('curl https://api.example.com/v1/health');
+    expect(await page.locator('[id="tag/Service/operation/getHealth"] pre').first().textContent()).toBe(
+      'curl https://api.example.com/v1/health',
+    );
     expect(requests).toEqual([`file://${file}`]);
     expect(complaints).toEqual([]);
     rmSync(folder, { recursive: true });

@@ -144,6 +144,7 @@ export const arrangedBodies: Record<
   }),
   deleteRecordBatch: async (_, tenant, mode) => ({ ids: await twoAccounts(tenant, mode) }),
   getRecordBatch: async (_, tenant, mode) => ({ ids: await twoAccounts(tenant, mode) }),
+  updatePassword: (example) => ({ ...example, current_password: adminPassword }),
   createSlaPolicy: (example) => ({ ...example, name: randomUUID() }),
   createUser: (example) => ({ ...example, email: `${randomUUID()}@bluelake.example` }),
   createSession: async (example, tenant) =>

@@ -660,7 +660,7 @@ export interface Operations {
    */
   getCustomerByEmail: Method<'getCustomerByEmail'>;
   /**
-   * Read a customer's profile
+   * Get a customer's profile
    *
    * A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
    * workspace switched off are absent. The `ETag` is the version of the customer's record, good for `If-Match` on
@@ -716,7 +716,7 @@ export interface Operations {
    */
   createActivity: Method<'createActivity'>;
   /**
-   * Read an activity
+   * Get an activity
    *
    * One activity by its id. Needs `activities:view`; the legacy `activities:read` grants it. One that does not exist, of
    * another workspace or of the other mode, or that this key cannot see, is 404.
@@ -1119,7 +1119,7 @@ export interface Operations {
    */
   deleteSource: Method<'deleteSource'>;
   /**
-   * Get the duplicate checks
+   * List the duplicate checks
    *
    * The checks of leads and of deals. Needs `settings:view`. Live and test keys see the same.
    */
@@ -1205,7 +1205,7 @@ export interface Operations {
    */
   searchReport: Method<'searchReport'>;
   /**
-   * Read the pipeline
+   * Get the pipeline
    *
    * How many leads or deals that this key can see are in each status, in the order of the pipeline; all of them, not a
    * sample. Statuses without a record are there with 0; records that have none follow under `status_id` null.
@@ -1341,7 +1341,7 @@ export interface Operations {
    */
   createAttachment: Method<'createAttachment'>;
   /**
-   * Read an attachment, with a link to its file
+   * Get an attachment, with a link to its file
    *
    * What is known of a file, with `download_url`: a link that saves the file without a credential, for ten minutes. Give it to
    * nobody who must not have the file; ask for a new one each time.
@@ -1363,7 +1363,7 @@ export interface Operations {
    */
   deleteAttachment: Method<'deleteAttachment'>;
   /**
-   * Save the file of an attachment
+   * Download the file of an attachment
    *
    * Where the `download_url` of an attachment leads when this server keeps the files itself; do not build such links. No
    * credential is needed. Browsers save the file under its name, and never show it.
