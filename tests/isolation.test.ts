@@ -35,6 +35,8 @@ interface Walk {
   expected: readonly Observation[];
   /** What differs whenever they are sent again. */
   volatile: Volatile;
+  /** What the server itself warns of. */
+  warnings: ReadonlySet<string>;
 }
 
 /** With all credentials of the tenant; then with its keys alone, which are test keys. */
@@ -55,16 +57,27 @@ afterAll(dropAllDatabases);
 
 async function walkOf(template: string, probes: readonly Probe[], testMode: boolean): Promise<Walk> {
   const told = await Promise.all([1, 2].map(() => tell(template, probes)));
-  const [expected = [], again = []] = told;
-  return { testMode, probes, expected, volatile: volatileIn(expected, again, probes) };
+  const [expected = [], again = []] = told.map(({ observations }) => observations);
+  const warnings = new Set(told.flatMap(({ log }) => warningsIn(log)));
+  return { testMode, probes, expected, volatile: volatileIn(expected, again, probes), warnings };
+}
+
+/** What a server says of what it does without being asked. */
+function warningsIn(log: string): string[] {
+  return log
+    .split('\n')
+    .filter((line) => /"level":"(?:warn|error)"/.test(line) && !/"request_id":/.test(line))
+    .map((line) => /"msg":"([^"]*)"/.exec(line)?.[1] ?? line);
 }
 
 /** What a tenant is told that has a copy of the data to itself. */
-async function tell(template: string, probes: readonly Probe[]): Promise<Observation[]> {
+async function tell(template: string, probes: readonly Probe[]): Promise<{ observations: Observation[]; log: string }> {
   const url = await newDatabase(template);
   const server = await serve(url);
   try {
-    return await replay(server.url, probes);
+    const observations = await replay(server.url, probes);
+    await server.stop();
+    return { observations, log: server.output() };
   } finally {
     await server.stop();
     await dropDatabase(url);
@@ -116,6 +129,7 @@ async function run(template: string, walk: Walk, { more = [], main }: RunOptions
     if (leaks.length === 0 && !walk.testMode) leaks.push(...(await rushTo(server.url, world.rush)));
     // What it does in the background, too.
     await server.stop();
+    if (more.length === 0) leaks.push(...warningsIn(server.output()).filter((warning) => !walk.warnings.has(warning)));
     await held.release();
     leaks.push(...held.waited.splice(0));
     const after = await digest();

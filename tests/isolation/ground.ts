@@ -5,6 +5,7 @@ import { consentGroups, newBearer } from '../support/access-tokens.ts';
 import type { PublishedField } from '../support/arbitraries.ts';
 import { expectStatus } from '../support/client.ts';
 import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
+import { arrangePolicies } from './chores.ts';
 
 /** A tenant with records of every object, people in branches and teams, and keys that reach only some of them. */
 export interface Ground {
@@ -61,6 +62,8 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   const [branch, team] = groups.map(({ id }) => id) as [string, string];
   // As many as a tenant may have, when those of its doubles count.
   for (let count = 0; count < 25; count += 1) await newKey(tenant, { scopes: ['leads:view'] });
+  // The same with seats.
+  for (let count = 0; count < 20; count += 1) await newUser(tenant);
   const near = await newUser(tenant);
   const far = await newUser(tenant, { branchId: branch });
   await sql`update users set team_id = ${team} where company_id = ${companyId} and id = ${far.id}`;
@@ -98,6 +101,7 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
     const { body } = await expectStatus(200, 'GET', `/v1/objects/${object}/schema`, { key: tenant.key });
     ground.fields.set(object, body.data.schema.fields);
   }
+  await arrangePolicies(tenant, near.id);
   await addRecords(ground);
   await addTags(ground);
   const customers = await sql<{ email: string }[]>`

@@ -6,6 +6,7 @@ import { type DeclaredOperation, operations } from '../support/document.ts';
 import { alternativesOf, goodRequest, pathParameters } from '../support/requests.ts';
 import { bodyExamples, bodySchema, queryParameters } from '../support/schemas.ts';
 import { type Ground, recordBody } from './ground.ts';
+import { renamedId } from './shadows.ts';
 
 export interface Probe {
   operation: DeclaredOperation;
@@ -71,7 +72,26 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
     for (const query of queriesOf(operation, ground, values?.object))
       probes.push(varied(first, { query: { ...first.options.query, ...query } }));
   }
-  return probes;
+  return [...probes, ...furtherOf(probes[0] as Probe, ground)];
+}
+
+/** Requests for what no example asks: somebody else's people, and the last administrator. */
+function furtherOf(probe: Probe, { tenant: { admin } }: Ground): Probe[] {
+  const { operation, options } = probe;
+  const stranger = renamedId(admin.id);
+  switch (operation.id) {
+    case 'getUser':
+      return [{ ...varied(probe, {}), path: `/v1/users/${stranger}` }];
+    case 'updateUser':
+      return [{ ...varied(probe, { body: { status: 'inactive' } }), path: `/v1/users/${admin.id}` }];
+    case 'createSlaPolicy': {
+      const reminder = { type: 'first_response', minutes_before: 1, recipient_user_ids: [stranger] };
+      const body = { ...(options.body as object), name: randomUUID(), reminders: [reminder] };
+      return [varied(probe, { body })];
+    }
+    default:
+      return [];
+  }
 }
 
 /** Requests for keys that reach the branches and teams of a ground only. */

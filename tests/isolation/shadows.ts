@@ -1,5 +1,6 @@
 // Copies of a tenant's rows under other tenants and in the other mode: what is behind the walls differs from what is before them
 // in nothing that a statement could tell apart, except in whose it is.
+import { createHash } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { type Column, isTextual, marker, type TenantTable } from './schema.ts';
 
@@ -90,6 +91,12 @@ function copied(column: Column, from: string, kind: Kind): string {
 
 /** Another id, always the same one, that comes before all of ours. */
 const renamed = (value: string): string => `('00000000' || right(md5(${value}::text), 24))::uuid`;
+
+/** The id of somebody in the doubles who has one of the tenant's own people as the original. */
+export function renamedId(id: string): string {
+  const digits = createHash('md5').update(id).digest('hex').slice(8);
+  return `00000000-${digits.slice(0, 4)}-${digits.slice(4, 8)}-${digits.slice(8, 12)}-${digits.slice(12)}`;
+}
 
 /** The next of the rows that could be referred to. */
 function rotated(column: Column, value: string, from: string): string {

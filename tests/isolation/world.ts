@@ -10,6 +10,7 @@ import { newWideTenant, sharedToken } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { database, useDatabase } from '../support/tenants.ts';
+import { leaveChores, spareOthers } from './chores.ts';
 import { fillEmptyTables } from './filling.ts';
 import { arrangeAbsent, arrangeGround, forgetExamples, type Ground } from './ground.ts';
 import { creates, examplesOf, inOrder, isAboutRecords, narrowKeysOf, type Probe, probesOf } from './probes.ts';
@@ -34,24 +35,31 @@ export interface World {
   unwalledInTest: string;
 }
 
-/** Starts a server on a database. @param main the program, where it is not the project's own */
+const dataDir = '.test-data';
+
+const settings = (url: string): Record<string, string> => ({
+  ...testSettings,
+  DATABASE_URL: url,
+  SECRET_KEY: inject('secretKey'),
+  DATA_DIR: dataDir,
+  DATABASE_POOL: '2',
+  ONBOARDING_PER_HOUR: '1000',
+});
+
+/**
+ * Starts a server on a database; what it does at intervals, it does soon, and nobody takes its mails.
+ * @param main the program, where it is not the project's own
+ */
 export function serve(url: string, main?: string): Promise<TestServer> {
-  const settings = {
-    ...testSettings,
-    DATABASE_URL: url,
-    SECRET_KEY: inject('secretKey'),
-    DATA_DIR: '.test-data',
-    DATABASE_POOL: '2',
-    ONBOARDING_PER_HOUR: '1000',
-  };
-  return startServer(settings, undefined, main);
+  const hurry = `--import=${new URL('./hurry.ts', import.meta.url)}`;
+  return startServer({ ...settings(url), NODE_OPTIONS: hurry, SMTP_URL: 'smtp://127.0.0.1:9' }, undefined, main);
 }
 
 export async function buildWorld(): Promise<World> {
   const alone = await newDatabase();
   await migrate(alone);
   await useDatabase(alone);
-  const server = await serve(alone);
+  const server = await startServer(settings(alone));
   useServer(server.url);
   let filled: Filled;
   try {
@@ -130,6 +138,7 @@ async function crowd({ alone, companyId, tables, rush, probes, made }: Filled): 
     { kind: 'renamed', companyId: uuidv7(yesterday) },
     { kind: 'twin', companyId: uuidv7() },
   ];
+  await inDatabase(alone, (sql) => leaveChores(sql, companyId, dataDir));
   const crowded = await newDatabase(alone);
   await inDatabase(crowded, async (other) => {
     await other`set session_replication_role = replica`;
@@ -138,6 +147,7 @@ async function crowd({ alone, companyId, tables, rush, probes, made }: Filled): 
       for (const testMode of [false, true]) await copyTenant(other, tables, companyId, shadow, testMode);
     for (const kind of ['twin', 'renamed'] as const)
       await copyTenant(other, tables, companyId, { companyId, kind }, true);
+    await spareOthers(other, tables, { companyId, shadows, testMode: false });
     await removeKeys(other, tables, companyId, made);
     await moveToTheEnd(other, tables, companyId, shadows);
   });

@@ -1,0 +1,92 @@
+// What servers do at intervals, beside all requests: something to do of every kind, for the tenant alone.
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Sql } from 'postgres';
+import { v7 as uuidv7 } from 'uuid';
+import { database, type Tenant } from '../support/tenants.ts';
+import type { TenantTable } from './schema.ts';
+import { foreignRows, type Whose } from './shadows.ts';
+
+/** Policies under which every record has clocks of every kind; somebody is told when the first of them runs out. */
+export async function arrangePolicies({ companyId }: Tenant, recipient: string): Promise<void> {
+  const sql = database();
+  const escalation = {
+    level: 1,
+    type: 'first_response',
+    minutes_after: 0,
+    recipient_user_ids: [recipient],
+    message_template: '{{record_name}} waits for {{assigned_to}}',
+  };
+  for (const entity of ['lead', 'customer', 'deal'])
+    await sql`
+      insert into sla_policies (company_id, id, name, entity_type, is_active, first_response_time, every_response_time, resolution_time,
+        mode, timezone, escalations, created_at, updated_at)
+      values (${companyId}, ${uuidv7()}, ${`Every ${entity}`}, ${entity}, true, 1000, 1000, 1000, '24/7', 'UTC', ${sql.json([escalation])}, now(), now())`;
+}
+
+/** Leaves work to the tenant's servers. @param dataDir where they keep files */
+export async function leaveChores(sql: Sql, companyId: string, dataDir: string): Promise<void> {
+  await sql`
+    update sla_clocks
+    set started_at = now() - interval '1 hour', handled_at = now() - interval '1 hour', due_at = now() - interval '1 minute',
+      next_at = now() - interval '1 minute'
+    where company_id = ${companyId} and not test_mode and ended_at is null and kind = 'first_response'`;
+  // Of customers with a priority, whom there are none of, as for newSlaPolicy.
+  const revised = uuidv7();
+  await sql`
+    insert into sla_policies (company_id, id, name, entity_type, priority, is_active, first_response_time, mode, timezone, revised_at, created_at, updated_at)
+    values (${companyId}, ${revised}, 'Revised', 'customer', 4, true, 60, '24/7', 'UTC', now(), now(), now())`;
+  await addClock(sql, companyId, revised, null);
+  await addClock(sql, companyId, revised, '500 days');
+  await sql`
+    insert into notifications (company_id, id, user_id, kind, text, created_at)
+    select company_id, gen_random_uuid(), id, 'sla_reminder', 'Long ago', now() - interval '500 days'
+    from users where company_id = ${companyId} limit 1`;
+  for (const template of ['welcome', 'of another version'])
+    await sql`
+      insert into mails (company_id, id, recipient, template, data, next_attempt_at, created_at)
+      values (${companyId}, ${uuidv7()}, 'walk@example.com', ${template}, ${sql.json({ full_name: 'Walk', company_name: 'Walk' })}, now(), now())`;
+  const [unused, stuck] = [uuidv7(), uuidv7()];
+  for (const id of [unused, stuck])
+    await sql`
+      insert into stored_files (company_id, test_mode, id, remove_after)
+      values (${companyId}, false, ${id}, now() - interval '1 minute')`;
+  // A folder cannot be removed as a file; the next sweep tries again.
+  for (const mode of ['live', 'test'])
+    mkdirSync(join(dataDir, 'attachments', companyId, mode, stuck), { recursive: true });
+}
+
+function addClock(sql: Sql, companyId: string, policyId: string, endedBefore: string | null) {
+  return sql`
+    insert into sla_clocks (company_id, test_mode, id, policy_id, object, record_id, kind, started_at, due_at, next_at, handled_at, ended_at)
+    values (${companyId}, false, ${uuidv7()}, ${policyId}, 'customers', ${uuidv7()}, 'first_response', now(), now() + interval '1 day',
+      now() + interval '1 day', now(), now() - ${endedBefore}::interval)`;
+}
+
+/** Takes from others what is to be done without being asked for: whoever does it for the tenant has no business with theirs. */
+export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whose: Whose): Promise<void> {
+  const others = (name: string): string => {
+    const table = tables.find((each) => each.name === name);
+    if (!table) throw new Error(`there is no table ${name}`);
+    return foreignRows(table, whose);
+  };
+  await sql.unsafe(
+    `update sla_clocks t set ended_at = now() where ${others('sla_clocks')} and ended_at < now() - interval '1 day'`,
+  );
+  await sql.unsafe(`update notifications t set created_at = now() where ${others('notifications')}`);
+  await sql.unsafe(
+    `update stored_files t set remove_after = now() + interval '1 day' where ${others('stored_files')} and remove_after is not null`,
+  );
+  // Clocks follow a changed policy in both modes.
+  await sql.unsafe(`
+    update sla_clocks t set ended_at = now()
+    from sla_policies p
+    where ${others('sla_clocks')} and t.company_id = '${whose.companyId}' and p.company_id = t.company_id and p.id = t.policy_id
+      and p.revised_at is not null and t.ended_at is null`);
+  await sql.unsafe(`update sla_policies t set revised_at = null where ${others('sla_policies')}`);
+  // A policy that the tenant can delete is in use elsewhere.
+  await sql.unsafe(`
+    insert into sla_clocks (company_id, test_mode, id, policy_id, object, record_id, kind, started_at, due_at, handled_at)
+    select t.company_id, false, gen_random_uuid(), t.id, 'leads', gen_random_uuid(), 'first_response', now(), now(), now()
+    from sla_policies t where ${others('sla_policies')}`);
+}
