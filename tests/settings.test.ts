@@ -96,14 +96,3 @@ describe.each(lists)('$root', ({ root, key: shown, body, fixed }) => {
     expect([kept.body.data[shown], await versionOf(tenant)]).toEqual([item, version]);
   });
 });
-
-test('a duplicate check that is set to what it is writes nothing', async () => {
-  const tenant = await newTenant();
-  const path = '/v1/settings/duplicate-check/leads';
-  const body = { enabled: true, fields: ['email'] };
-  await expectStatus(200, 'PUT', path, { key: tenant.key, body });
-  const version = await versionOf(tenant);
-  await expectStatus(200, 'PUT', path, { key: tenant.key, body });
-  const audit = await database()`select from audit_logs where company_id = ${tenant.companyId}`;
-  expect([audit.length, await versionOf(tenant)]).toEqual([1, version]);
-});
