@@ -27,9 +27,8 @@ export const updateDuplicateCheck: Handler<'updateDuplicateCheck'> = async (call
   if (call.problems.length + empty.length + found.length > 0) throw call.refusal(found, empty);
 
   const check = { object, enabled: body.enabled, fields: body.fields };
-  const changes = settingChanges(toCheck(workspace.duplicateChecks, object), check);
-  if (Object.keys(changes).length === 0) return { status: 200, data: { duplicate_check: check } };
   await putDuplicateCheck(sql, companyId, check);
+  const changes = settingChanges(toCheck(workspace.duplicateChecks, object), check);
   call.record({ action: 'settings.duplicate_check.update', object, changes });
   return { status: 200, data: { duplicate_check: check } };
 };

@@ -91,9 +91,13 @@ export const deleteSlaPolicy: Handler<'deleteSlaPolicy'> = async (call) => {
   if (!policy) throw notFound();
   const open = await db.countOpenClocks(sql, caller.companyId, policy.id);
   if (open > 0)
-    throw conflict('in_use', `Clocks of the policy ${policy.name} are running. Switch it off instead.`, {
-      references: { open_clocks: open },
-    });
+    throw conflict(
+      'in_use',
+      policy.is_active
+        ? `Clocks of the policy ${policy.name} are running. Switch it off instead.`
+        : `The clocks of the policy ${policy.name} are being ended. Try again in half a minute.`,
+      { references: { open_clocks: open } },
+    );
   await db.deletePolicy(sql, caller.companyId, policy.id);
   const changes = settingChanges(toPolicy(policy), undefined);
   call.record({ action: 'settings.sla_policy.delete', recordId: policy.id, changes });

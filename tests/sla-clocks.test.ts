@@ -364,6 +364,29 @@ test('a crash between taking clocks and the commit loses nothing and tells nothi
   expect([(await breaches(lead.id)).length, (await notifications(lead.id)).length]).toEqual([1, 1]);
 });
 
+test('a change of a record takes its clocks in the order in which the job takes them, so that neither waits for the other in a circle', async () => {
+  const tenant = await newTenant();
+  await createPolicy(tenant, all);
+  const lead = await createLead(tenant);
+  const [first, ...others] = (await clocksOf(lead.id)).map((clock) => clock.id).sort();
+  const sql = database();
+  await sql
+    .begin(async (holder) => {
+      await holder`select from sla_clocks where company_id = ${tenant.companyId} and id = ${first} for update`;
+      const change = patchRecord(tenant.key, 'leads', lead.id, { lead_status: 'Disqualified' });
+      const waiting = async (): Promise<Json | undefined> =>
+        (await sql`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%sla_clocks%'`)[0];
+      await vi.waitUntil(waiting, { timeout: 5000, interval: 10 });
+      // Whoever waits for the first holds none of the others.
+      const free = await holder`
+      select id from sla_clocks where company_id = ${tenant.companyId} and id = any(${others}) order by id for update nowait`;
+      expect(free.map(({ id }) => id)).toEqual(others);
+      return { change };
+    })
+    .then(({ change }) => change);
+  expect(await open(lead.id)).toEqual([]);
+});
+
 test('two servers share what is due: of 450 clocks each is told once', async () => {
   const tenant = await newTenant();
   const user = await newUser(tenant);
