@@ -34,6 +34,13 @@ export function repeated(index: number, earlier: number): Failure {
   return { index, code: 'DUPLICATE_IN_BATCH', message: `Duplicates the item at index ${earlier} of this batch.` };
 }
 
+/** An item that several records match. */
+export function ambiguous(index: number, ids: readonly string[]): Failure {
+  return { index, code: 'CONFLICT', message: severalMatches, details: { reason: 'several_matches', ids: [...ids] } };
+}
+
+export const severalMatches = 'Several records have these values. Match on something that only one of them has.';
+
 /** The same for an id that is unknown, malformed or out of reach. */
 export function missing(index: number): Failure {
   return { index, code: 'NOT_FOUND', message: 'There is no such resource.' };

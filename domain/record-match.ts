@@ -14,41 +14,56 @@ interface ReadMatch {
   problems: FieldProblem[];
 }
 
+/** What is wrong with the names alone, whatever the records. */
+export function matchProblems(object: WorkspaceObject, matchOn: readonly string[]): FieldProblem[] {
+  if (matchOn.includes('id')) return matchOn.length > 1 ? [idAlone] : [];
+  return matchOn.flatMap((name, index) => {
+    const field = object.fields.get(name);
+    return !field || field.readOnly ? [unmatchable(index, name, object)] : [];
+  });
+}
+
+const idAlone = fieldProblem('match_on', 'CONFLICTING_FIELDS', 'takes id alone, or other fields');
+
 /** Records that are named where several match. */
 export const namedMatches = 10;
 
-/** @param matchOn names of fields, or only `id` */
+/**
+ * @param matchOn names of fields, or only `id`
+ * @param inside where the record stands in the body
+ */
 export function readMatch(
   object: WorkspaceObject,
   record: Record<string, unknown>,
   matchOn: readonly string[],
   workspace: Workspace,
+  inside = 'record.',
 ): ReadMatch {
-  if (matchOn.includes('id')) return matchById(record, matchOn);
+  if (matchOn.includes('id')) return matchById(record, matchOn, inside);
   const problems: FieldProblem[] = [];
   const fields: { field: string; value: string | number }[] = [];
   for (const [index, name] of matchOn.entries()) {
     const field = object.fields.get(name);
     if (!field || field.readOnly) problems.push(unmatchable(index, name, object));
     else if (isNoValue(record[name]))
-      problems.push(fieldProblem(`record.${name}`, 'REQUIRED', 'is required: the record is matched on it'));
+      problems.push(fieldProblem(`${inside}${name}`, 'REQUIRED', 'is required: the record is matched on it'));
     else {
       const checked = checkValue(field, record[name], workspace);
-      // A value that does not fit is named where the whole record is checked.
       if ('value' in checked && checked.value !== null)
         fields.push({ field: name, value: stored(field, checked.value) });
     }
   }
-  return { match: { fields }, fields: record, problems };
+  // A value that does not fit matches nothing; it is refused where the whole record is checked.
+  const match = fields.length === matchOn.length ? { fields } : { id: null };
+  return { match, fields: record, problems };
 }
 
-function matchById(record: Record<string, unknown>, matchOn: readonly string[]): ReadMatch {
+function matchById(record: Record<string, unknown>, matchOn: readonly string[], inside: string): ReadMatch {
   const { id = null, ...fields } = record;
   const problems: FieldProblem[] = [];
-  if (matchOn.length > 1)
-    problems.push(fieldProblem('match_on', 'CONFLICTING_FIELDS', 'takes id alone, or other fields'));
+  if (matchOn.length > 1) problems.push(idAlone);
   if (id === null) return { match: { id }, fields, problems };
-  if (typeof id !== 'string') problems.push(fieldProblem('record.id', 'INVALID_TYPE', 'must be a string'));
+  if (typeof id !== 'string') problems.push(fieldProblem(`${inside}id`, 'INVALID_TYPE', 'must be a string'));
   // What is no id names no record, and is looked for as one that does not exist.
   return { match: { id: toUuid(String(id)) ?? nobody }, fields, problems };
 }

@@ -21,6 +21,7 @@ import * as orgStructure from './org-structure.ts';
 import * as passwords from './passwords.ts';
 import * as recordActivities from './record-activities.ts';
 import * as recordBatch from './record-batch.ts';
+import * as recordBatchUpsert from './record-batch-upsert.ts';
 import * as recordDuplicates from './record-duplicates.ts';
 import * as recordMessages from './record-messages.ts';
 import * as recordTasks from './record-tasks.ts';
@@ -57,6 +58,7 @@ export const handlers = {
   ...orgStructure,
   ...passwords,
   ...recordBatch,
+  ...recordBatchUpsert,
   ...recordDuplicates,
   ...recordUpsert,
   ...records,

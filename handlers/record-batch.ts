@@ -21,8 +21,9 @@ import { type CheckedRecord, checkRecord, toUuid } from '../domain/record-values
 import { builtinValues, showRecord } from '../domain/record-view.ts';
 import { mergedRecord, newRecord, resolveReferences } from '../domain/record-writes.ts';
 import type { components } from '../generated/api.ts';
-import { batchRefused, problem, validationFailed } from '../runtime/errors.ts';
+import { problem, validationFailed } from '../runtime/errors.ts';
 import type { Handler } from '../runtime/handler.ts';
+import { settle } from '../writes/batches.ts';
 import { unmetByChanges } from '../writes/pre-conditions.ts';
 import { noteDeletions, openObject, storeChanges, storeNew } from '../writes/store.ts';
 
@@ -34,15 +35,6 @@ function itemsOf(body: readonly unknown[] | { records: readonly unknown[]; atomi
   atomic: boolean;
 } {
   return 'records' in body ? { items: body.records, atomic: body.atomic === true } : { items: body, atomic: false };
-}
-
-/** @throws ApiError 422 listing the failures, for a batch that stands as a whole or not at all */
-function settle(atomic: boolean, failed: readonly Failure[], items: number): void {
-  if (atomic && failed.length > 0)
-    throw batchRefused(
-      failed.toSorted((a, b) => a.index - b.index),
-      items,
-    );
 }
 
 export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {

@@ -1,5 +1,6 @@
 // Upserts: the record that is meant is changed, or created where there is none.
 import { findMatches, type MatchedField } from '../db/record-matches.ts';
+import { severalMatches } from '../domain/record-batch.ts';
 import { changeable, namedMatches, readMatch } from '../domain/record-match.ts';
 import { etagOf } from '../domain/record-version.ts';
 import { showRecord } from '../domain/record-view.ts';
@@ -34,11 +35,5 @@ async function onlyMatch(
 ): Promise<string | null> {
   const [first, ...others] = await findMatches(sql, caller, object, fields, namedMatches);
   if (others.length === 0) return first?.id ?? null;
-  throw conflict(
-    'several_matches',
-    'Several records have these values. Match on something that only one of them has.',
-    {
-      ids: [first, ...others].map((record) => record?.id),
-    },
-  );
+  throw conflict('several_matches', severalMatches, { ids: [first, ...others].map((record) => record?.id) });
 }

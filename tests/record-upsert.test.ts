@@ -258,6 +258,11 @@ describe('a refused upsert', () => {
     expect(await refused('leads', ['email'], { ...record, email: 'no address' })).toEqual([
       'record.email INVALID_FORMAT',
     ]);
+    for (const last_name of ['twin', 'twin'])
+      await createRecord(key, 'leads', { ...record, email: 't@x.example', last_name });
+    expect(
+      await refused('leads', ['last_name', 'email'], { ...record, last_name: 'twin', email: 'no address' }),
+    ).toEqual(['record.email INVALID_FORMAT']);
   });
 
   test('needs the create and the edit scope, the key and a visible object', async () => {

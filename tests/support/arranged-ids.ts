@@ -54,6 +54,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}/records:upsert': inObject,
   '/v1/objects/{object}/records:batch': inObject,
   '/v1/objects/{object}/records:batch-update': inObject,
+  '/v1/objects/{object}/records:batch-upsert': inObject,
   '/v1/objects/{object}/records:batch-delete': inObject,
   '/v1/objects/{object}/records:batch-get': inObject,
   '/v1/objects/{object}/records:check-duplicates': inObject,

@@ -238,6 +238,29 @@ export interface Operations {
    */
   updateRecordBatch: Method<'updateRecordBatch'>;
   /**
+   * Create or change up to 100 records
+   *
+   * Upserts 1 to 100 records of one object in one call: each item of `records` changes the record that has the same values in
+   * all fields of `match_on`, or creates one where there is none, by the rules of `records:upsert`. Needs the create and the edit
+   * scope of the object, and an `Idempotency-Key`.
+   *
+   * Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`; `created` tells for each of
+   * `succeeded` what was done. An item fails with
+   *
+   * - `VALIDATION_ERROR` for its fields, also for a missing value of a field in `match_on`, and for pre-conditions of a status that
+   *   it enters (`details.reason`: `pre_conditions_not_met`);
+   * - `CONFLICT`, `details.reason` `several_matches`, when more than one record has its values; `details.ids` names up to ten;
+   * - `NOT_FOUND` for an `id` that this key does not see, with `match_on` `["id"]`;
+   * - `DUPLICATE_IN_BATCH` when an earlier item has the same values in `match_on` or, among those that would be created, in the
+   *   fields of the workspace's duplicate check. Stored records are compared on `match_on` alone.
+   *
+   * With `"atomic": true` all are stored or none: when an item fails the answer is **422**, `details.reason` `atomic_batch_failed`,
+   * and `details.failed` lists the items that failed. **422** also for a `match_on` that names no field that can be written, and for
+   * more than 100 items or none; then nothing is written. Calls that match on the same values are answered one after the other.
+   * Fires `record.created` and, where something changed, `record.updated`, as PATCH does.
+   */
+  upsertRecordBatch: Method<'upsertRecordBatch'>;
+  /**
    * Delete up to 100 records
    *
    * Deletes 1 to 100 records of one object in one call, each with what belongs to it alone, as DELETE does. Needs the delete
@@ -1464,6 +1487,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   upsertRecord: { method: 'POST', path: '/v1/objects/{object}/records:upsert', takesKey: true },
   createRecordBatch: { method: 'POST', path: '/v1/objects/{object}/records:batch', takesKey: true },
   updateRecordBatch: { method: 'POST', path: '/v1/objects/{object}/records:batch-update', takesKey: true },
+  upsertRecordBatch: { method: 'POST', path: '/v1/objects/{object}/records:batch-upsert', takesKey: true },
   deleteRecordBatch: { method: 'POST', path: '/v1/objects/{object}/records:batch-delete', takesKey: true },
   getRecordBatch: { method: 'POST', path: '/v1/objects/{object}/records:batch-get' },
   checkRecordDuplicates: { method: 'POST', path: '/v1/objects/{object}/records:check-duplicates' },

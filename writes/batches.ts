@@ -1,0 +1,14 @@
+// How batches of writes end.
+import type { components } from '../generated/api.ts';
+import { batchRefused } from '../runtime/errors.ts';
+
+type Failure = components['schemas']['RecordBatchFailure'];
+
+/** @throws ApiError 422 listing the failures, for a batch that stands as a whole or not at all */
+export function settle(atomic: boolean, failed: readonly Failure[], items: number): void {
+  if (atomic && failed.length > 0)
+    throw batchRefused(
+      failed.toSorted((a, b) => a.index - b.index),
+      items,
+    );
+}
