@@ -65,7 +65,7 @@ describe.skipIf(!findProgram('chromium'))(title, { timeout: 90_000 }, () => {
   });
 
   test('cuts no sample off', async () => {
-    const samples = watched.page.locator('pre');
+    const samples = watched.page.locator('pre, .redoc-json');
     const cut = await samples.evaluateAll(
       (found) => found.filter((each) => each.scrollWidth > each.clientWidth).length,
     );

@@ -9339,19 +9339,6 @@ export interface operations {
         };
         requestBody: {
             content: {
-                /**
-                 * @example {
-                 *       "name": "Website forms",
-                 *       "environment": "live",
-                 *       "scopes": [
-                 *         "leads:create",
-                 *         "activities:create"
-                 *       ],
-                 *       "ip_allowlist": [
-                 *         "203.0.113.0/24"
-                 *       ]
-                 *     }
-                 */
                 "application/json": components["schemas"]["ApiKeyCreate"];
             };
         };
