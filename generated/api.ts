@@ -450,6 +450,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/objects/{object}/records:batch-upsert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create or change up to 100 records
+         * @description Upserts 1 to 100 records of one object in one call: each item of `records` changes the record that has the same values in
+         *     all fields of `match_on`, or creates one where there is none, by the rules of `records:upsert`. Needs the create and the edit
+         *     scope of the object, and an `Idempotency-Key`.
+         *
+         *     Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`; `created` tells for each of
+         *     `succeeded` what was done. An item fails with
+         *
+         *     - `VALIDATION_ERROR` for its fields, also for a missing value of a field in `match_on`, and for pre-conditions of a status that
+         *       it enters (`details.reason`: `pre_conditions_not_met`);
+         *     - `CONFLICT`, `details.reason` `several_matches`, when more than one record has its values; `details.ids` names up to ten;
+         *     - `NOT_FOUND` for an `id` that this key does not see, with `match_on` `["id"]`;
+         *     - `DUPLICATE_IN_BATCH` when an earlier item has the same values in `match_on` or, among those that would be created, in the
+         *       fields of the workspace's duplicate check. Stored records are compared on `match_on` alone.
+         *
+         *     With `"atomic": true` all are stored or none: when an item fails the answer is **422**, `details.reason` `atomic_batch_failed`,
+         *     and `details.failed` lists the items that failed. **422** also for a `match_on` that names no field that can be written, and for
+         *     more than 100 items or none; then nothing is written. Calls that match on the same values are answered one after the other.
+         *     Fires `record.created` and, where something changed, `record.updated`, as PATCH does.
+         */
+        post: operations["upsertRecordBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/objects/{object}/records:batch-delete": {
         parameters: {
             query?: never;
@@ -3126,18 +3169,19 @@ export interface components {
         RecordPatch: {
             [key: string]: unknown;
         };
+        /**
+         * @description Names of the fields that say which record is meant; or only `id`.
+         * @example [
+         *       "email"
+         *     ]
+         */
+        RecordMatchOn: string[];
         /** @description Field values by name, and with `match_on` `["id"]` the id. Unknown and read-only fields are refused. */
         RecordUpsertFields: {
             [key: string]: unknown;
         };
         RecordUpsert: {
-            /**
-             * @description Names of the fields that say which record is meant; or only `id`.
-             * @example [
-             *       "email"
-             *     ]
-             */
-            match_on: string[];
+            match_on: components["schemas"]["RecordMatchOn"];
             record: components["schemas"]["RecordUpsertFields"];
         };
         RecordUpsertData: {
@@ -3199,6 +3243,33 @@ export interface components {
             atomic?: components["schemas"]["RecordBatchAtomic"];
         };
         RecordBatchUpdate: components["schemas"]["RecordBatchUpdateItems"] | components["schemas"]["RecordBatchUpdates"];
+        /** @description A flat object of field values, and with `match_on` `["id"]` the id. Anything else fails alone, with `VALIDATION_ERROR`. */
+        RecordBatchUpsertItem: unknown;
+        RecordBatchUpsert: {
+            match_on: components["schemas"]["RecordMatchOn"];
+            records: components["schemas"]["RecordBatchUpsertItem"][];
+            atomic?: components["schemas"]["RecordBatchAtomic"];
+        };
+        RecordBatchUpserted: {
+            /** @description Position in the list that was sent. */
+            index: number;
+            record: components["schemas"]["Record"];
+            /** @description True when the record is new, false when there was one. */
+            created: boolean;
+        };
+        RecordBatchUpsertResult: {
+            object: components["schemas"]["RecordObjectName"];
+            succeeded_count: number;
+            failed_count: number;
+            succeeded: components["schemas"]["RecordBatchUpserted"][];
+            /** @description Always present. */
+            failed: components["schemas"]["RecordBatchFailure"][];
+        };
+        RecordBatchUpsertAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordBatchUpsertResult"];
+            meta: components["schemas"]["Meta"];
+        };
         /** @description Ids of records. What is no id is one that is not found. */
         RecordIds: string[];
         RecordBatchDelete: {
@@ -8152,6 +8223,120 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    upsertRecordBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
+                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "match_on": [
+                 *         "email"
+                 *       ],
+                 *       "records": [
+                 *         {
+                 *           "name": "Blue Lake Trading",
+                 *           "email": "office@bluelake.example",
+                 *           "city": "Berlin"
+                 *         },
+                 *         {
+                 *           "name": "Red Hill",
+                 *           "email": "office@redhill.example"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["RecordBatchUpsert"];
+            };
+        };
+        responses: {
+            /** @description What was stored and what was not. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "succeeded_count": 1,
+                     *         "failed_count": 1,
+                     *         "succeeded": [
+                     *           {
+                     *             "index": 0,
+                     *             "created": true,
+                     *             "record": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Blue Lake Trading",
+                     *               "email": "office@bluelake.example",
+                     *               "city": "Berlin",
+                     *               "created_at": "2026-11-20T23:55:00.000Z",
+                     *               "updated_at": "2026-11-20T23:55:00.000Z"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "failed": [
+                     *           {
+                     *             "index": 1,
+                     *             "code": "CONFLICT",
+                     *             "message": "Several records have these values. Match on something that only one of them has.",
+                     *             "details": {
+                     *               "reason": "several_matches",
+                     *               "ids": [
+                     *                 "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *                 "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12"
+                     *               ]
+                     *             }
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordBatchUpsertAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     deleteRecordBatch: {
         parameters: {
             query?: never;
@@ -9154,19 +9339,6 @@ export interface operations {
         };
         requestBody: {
             content: {
-                /**
-                 * @example {
-                 *       "name": "Website forms",
-                 *       "environment": "live",
-                 *       "scopes": [
-                 *         "leads:create",
-                 *         "activities:create"
-                 *       ],
-                 *       "ip_allowlist": [
-                 *         "203.0.113.0/24"
-                 *       ]
-                 *     }
-                 */
                 "application/json": components["schemas"]["ApiKeyCreate"];
             };
         };
