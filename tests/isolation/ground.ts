@@ -63,7 +63,7 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   // As many as a tenant may have, when those of its doubles count.
   for (let count = 0; count < 25; count += 1) await newKey(tenant, { scopes: ['leads:view'] });
   // The same with seats.
-  for (let count = 0; count < 20; count += 1) await newUser(tenant);
+  for (let count = 0; count < 40; count += 1) await newUser(tenant);
   const near = await newUser(tenant);
   const far = await newUser(tenant, { branchId: branch });
   await sql`update users set team_id = ${team} where company_id = ${companyId} and id = ${far.id}`;

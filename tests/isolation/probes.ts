@@ -75,8 +75,8 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
   return [...probes, ...furtherOf(probes[0] as Probe, ground)];
 }
 
-/** Requests for what no example asks: somebody else's people, and the last administrator. */
-function furtherOf(probe: Probe, { tenant: { admin } }: Ground): Probe[] {
+/** Requests for what no example asks, e.g. for somebody else's people. */
+function furtherOf(probe: Probe, { tenant: { admin }, records }: Ground): Probe[] {
   const { operation, options } = probe;
   const stranger = renamedId(admin.id);
   switch (operation.id) {
@@ -84,6 +84,12 @@ function furtherOf(probe: Probe, { tenant: { admin } }: Ground): Probe[] {
       return [{ ...varied(probe, {}), path: `/v1/users/${stranger}` }];
     case 'updateUser':
       return [{ ...varied(probe, { body: { status: 'inactive' } }), path: `/v1/users/${admin.id}` }];
+    case 'createActivity': {
+      // After the clocks of the doubles began, and before the tenant's did.
+      const performed_at = new Date(Date.now() - 1_800_000).toISOString();
+      const body = { entity_type: 'lead', entity_id: records.get('leads')?.[2], activity_type: 'Call', performed_at };
+      return [varied(probe, { body })];
+    }
     case 'createSlaPolicy': {
       const reminder = { type: 'first_response', minutes_before: 1, recipient_user_ids: [stranger] };
       const body = { ...(options.body as object), name: randomUUID(), reminders: [reminder] };
@@ -115,11 +121,19 @@ function fixedParts(options: CallOptions): Pick<CallOptions, 'ip' | 'idempotency
 const takesRecords = /\/records(\/\{id\}|:batch)?$/;
 
 function recordsBody(operation: DeclaredOperation, ground: Ground, object: string, index: number): unknown {
+  const ids = ground.records.get(object) ?? [];
+  if (operation.id === 'getRecordBatch') return { ids };
+  if (operation.id === 'updateRecordBatch')
+    return { records: ids.slice(0, 2).map((id, each) => ({ id, ...changesOf(ground, object, each) })) };
   if (!bodySchema(operation) || !takesRecords.test(operation.path)) return undefined;
   if (operation.path.endsWith(':batch')) return [0, 1, 2].map((each) => recordBody(ground, object, each));
   if (operation.method === 'POST') return recordBody(ground, object, 0);
+  return changesOf(ground, object, index % 4);
+}
+
+function changesOf(ground: Ground, object: string, index: number): Record<string, unknown> {
   const immutable = new Set(['entity_type', 'entity_id']);
-  const whole = Object.entries(recordBody(ground, object, index % 4)).filter(([name]) => !immutable.has(name));
+  const whole = Object.entries(recordBody(ground, object, index)).filter(([name]) => !immutable.has(name));
   // An activity without its follow-up has the next one of its record looked for.
   return { ...Object.fromEntries(whole), ...(object === 'activities' ? { followup_at: null } : {}) };
 }
