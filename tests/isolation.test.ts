@@ -298,6 +298,8 @@ describe('without row-level security, every condition on a company or a mode is 
     };
     const total = chosen.length;
     await Promise.all(Array.from({ length: lanes }, lane));
+    // Nothing is caught because time has passed, e.g. by a link that works no longer.
+    if (!isSample) expect((await run(world.unwalled, live)).leaks).toEqual([]);
     if (!isSample)
       process.stdout.write(
         `${total - survivors.length} of ${total} caught; ${predicates.length - needed.length} of ${predicates.length} left out: redundant, not reached, or not proven yet\n`,
