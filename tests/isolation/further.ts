@@ -5,6 +5,8 @@ import { type Probe, varied } from './probes.ts';
 import { renamedId } from './shadows.ts';
 import { askingStatuses } from './spares.ts';
 
+const childrenOfRecords = '/v1/objects/{object}/records/{id}/';
+
 /** Requests for what no example asks, e.g. for somebody else's people. */
 export function furtherOf(probe: Probe, { tenant: { admin }, records, spares }: Ground): Probe[] {
   const { operation, options } = probe;
@@ -12,6 +14,8 @@ export function furtherOf(probe: Probe, { tenant: { admin }, records, spares }: 
   switch (operation.id) {
     case 'getUser':
       return [{ ...varied(probe, {}), path: `/v1/users/${stranger}` }];
+    case 'getRole':
+      return [{ ...varied(probe, {}), path: `/v1/roles/${spares.profile}` }];
     case 'updateUser':
       return [{ ...varied(probe, { body: { status: 'inactive' } }), path: `/v1/users/${admin.id}` }];
     case 'createActivity': {
@@ -44,6 +48,8 @@ export function furtherOf(probe: Probe, { tenant: { admin }, records, spares }: 
         path: `/v1/leads/${spares.bare}/status`,
       }));
     default:
-      return [];
+      return operation.method === 'GET' && operation.path.startsWith(childrenOfRecords)
+        ? [{ ...varied(probe, {}), path: operation.path.replace('{object}', 'leads').replace('{id}', spares.bare) }]
+        : [];
   }
 }
