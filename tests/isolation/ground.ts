@@ -3,9 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { consentGroups, newBearer } from '../support/access-tokens.ts';
 import type { PublishedField } from '../support/arbitraries.ts';
+import { newProfile } from '../support/arranged-ids.ts';
 import { expectStatus } from '../support/client.ts';
 import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
 import { arrangePolicies } from './chores.ts';
+import { arrangeLikeness, arrangeSpares, type Spares } from './spares.ts';
 
 /** A tenant with records of every object, people in branches and teams, and keys that reach only some of them. */
 export interface Ground {
@@ -25,11 +27,12 @@ export interface Ground {
   assignees: string[];
   /** The address of somebody else who can be assigned. */
   assigneeEmail: string;
+  spares: Spares;
 }
 
 /** Users and records that the tenant will not have, while its doubles have them. */
 export async function arrangeAbsent(ground: Ground): Promise<Ground> {
-  const { tenant, fields } = ground;
+  const { tenant, fields, spares } = ground;
   const sql = database();
   await sql`insert into field_overrides (company_id, object, name, label, updated_at) values (${tenant.companyId}, 'leads', 'website', 'Web page', now())`;
   await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${tenant.companyId}, 'deals', true, ${['name']})
@@ -43,12 +46,16 @@ export async function arrangeAbsent(ground: Ground): Promise<Ground> {
     fields,
     assignees,
     assigneeEmail,
+    spares,
     records: new Map(),
     emails: [],
     narrowKeys: [],
     bearers: [],
   };
   await addRecords(absent);
+  await arrangeLikeness(tenant, spares, absent.records.get('customers') ?? []);
+  // Its deals are others in the doubles.
+  await sql`update leads set converted_at = now() where company_id = ${tenant.companyId} and id = ${ground.records.get('leads')?.[2] ?? ''}`;
   return absent;
 }
 
@@ -63,8 +70,9 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   // As many as a tenant may have, when those of its doubles count.
   for (let count = 0; count < 25; count += 1) await newKey(tenant, { scopes: ['leads:view'] });
   // The same with seats.
-  for (let count = 0; count < 20; count += 1) await newUser(tenant);
+  for (let count = 0; count < 40; count += 1) await newUser(tenant);
   const near = await newUser(tenant);
+  await sql`update users set profile_id = ${await newProfile(tenant)} where company_id = ${companyId} and id = ${(await newUser(tenant)).id}`;
   const far = await newUser(tenant, { branchId: branch });
   await sql`update users set team_id = ${team} where company_id = ${companyId} and id = ${far.id}`;
   await sql`update users set team_id = (select id from teams where company_id = ${companyId} and id <> ${team}) where company_id = ${companyId} and id = ${near.id}`;
@@ -95,6 +103,7 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
     bearers: await newBearers(tenant, near.id),
     assignees: [near.id, far.id],
     assigneeEmail: (await newUser(tenant)).email,
+    spares: await arrangeSpares(tenant),
   };
   const listed = await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
   for (const { object } of listed.body.data.objects) {

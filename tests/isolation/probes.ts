@@ -1,12 +1,14 @@
 // Requests of one tenant for every operation of the document, prepared once, so that they can be sent again to copies of the same data.
 import { randomUUID } from 'node:crypto';
+import { inject } from 'vitest';
+import { Secrets, sign } from '../../runtime/secrets.ts';
 import { arrangedPaths } from '../support/arranged-ids.ts';
 import { anyAddress, type CallOptions } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { alternativesOf, goodRequest, pathParameters } from '../support/requests.ts';
 import { bodyExamples, bodySchema, queryParameters } from '../support/schemas.ts';
+import { furtherOf } from './further.ts';
 import { type Ground, recordBody } from './ground.ts';
-import { renamedId } from './shadows.ts';
 
 export interface Probe {
   operation: DeclaredOperation;
@@ -43,9 +45,17 @@ export async function examplesOf(
   return Promise.all(
     indexes.map(async (example) => {
       const { path, options } = await goodRequest(operation, ground.tenant, { example, ...(values ? { values } : {}) });
-      return { operation, path, options: { ...options, ...fixedParts(options) } };
+      const link = operation.id === 'getAttachmentContent' ? { query: lastingLink(path) } : {};
+      return { operation, path, options: { ...options, ...fixedParts(options), ...link } };
     }),
   );
+}
+
+/** What a link says that works as long as many walks take; those of the API work for ten minutes. */
+function lastingLink(path: string): Record<string, string> {
+  const exp = String(Math.floor(Date.now() / 1000) + 7200);
+  const key = new Secrets(inject('secretKey')).derive('download links');
+  return { exp, sig: sign(key, `${path.split('/')[3]} ${exp}`) };
 }
 
 /** Prepares requests for an operation: every example of it at every place, every query that it declares, and keys that see less. */
@@ -75,25 +85,6 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
   return [...probes, ...furtherOf(probes[0] as Probe, ground)];
 }
 
-/** Requests for what no example asks: somebody else's people, and the last administrator. */
-function furtherOf(probe: Probe, { tenant: { admin } }: Ground): Probe[] {
-  const { operation, options } = probe;
-  const stranger = renamedId(admin.id);
-  switch (operation.id) {
-    case 'getUser':
-      return [{ ...varied(probe, {}), path: `/v1/users/${stranger}` }];
-    case 'updateUser':
-      return [{ ...varied(probe, { body: { status: 'inactive' } }), path: `/v1/users/${admin.id}` }];
-    case 'createSlaPolicy': {
-      const reminder = { type: 'first_response', minutes_before: 1, recipient_user_ids: [stranger] };
-      const body = { ...(options.body as object), name: randomUUID(), reminders: [reminder] };
-      return [varied(probe, { body })];
-    }
-    default:
-      return [];
-  }
-}
-
 /** Requests for keys that reach the branches and teams of a ground only. */
 export function narrowKeysOf(examples: readonly Probe[], { groups }: Ground): Probe[] {
   const asked = examples.filter(({ operation }) => operation.id === 'createApiKey').slice(0, 1);
@@ -102,7 +93,8 @@ export function narrowKeysOf(examples: readonly Probe[], { groups }: Ground): Pr
   );
 }
 
-function varied(probe: Probe, options: CallOptions): Probe {
+/** The same request with something else in it. */
+export function varied(probe: Probe, options: CallOptions): Probe {
   return { ...probe, options: { ...probe.options, ...fixedParts(probe.options), ...options } };
 }
 
@@ -115,11 +107,19 @@ function fixedParts(options: CallOptions): Pick<CallOptions, 'ip' | 'idempotency
 const takesRecords = /\/records(\/\{id\}|:batch)?$/;
 
 function recordsBody(operation: DeclaredOperation, ground: Ground, object: string, index: number): unknown {
+  const ids = ground.records.get(object) ?? [];
+  if (operation.id === 'getRecordBatch') return { ids };
+  if (operation.id === 'updateRecordBatch')
+    return { records: ids.slice(0, 2).map((id, each) => ({ id, ...changesOf(ground, object, each) })) };
   if (!bodySchema(operation) || !takesRecords.test(operation.path)) return undefined;
   if (operation.path.endsWith(':batch')) return [0, 1, 2].map((each) => recordBody(ground, object, each));
   if (operation.method === 'POST') return recordBody(ground, object, 0);
+  return changesOf(ground, object, index % 4);
+}
+
+function changesOf(ground: Ground, object: string, index: number): Record<string, unknown> {
   const immutable = new Set(['entity_type', 'entity_id']);
-  const whole = Object.entries(recordBody(ground, object, index % 4)).filter(([name]) => !immutable.has(name));
+  const whole = Object.entries(recordBody(ground, object, index)).filter(([name]) => !immutable.has(name));
   // An activity without its follow-up has the next one of its record looked for.
   return { ...Object.fromEntries(whole), ...(object === 'activities' ? { followup_at: null } : {}) };
 }

@@ -144,6 +144,20 @@ export async function digestOf(sql: Sql, tables: readonly TenantTable[], whose: 
   return new Map(rows.map((row) => [row.name, row.digest]));
 }
 
+/** How many rows of its own the tenant has in each table. */
+export async function countsOf(
+  sql: Sql,
+  tables: readonly TenantTable[],
+  { companyId, testMode }: Omit<Whose, 'shadows'>,
+): Promise<Map<string, number>> {
+  const parts = tables.map(
+    ({ name, company, hasMode }) =>
+      `select '${name}' as name, count(*)::int as count from ${name} t where t.${company} = '${companyId}' ${hasMode ? `and ${modeIs(testMode)}` : ''}`,
+  );
+  const rows = await sql.unsafe<{ name: string; count: number }[]>(parts.join(' union all '));
+  return new Map(rows.map((row) => [row.name, row.count]));
+}
+
 /** What of others has got into the tenant's own rows. */
 export async function markedRows(
   sql: Sql,

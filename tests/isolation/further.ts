@@ -1,0 +1,55 @@
+// Requests for statements that no example of the document reaches, or of which none shows what a condition is good for.
+import { randomUUID } from 'node:crypto';
+import type { Ground } from './ground.ts';
+import { type Probe, varied } from './probes.ts';
+import { renamedId } from './shadows.ts';
+import { askingStatuses } from './spares.ts';
+
+const childrenOfRecords = '/v1/objects/{object}/records/{id}/';
+
+/** Requests for what no example asks, e.g. for somebody else's people. */
+export function furtherOf(probe: Probe, { tenant: { admin }, records, spares }: Ground): Probe[] {
+  const { operation, options } = probe;
+  const stranger = renamedId(admin.id);
+  switch (operation.id) {
+    case 'getUser':
+      return [{ ...varied(probe, {}), path: `/v1/users/${stranger}` }];
+    case 'getRole':
+      return [{ ...varied(probe, {}), path: `/v1/roles/${spares.profile}` }];
+    case 'updateUser':
+      return [{ ...varied(probe, { body: { status: 'inactive' } }), path: `/v1/users/${admin.id}` }];
+    case 'createActivity': {
+      // After the clocks of the doubles began, and before the tenant's did.
+      const performed_at = new Date(Date.now() - 1_800_000).toISOString();
+      const body = {
+        entity_type: 'lead',
+        entity_id: records.get('leads')?.[2],
+        activity_type: 'Call',
+        summary: 'Called',
+        performed_at,
+      };
+      return [varied(probe, { body })];
+    }
+    case 'createSlaPolicy': {
+      const reminder = { type: 'first_response', minutes_before: 1, recipient_user_ids: [stranger] };
+      const body = { ...(options.body as object), name: randomUUID(), reminders: [reminder] };
+      return [varied(probe, { body })];
+    }
+    case 'searchRecords':
+      return [varied(probe, { query: { ...options.query, q: 'Walk' } })];
+    case 'convertLead':
+      return [spares.unlike, records.get('leads')?.[2]].map((id) => ({
+        ...varied(probe, { body: {} }),
+        path: `/v1/leads/${id}/convert`,
+      }));
+    case 'updateLeadStatus':
+      return askingStatuses.map((lead_status) => ({
+        ...varied(probe, { body: { lead_status } }),
+        path: `/v1/leads/${spares.bare}/status`,
+      }));
+    default:
+      return operation.method === 'GET' && operation.path.startsWith(childrenOfRecords)
+        ? [{ ...varied(probe, {}), path: operation.path.replace('{object}', 'leads').replace('{id}', spares.bare) }]
+        : [];
+  }
+}

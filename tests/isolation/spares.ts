@@ -1,0 +1,67 @@
+// Leads for the requests that ask what others have: activities, files and tasks of a lead, and customers like it.
+import { v7 as uuidv7 } from 'uuid';
+import { newListItem, newProfile, newRecord } from '../support/arranged-ids.ts';
+import { expectStatus } from '../support/client.ts';
+import { database, newUser, type Tenant } from '../support/tenants.ts';
+import { fileForm } from '../support/uploads.ts';
+
+/** What a lead must have to enter a status, one each. */
+const rules = {
+  Called: { kind: 'activity', min_count: 1 },
+  Signed: { kind: 'attachment', min_count: 1 },
+  Idle: { kind: 'tasks_completed' },
+};
+
+/** The statuses that ask for something. */
+export const askingStatuses = Object.keys(rules);
+
+export interface Spares {
+  /** Of the tenant's leads, one that has nothing, and one that no customer is like. */
+  bare: string;
+  unlike: string;
+  /** A custom profile, which permits less than in the doubles. */
+  profile: string;
+}
+
+export async function arrangeSpares(tenant: Tenant): Promise<Spares> {
+  const sql = database();
+  for (const [index, [name, rule]] of Object.entries(rules).entries()) {
+    const more = { object: 'leads', order_position: 90 + index, name, pre_condition_rules: sql.json([rule]) };
+    await newListItem(tenant, 'statuses', more as never);
+  }
+  return {
+    bare: await newRecord(tenant, 'live', 'leads'),
+    unlike: await newRecord(tenant, 'live', 'leads'),
+    profile: await newProfile(tenant),
+  };
+}
+
+/** What only the doubles have about the spare leads. @param customers of which one is like the second lead there */
+export async function arrangeLikeness(
+  tenant: Tenant,
+  { bare, unlike, profile }: Spares,
+  customers: readonly string[],
+): Promise<void> {
+  const { key, companyId } = tenant;
+  const made = { key, idempotencyKey: true as const };
+  await expectStatus(201, 'POST', '/v1/activities', {
+    ...made,
+    body: { entity_type: 'lead', entity_id: bare, activity_type: 'Call', summary: 'Called' },
+  });
+  await expectStatus(201, 'POST', `/v1/objects/leads/records/${bare}/attachments`, { ...made, ...fileForm() });
+  await database()`
+    insert into tasks (company_id, test_mode, id, object, record_id, title, created_by_kind, created_by_id, created_at, updated_at)
+    values (${companyId}, false, ${uuidv7()}, 'leads', ${bare}, 'Call', 'system', 'test', now(), now())`;
+  await expectStatus(201, 'POST', `/v1/objects/leads/records/${bare}/notes`, { ...made, body: { content: 'Called' } });
+  await database()`
+    insert into messages (company_id, test_mode, id, object, record_id, channel, direction, body, occurred_at)
+    values (${companyId}, false, ${uuidv7()}, 'leads', ${bare}, 'sms', 'inbound', 'Hello', now())`;
+  // A role without a profile is shown where somebody has it.
+  await database()`insert into roles (id, name) values (${uuidv7()}, 'Agent')`;
+  await newUser(tenant, { role: 'Agent' });
+  await database()`
+    insert into profile_permissions (company_id, profile_id, module, actions) values (${companyId}, ${profile}, 'deals', ${['view']})`;
+  await database()`
+    update leads set email = (select email from customers where company_id = ${companyId} and id = ${customers[0] ?? ''})
+    where company_id = ${companyId} and id = ${unlike}`;
+}
