@@ -3247,6 +3247,7 @@ export interface components {
         RecordBatchUpsertItem: unknown;
         RecordBatchUpsert: {
             match_on: components["schemas"]["RecordMatchOn"];
+            /** @description The records as they are to be; each may be meant once. */
             records: components["schemas"]["RecordBatchUpsertItem"][];
             atomic?: components["schemas"]["RecordBatchAtomic"];
         };
@@ -8255,7 +8256,7 @@ export interface operations {
                  *       "records": [
                  *         {
                  *           "name": "Blue Lake Trading",
-                 *           "email": "office@bluelake.example",
+                 *           "email": "berlin@bluelake.example",
                  *           "city": "Berlin"
                  *         },
                  *         {
@@ -8293,7 +8294,7 @@ export interface operations {
                      *             "record": {
                      *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *               "name": "Blue Lake Trading",
-                     *               "email": "office@bluelake.example",
+                     *               "email": "berlin@bluelake.example",
                      *               "city": "Berlin",
                      *               "created_at": "2026-11-20T23:55:00.000Z",
                      *               "updated_at": "2026-11-20T23:55:00.000Z"

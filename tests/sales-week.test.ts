@@ -340,8 +340,23 @@ describe('a sales week', () => {
         ...['user.create', 'settings.source.create', 'settings.source.create'],
         ...['settings.duplicate_check.update', 'field.create'],
         ...['lead.create', 'lead.create', 'lead.create', 'lead.update'],
-        ...['lead.update', 'activity.create', 'account.create', 'customer.create', 'deal.create', 'lead.convert'],
-        ...['settings.status.update', 'deal.update', 'activity.create', 'attachment.create', 'deal.update'],
+        ...[
+          'lead.update',
+          'activity.create',
+          'lead.update',
+          'account.create',
+          'customer.create',
+          'deal.create',
+          'lead.convert',
+        ],
+        ...[
+          'settings.status.update',
+          'deal.update',
+          'activity.create',
+          'deal.update',
+          'attachment.create',
+          'deal.update',
+        ],
         ...['settings.sla_policy.create', 'lead.create'],
       ].map((action) => `Integration: ${action}`),
       'user: session.create',
@@ -349,7 +364,7 @@ describe('a sales week', () => {
         (action) => `Integration: ${action}`,
       ),
     ]);
-    const won = rows.filter(({ recordId, action }) => recordId === ids.deal && action === 'deal.update')[1];
+    const won = rows.filter(({ recordId, action }) => recordId === ids.deal && action === 'deal.update')[2];
     expect(won?.changes).toMatchObject({
       amount_minor: { from: null, to: 12_600_000 },
       stage: { from: 'Proposal', to: 'Won' },
