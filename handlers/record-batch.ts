@@ -1,9 +1,10 @@
 // Many records at once: each stands or falls alone, unless all are to stand together; all that stand are written together.
 import { v7 as uuidv7 } from 'uuid';
 import { lockEntities } from '../db/activity-effects.ts';
+import { deleteRecords } from '../db/record-deletion.ts';
 import { findExpansion } from '../db/record-expansion.ts';
 import { findReferences } from '../db/record-references.ts';
-import { deleteRecords, findRecords, lockRecords } from '../db/records.ts';
+import { findRecords, lockRecords } from '../db/records.ts';
 import { repeatsOf } from '../domain/duplicates-in-batch.ts';
 import { unmetByNew } from '../domain/pre-conditions.ts';
 import {

@@ -1,7 +1,8 @@
 // Records of every object, one at a time and as lists.
 import { lockEntity } from '../db/activity-effects.ts';
+import { deleteRecords } from '../db/record-deletion.ts';
 import { findExpansion } from '../db/record-expansion.ts';
-import { countRecords, deleteRecords, findRecord, listRecords as listStored } from '../db/records.ts';
+import { countRecords, findRecord, listRecords as listStored } from '../db/records.ts';
 import { parseFilter } from '../domain/filter.ts';
 import { parseReading, showRead, wantedBy } from '../domain/record-reading.ts';
 import { etagOf, isMatch } from '../domain/record-version.ts';

@@ -1,7 +1,8 @@
 // What every write of records does, of one or of many, by whichever operation: the rows, the automatic tags, the SLA clocks, what activities tell, and the traces.
 import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../db/activity-effects.ts';
+import type { DeletedRecord } from '../db/record-deletion.ts';
 import { retag, setAutomaticTags } from '../db/record-tags.ts';
-import { type DeletedRecord, insertRecords, type NewRecord, type StoredRecord, updateRecords } from '../db/records.ts';
+import { insertRecords, type NewRecord, type StoredRecord, updateRecords } from '../db/records.ts';
 import { answerClocks, changeClocks, startClocks } from '../db/sla-clocks.ts';
 import { changesBetween, creationOf, deletionOf, showRecord, updateOf } from '../domain/record-view.ts';
 import { changedContact, contactOf } from '../domain/record-writes.ts';

@@ -52,7 +52,7 @@ export const unproven: ReadonlySet<string> = new Set([
   'db/attachments.ts',
   'db/lead-conversion.ts',
   'db/org-structure.ts',
-  'db/records.ts',
+  'db/record-deletion.ts',
   'db/reports.ts',
   'db/setting-references.ts',
   'db/sla-clocks.ts',
