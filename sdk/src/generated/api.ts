@@ -229,7 +229,7 @@ export interface paths {
          *     `updated_at` and by all built-in fields are served by indexes: a page costs the same among a million records as among a
          *     thousand, also the last one. Not so, and read from all records that pass the rest of the filter: `contains`, `neq`, parts of
          *     an `or`, orders by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage, source,
-         *     type), by ids of other records and by your own fields, and filters that few records pass in an order of another field.
+         *     type), by ids of other records, by what tasks and activities are on, and by your own fields, and filters that few records pass in an order of another field.
          *     What takes longer than 1.5 seconds is given up with **503** and `details.reason` `query_timeout`.
          *
          *     **fields** chooses what is shown of each record; **expand** puts what it refers to beside it, in `expanded`. `count=true`
