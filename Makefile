@@ -33,7 +33,7 @@ mutants: $(packages) ## Take every condition on a company or a mode out of the S
 bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
 
-seed-large: $(packages) ## Fill the database of the figures search and list-page: SEED_ROWS leads (1000000) and a hundred other workspaces
+seed-large: $(packages) ## Fill the database of the figures search, list-page and list-orders: SEED_ROWS leads (1000000) and a hundred other workspaces
 	@node bench/seed-large.ts
 
 check: $(packages) ## Refuse a stale generated/, lint and type errors, broken spec rules and forbidden imports

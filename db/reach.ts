@@ -18,8 +18,7 @@ export interface Scope {
 const columnOf = { branch: 'branch_id', team: 'team_id', own: 'id' } as const;
 
 /** The ids of the users whose records are in reach, where that is not the whole company. */
-export function members(sql: Sql, { companyId, reach }: Scope): Fragment {
-  if (reach.kind === 'company') return sql`select id from users where company_id = ${companyId}`;
+export function members(sql: Sql, companyId: string, reach: Exclude<Reach, { kind: 'company' }>): Fragment {
   return sql`
     select id from users
     where company_id = ${companyId} and ${sql(columnOf[reach.kind])} = ${reach.id}`;
@@ -33,7 +32,7 @@ export function members(sql: Sql, { companyId, reach }: Scope): Fragment {
 export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned' = 'assigned'): Fragment {
   const { reach, actor } = scope;
   if (reach.kind === 'company') return sql`true`;
-  const users = members(sql, scope);
+  const users = members(sql, scope.companyId, reach);
   const created = sql`(
     ${actor.kind === 'api_key' ? sql`created_by_kind = 'api_key' and created_by_id = ${actor.id} or` : sql``}
     created_by_user in (${users})

@@ -28,7 +28,7 @@ export function searchRecords(
   const { companyId, testMode, reach, actor } = scope;
   const names = fields.map(({ name }) => name);
   const own = names.filter((name, index) => fields[index]?.custom || !table.columns.has(name));
-  const within = reach.kind === 'company' ? sql`null::uuid[]` : sql`array(${members(sql, scope)})`;
+  const within = reach.kind === 'company' ? sql`null::uuid[]` : sql`array(${members(sql, scope.companyId, reach)})`;
   const key = actor.kind === 'api_key' ? actor.id : null;
   return sql`
     select ${selection(sql, table)}, hit.score, found.total, found.capped

@@ -14,6 +14,8 @@ export function furtherOf(probe: Probe, { tenant: { admin }, records, spares }: 
   switch (operation.id) {
     case 'getUser':
       return [{ ...varied(probe, {}), path: `/v1/users/${stranger}` }];
+    case 'getAttachment':
+      return [{ ...varied(probe, {}), path: `/v1/attachments/${renamedId(probe.path.split('/').at(-1) ?? '')}` }];
     case 'getRole':
       return [{ ...varied(probe, {}), path: `/v1/roles/${spares.profile}` }];
     case 'updateUser':
@@ -30,6 +32,10 @@ export function furtherOf(probe: Probe, { tenant: { admin }, records, spares }: 
       };
       return [varied(probe, { body })];
     }
+    case 'updateActivity':
+      return [{ ...varied(probe, { body: { followup_at: null } }), path: `/v1/activities/${spares.followed}` }];
+    case 'deleteRecord':
+      return [{ ...varied(probe, {}), path: `/v1/objects/leads/records/${spares.bare}` }];
     case 'createSlaPolicy': {
       const reminder = { type: 'first_response', minutes_before: 1, recipient_user_ids: [stranger] };
       const body = { ...(options.body as object), name: randomUUID(), reminders: [reminder] };

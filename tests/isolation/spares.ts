@@ -21,6 +21,8 @@ export interface Spares {
   unlike: string;
   /** A custom profile, which permits less than in the doubles. */
   profile: string;
+  /** An activity of the second lead, which is to be followed up; in the doubles others are too. */
+  followed: string;
 }
 
 export async function arrangeSpares(tenant: Tenant): Promise<Spares> {
@@ -29,10 +31,27 @@ export async function arrangeSpares(tenant: Tenant): Promise<Spares> {
     const more = { object: 'leads', order_position: 90 + index, name, pre_condition_rules: sql.json([rule]) };
     await newListItem(tenant, 'statuses', more as never);
   }
+  // Puts itself on every lead that has an address, so that leads that are taken in have a tag.
+  const condition = { field: 'email', operator: 'contains', value: '@' };
+  const tag = { key: tenant.key, body: { name: 'Reachable', fields: [condition] } };
+  await expectStatus(201, 'POST', '/v1/settings/tags/leads', tag);
+  const unlike = await newRecord(tenant, 'live', 'leads');
+  const { body } = await expectStatus(201, 'POST', '/v1/activities', {
+    key: tenant.key,
+    idempotencyKey: true,
+    body: {
+      entity_type: 'lead',
+      entity_id: unlike,
+      activity_type: 'Call',
+      summary: 'Called',
+      followup_at: '2040-01-01T00:00:00Z',
+    },
+  });
   return {
     bare: await newRecord(tenant, 'live', 'leads'),
-    unlike: await newRecord(tenant, 'live', 'leads'),
+    unlike,
     profile: await newProfile(tenant),
+    followed: body.data.activity.id,
   };
 }
 
@@ -47,6 +66,16 @@ export async function arrangeLikeness(
   await expectStatus(201, 'POST', '/v1/activities', {
     ...made,
     body: { entity_type: 'lead', entity_id: bare, activity_type: 'Call', summary: 'Called' },
+  });
+  await expectStatus(201, 'POST', '/v1/activities', {
+    ...made,
+    body: {
+      entity_type: 'lead',
+      entity_id: unlike,
+      activity_type: 'Call',
+      summary: 'Called',
+      followup_at: '2041-01-01T00:00:00Z',
+    },
   });
   await expectStatus(201, 'POST', `/v1/objects/leads/records/${bare}/attachments`, { ...made, ...fileForm() });
   await database()`

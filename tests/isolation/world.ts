@@ -209,8 +209,12 @@ async function moveToTheEnd(
   for (const table of tables.filter(({ company }) => company === 'company_id')) {
     // Not an update: tables that are often updated keep room for it where the row was.
     const names = table.columns.map((column) => `"${column.name}"`).join(', ');
+    // What the database numbers itself keeps its order.
+    const [numbered] = await sql<{ name: string }[]>`
+      select attname as name from pg_attribute where attrelid = ${table.name}::regclass and attidentity <> ''`;
+    const order = numbered ? `order by t."${numbered.name}"` : '';
     await sql.unsafe(
-      `create temporary table moved as select ${names} from ${table.name} t where ${isLive(table, companyId)}`,
+      `create temporary table moved as select ${names} from ${table.name} t where ${isLive(table, companyId)} ${order}`,
     );
     await sql.unsafe(`delete from ${table.name} t where ${isLive(table, companyId)}`);
     await sql.unsafe(`insert into ${table.name} (${names}) select ${names} from moved`);
