@@ -1,9 +1,9 @@
 // Finding the record that a new one would duplicate, so that two that arrive together cannot both pass.
-import { createHash } from 'node:crypto';
 import type { Fragment } from 'postgres';
 import type { Sql } from './connect.ts';
 import { inReach, type Scope } from './reach.ts';
 import { recordTable } from './record-columns.ts';
+import { lockValues } from './value-locks.ts';
 
 /** A field and the value that a duplicate has in it. */
 export interface ComparedField {
@@ -38,7 +38,7 @@ export async function findDuplicate(
   const conditions = sets.map((set) => set.map(equal).reduce((all, one) => sql`${all} and ${one}`));
   const anyOf = conditions.reduce((all, one) => sql`${all} or ${one}`);
   const matches = conditions.map((one) => sql`coalesce(${one}, false)`).reduce((all, one) => sql`${all}, ${one}`);
-  const locking = lockValues(sql, scope, object, sets.flat());
+  const locking = lockFields(sql, scope, object, sets.flat());
   // A statement of its own: it must see what the locks' last holder committed.
   const finding = sql<{ id: string; visible: boolean; matches: boolean[] }[]>`
     with matching as materialized (
@@ -78,17 +78,15 @@ function sameValue(sql: Sql, { companyId, testMode }: Scope, object: string, fie
   return sql`(${isHashed} ${own} collate "C" = ${value})`;
 }
 
-/** Two records can only be duplicates when they share a value, so each value is a lock; sorted, so that no two wait for each other. */
-function lockValues(
+/** Two records can only be duplicates when they share a value, so each value is a lock. */
+function lockFields(
   sql: Sql,
   { companyId, testMode }: Scope,
   object: string,
   fields: readonly ComparedField[],
 ): Promise<unknown> {
-  const locks = fields.map(({ field, value }) => {
-    const text = JSON.stringify(['duplicate', companyId, testMode, object, field, value]);
-    return createHash('sha256').update(text).digest().readBigInt64BE(0);
-  });
-  const sorted = [...new Set(locks)].sort((a, b) => (a < b ? -1 : 1)).map(String);
-  return sql`select pg_advisory_xact_lock(id) from unnest(${sorted}::bigint[]) locks (id)`.execute();
+  return lockValues(
+    sql,
+    fields.map(({ field, value }) => JSON.stringify(['duplicate', companyId, testMode, object, field, value])),
+  );
 }

@@ -1,7 +1,7 @@
 // Finding the customer and the account that a lead stands for, so that two leads of one person that are converted at once become one customer.
-import { createHash } from 'node:crypto';
 import type { Sql } from './connect.ts';
 import { inReach, type Scope } from './reach.ts';
+import { lockValues } from './value-locks.ts';
 
 export interface MatchKeys {
   customerId: string | null;
@@ -42,17 +42,13 @@ export async function findMatches(sql: Sql, scope: Scope, keys: MatchKeys): Prom
   return { customer, accountId: account?.id };
 }
 
-/** Sorted, so that no two conversions wait for each other. */
 function lockKeys(sql: Sql, { companyId, testMode }: Scope, { email, mobile, company }: MatchKeys): Promise<unknown> {
   const keys = { email, mobile, company: company?.trim().toLowerCase() ?? null };
-  const locks = Object.entries(keys)
-    .filter(([, value]) => value !== null)
-    .map(([key, value]) => {
-      const text = JSON.stringify(['conversion', companyId, testMode, key, value]);
-      return createHash('sha256').update(text).digest().readBigInt64BE(0);
-    });
-  const sorted = [...new Set(locks)].sort((a, b) => (a < b ? -1 : 1)).map(String);
-  return sql`select pg_advisory_xact_lock(id) from unnest(${sorted}::bigint[]) locks (id)`.execute();
+  const given = Object.entries(keys).filter(([, value]) => value !== null);
+  return lockValues(
+    sql,
+    given.map(([key, value]) => JSON.stringify(['conversion', companyId, testMode, key, value])),
+  );
 }
 
 /** The first deal within reach that was made of a lead. */

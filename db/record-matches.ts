@@ -1,8 +1,8 @@
 // Finding the record that an upsert means, so that two that arrive together agree on it.
-import { createHash } from 'node:crypto';
 import type { Sql } from './connect.ts';
 import type { Scope } from './reach.ts';
 import { listRecords, type StoredRecord } from './records.ts';
+import { lockValues } from './value-locks.ts';
 
 /** A field and the value that it must have, in stored form. */
 export interface MatchedField {
@@ -25,7 +25,7 @@ export async function findMatches(
   return found;
 }
 
-/** The same for many at once, in the order given. The locks are taken in their own order, so that no two calls wait for each other. */
+/** The same for many at once, in the order given. */
 export async function findMatchesOfEach(
   sql: Sql,
   scope: Scope,
@@ -35,13 +35,11 @@ export async function findMatchesOfEach(
 ): Promise<StoredRecord[][]> {
   if (sets.length === 0) return [];
   const { companyId, testMode } = scope;
-  const locks = sets.map((fields) => {
+  const texts = sets.map((fields) => {
     const values = fields.map(({ field, value }) => [field, value]).sort();
-    const text = JSON.stringify(['upsert', companyId, testMode, object, values]);
-    return createHash('sha256').update(text).digest().readBigInt64BE(0);
+    return JSON.stringify(['upsert', companyId, testMode, object, values]);
   });
-  const sorted = [...new Set(locks)].sort((a, b) => (a < b ? -1 : 1)).map(String);
-  const locking = sql`select pg_advisory_xact_lock(id) from unnest(${sorted}::bigint[]) locks (id)`.execute();
+  const locking = lockValues(sql, texts);
   // Statements of their own: they must see what the locks' last holders committed.
   const finding = sets.map((fields) =>
     listRecords(sql, scope, object, {

@@ -13,20 +13,6 @@ export type FieldType =
   | 'currency'
   | 'select';
 
-export const fieldTypes: readonly FieldType[] = [
-  'text',
-  'textarea',
-  'number',
-  'boolean',
-  'date',
-  'datetime',
-  'email',
-  'phone',
-  'url',
-  'currency',
-  'select',
-];
-
 /** A configured list that gives a select its options; values are names, matched without case. */
 export type Lookup = 'sources' | 'lead_statuses' | 'deal_stages' | 'task_types' | 'activity_types';
 

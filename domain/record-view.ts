@@ -73,7 +73,7 @@ export function changesBetween(
 }
 
 /** Changes as an audit row may keep them: of telephone numbers only the last digits. */
-export function auditable(object: WorkspaceObject, changes: Changes): Changes {
+function auditable(object: WorkspaceObject, changes: Changes): Changes {
   const masked: Changes = {};
   for (const [name, { from, to }] of Object.entries(changes))
     masked[name] =
