@@ -12,4 +12,4 @@ EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=15s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/v1/health').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # As make start does.
-CMD ["node", "--max-semi-space-size=16", "main.ts"]
+CMD ["node", "--max-semi-space-size=16", "--max-old-space-size=1024", "main.ts"]

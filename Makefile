@@ -10,9 +10,9 @@ packages := node_modules/.package-lock.json
 generated := generated
 sdk_generated := sdk/src/generated
 
-# A young generation of moderate size, and two heaps of the C library for all threads (docs/performance.md has settings for less memory).
+# A bounded heap with a young generation of moderate size, and two heaps of the C library for all threads (docs/performance.md has settings for less memory).
 # What was stripped of its types and compiled once is kept for the next start.
-node_flags := --max-semi-space-size=16
+node_flags := --max-semi-space-size=16 --max-old-space-size=1024
 serve := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node $(node_flags) main.ts
 
 help: ## Print this menu
@@ -28,7 +28,7 @@ test: $(packages) ## Run all tests against a real server, PostgreSQL, Redis and 
 torture: $(packages) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
 	@node tests/faults/torture.ts
 mutants: $(packages) ## Take every condition on a company or a mode out of the SQL, one at a time, and fail where nothing notices
-	@MUTANTS=all vitest run tests/isolation.test.ts
+	@MUTANTS=all vitest run tests/isolation/isolation.test.ts
 
 bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
@@ -47,19 +47,19 @@ generate: $(packages) ## Derive generated/ and the client's part of sdk/ from sp
 	@node sdk/generate.ts $(generated)/openapi.json $(sdk_generated)/operations.ts
 
 sdk: $(packages) ## Build the client as a package in sdk/, to be published with npm publish ./sdk
-	@rm -rf sdk/dist && tsc -p sdk && cp LICENSE sdk/dist/
+	@rm -rf sdk/dist && node node_modules/typescript-7/bin/tsc -p sdk && cp LICENSE sdk/dist/
 
 format: $(packages) ## Format all code
 	@biome check --write . >/dev/null
 
 migrate: $(packages) ## Apply the migrations to DATABASE_URL, or to the embedded database
-	@node migrate.ts
+	@node start/migrate.ts
 
 docs: $(packages) ## Write the documentation page as one file to docs/api.html, for the address in BASE_URL
-	@node docs.ts
+	@node start/docs-page.ts
 
 platform-key: $(packages) ## Mint an operator's key with the scope onboarding, or revoke one with REVOKE=<its id>
-	@REVOKE='$(REVOKE)' node platform-key.ts
+	@REVOKE='$(REVOKE)' node start/platform-key.ts
 
 $(packages): package.json package-lock.json
 	@echo 'Installing packages ...' >&2

@@ -1,31 +1,37 @@
-// The composition root: reads the settings, starts the database, prepares it, and serves: in this process, or through workers.
+// The composition root: reads the settings, prepares the database, and serves, or starts workers.
 import { AggregatorRegistry } from 'prom-client';
 import { isOutage } from './db/connect.ts';
-import { type EmbeddedDatabase, startEmbedded } from './db/embedded.ts';
+import { KeptDatabase, type Watcher } from './db/embedded-keeper.ts';
 import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
-import { ensureDemo, greeting } from './demo.ts';
+import { startExpiringKeys } from './jobs/expiring-keys.ts';
 import { startMail } from './jobs/mail.ts';
+import { startSearch } from './jobs/search.ts';
 import { startSla } from './jobs/sla.ts';
 import { startSweeps } from './jobs/sweeps.ts';
 import { type Config, readConfig } from './runtime/config.ts';
-import { type Log, openLog, watchUncaught } from './runtime/log.ts';
+import { readSecretKey } from './runtime/credentials/secret-key.ts';
+import { Secrets } from './runtime/credentials/secrets.ts';
+import { newSigningKey } from './runtime/credentials/session-tokens.ts';
+import { type OpenLog, openLog, raiseAlert, watchUncaught } from './runtime/log.ts';
 import { serveMetrics } from './runtime/metrics-server.ts';
-import { readSecretKey } from './runtime/secret-key.ts';
-import { Secrets } from './runtime/secrets.ts';
-import { newSigningKey } from './runtime/session-tokens.ts';
-import { openStorage, uploadFolder } from './runtime/storage.ts';
-import { type Prepared, serve } from './serve.ts';
-import { whyNot } from './start-failure.ts';
-import { openBackgroundPool, openBackgroundTenantPool } from './store.ts';
-import { startWorkers } from './workers.ts';
+import { openBilling } from './start/billing.ts';
+import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './start/database.ts';
+import { ensureDemo, greeting } from './start/demo.ts';
+import { type Dispatching, openDispatcher } from './start/dispatcher.ts';
+import { type Prepared, serve } from './start/serve.ts';
+import { whyNot } from './start/start-failure.ts';
+import { openStorage, uploadFolder } from './start/storage.ts';
+import { openSender } from './start/webhooks.ts';
+import { startWorkers } from './start/workers.ts';
 
 /** The embedded database, once it runs: it is a process of its own, and a start that fails must not leave it behind. */
-let embedded: EmbeddedDatabase | undefined;
+let embedded: KeptDatabase | undefined;
 
 /** The database with its tables and the server's own keys, ready for whoever serves. */
-async function prepare(config: Config, log: Log): Promise<Prepared> {
-  if (config.databaseUrl === undefined) embedded = await startEmbedded(config.dataDir, (text) => log.info(text));
+async function prepare(config: Config, openedLog: OpenLog): Promise<Prepared> {
+  const { log } = openedLog;
+  if (config.databaseUrl === undefined) embedded = await KeptDatabase.start(config.dataDir, watcherOf(openedLog));
   const databaseUrl = config.databaseUrl ?? (embedded?.url as string);
   const applied = await migrate(databaseUrl);
   if (applied.length > 0) log.info({ applied }, 'migrated');
@@ -34,22 +40,53 @@ async function prepare(config: Config, log: Log): Promise<Prepared> {
   return { databaseUrl, signingKey };
 }
 
+/** What becomes of a database that dies: a line of the log for each time, and the end of this process where it keeps dying. */
+function watcherOf({ log, flush }: OpenLog): Watcher {
+  return {
+    note: (text) => log.info(text),
+    died: (reason, wait) =>
+      raiseAlert(log, 'embedded_database_died', 'the embedded PostgreSQL does not run: it is started again', {
+        ...{ reason, again_in_ms: wait },
+      }),
+    returned: (pid) => log.info({ database_pid: pid }, 'the embedded PostgreSQL runs again'),
+    lost: (reason) => {
+      raiseAlert(log, 'embedded_database_lost', 'the embedded PostgreSQL keeps dying: the server ends', { reason });
+      flush();
+      process.stderr.write(
+        `The server ends, since its embedded PostgreSQL keeps dying. ${reason} Whatever starts the server again starts both.\n`,
+      );
+      process.exit(1);
+    },
+  };
+}
+
 async function start(): Promise<void> {
   const config = readConfig(process.env);
   const openedLog = openLog(config.logLevel);
   const { log, flush } = openedLog;
   watchUncaught(openedLog, isOutage);
-  const prepared = await prepare(config, log);
+  const prepared = await prepare(config, openedLog);
   const storage = openStorage(config);
   const { demo: hasDemo, dataDir } = config;
-  const demo = hasDemo ? await ensureDemo(prepared.databaseUrl, dataDir, storage, new Date()) : undefined;
+  const secrets = new Secrets(readSecretKey(config.secretKey, dataDir));
+  const demo = hasDemo ? await ensureDemo(prepared.databaseUrl, dataDir, { storage, secrets }, new Date()) : undefined;
 
-  const background = await openBackgroundPool(prepared.databaseUrl, config.databasePrepare);
-  const backgroundTenants = openBackgroundTenantPool(prepared.databaseUrl, config.databasePrepare);
+  const settings = databaseSettings(prepared.databaseUrl, config);
+  const background = await openBackgroundPool(settings);
+  const backgroundTenants = openBackgroundTenantPool(settings);
+  let dispatcher: Dispatching | undefined;
+  const told = (): void => dispatcher?.wake();
   const serving =
-    config.workers > 1 ? await startWorkers(config, prepared, log) : await serve(config, prepared, openedLog);
-  const readMetrics = async (): Promise<string> =>
-    AggregatorRegistry.aggregate([await serving.readMetrics()]).metrics();
+    config.workers > 1
+      ? await startWorkers(config, prepared, log, told)
+      : await serve(config, prepared, openedLog, told);
+  const worker = config.workers > 1 ? 'primary' : undefined;
+  dispatcher = openDispatcher(settings, worker, (scope, last) => serving.announce({ ...scope, last }), log);
+  const sending = openSender(settings, worker, config, secrets, log);
+  const readMetrics = async (): Promise<string> => {
+    const parts = [serving.readMetrics(), dispatcher.readMetrics(), sending.readMetrics()];
+    return AggregatorRegistry.aggregate(await Promise.all(parts)).metrics();
+  };
   const metrics =
     config.metricsPort === undefined
       ? undefined
@@ -58,7 +95,11 @@ async function start(): Promise<void> {
   const stopSweeps = startSweeps(background, files, log);
   const { mailServer, mailFrom: from, dashboardUrl } = config;
   const stopMail = startMail(background, { server: mailServer, from, dashboardUrl }, log);
-  const stopSla = startSla({ platform: background, tenants: backgroundTenants }, log);
+  const backgroundPools = { platform: background, tenants: backgroundTenants };
+  const stopSla = startSla(backgroundPools, log);
+  const stopExpiringKeys = startExpiringKeys(backgroundPools, log);
+  const stopSearch = startSearch(backgroundPools, log);
+  const stopBilling = openBilling(settings, background, storage, config.baseUrl, log);
   const { port } = serving;
   log.info(
     {
@@ -79,8 +120,17 @@ async function start(): Promise<void> {
     if (stopping) return;
     stopping = true;
     log.info({ signal }, 'stopping: no new connections, requests in flight finish');
-    stopSweeps();
-    await Promise.all([serving.stop(), stopMail(), stopSla()]);
+    await Promise.all([
+      serving.stop(),
+      stopSweeps(),
+      stopMail(),
+      stopSla(),
+      stopExpiringKeys(),
+      stopSearch(),
+      stopBilling(),
+      sending.stop(),
+    ]);
+    await dispatcher.stop();
     metrics?.close();
     await Promise.all([background.close(1), backgroundTenants.close(1)]);
     await embedded?.stop();

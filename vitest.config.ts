@@ -1,5 +1,22 @@
-// How the tests run: one server and one database for all files, files side by side, each test in a tenant of its own.
+// How the tests run: one server and database for all files, each test in a tenant of its own.
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+
+/** Folders whose files take longest, the longest first; they are started before all others. */
+const long = [
+  ...['tests/isolation/', 'tests/whole/', 'tests/faults/', 'tests/objects/filters'],
+  ...['tests/runtime/', 'tests/messaging/mail', 'tests/checks/'],
+];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rankOf = ({ moduleId }: TestSpecification): number => {
+      const rank = long.findIndex((folder) => moduleId.includes(folder));
+      return rank < 0 ? long.length : rank;
+    };
+    return (await super.sort(files)).sort((a, b) => rankOf(a) - rankOf(b));
+  }
+}
 
 export default defineConfig({
   test: {
@@ -8,6 +25,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', ['json', { outputFile: '.test-data/results.json' }]],
   },
 });

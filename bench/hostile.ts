@@ -1,4 +1,4 @@
-// F9: how long the server is late for everybody else while it reads texts made to keep programs busy.
+// F9: how late the server is for everybody else while it reads texts made to keep programs busy.
 import { hostileTexts } from '../tests/support/hostile-texts.ts';
 import { load, request } from './load.ts';
 import type { Result } from './report.ts';

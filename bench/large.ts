@@ -1,8 +1,13 @@
-// A database with one large workspace, one of 10,000 leads and a hundred others. It is kept, since filling it takes minutes.
+// A database with one large workspace, one of 10,000 leads and a hundred others.
+// It is kept, since filling it takes minutes.
 import { resolve } from 'node:path';
 import postgres from 'postgres';
 import { startEmbedded } from '../db/embedded.ts';
 import { migrate } from '../db/migrate.ts';
+import type { WaitingChanges } from '../db/reports/search-blocks.ts';
+import { runSearchRound } from '../jobs/search.ts';
+import { openLog } from '../runtime/log.ts';
+import { openBackgroundPool, openBackgroundTenantPool } from '../start/database.ts';
 import { addCompany, addKey, folder } from './workspace.ts';
 
 export interface LargeDatabase {
@@ -45,6 +50,7 @@ export async function openLarge(note: (text: string) => void): Promise<LargeData
     const small = await fill(sql, 'Small', rows.small, noteAdded);
     for (let number = 1; number <= otherCompanies; number += 1)
       await fill(sql, `Other ${number}`, otherRows, noteAdded);
+    if (added > 0) await makeSearchable(database.url);
     if (added > 0) await sql`vacuum analyze`;
     const keys = { large: (await addKey(sql, large)).key, small: (await addKey(sql, small)).key };
     return {
@@ -59,6 +65,17 @@ export async function openLarge(note: (text: string) => void): Promise<LargeData
   } finally {
     await sql.end();
   }
+}
+
+/** Does at once what the server's job would do for some minutes beside the measurement. */
+async function makeSearchable(url: string): Promise<void> {
+  const settings = { url, prepare: true, spread: false };
+  const pools = { platform: await openBackgroundPool(settings), tenants: openBackgroundTenantPool(settings) };
+  const { log } = openLog('warn');
+  let end: WaitingChanges | undefined;
+  do end = await runSearchRound(pools, log, end, new Date());
+  while (end);
+  await Promise.all(Object.values(pools).map((pool) => pool.close(1)));
 }
 
 /** Finds or makes a company, and adds leads until it has as many as wanted. @returns its id */
@@ -100,5 +117,6 @@ async function addLeads(sql: postgres.Sql, companyId: string, from: number, to: 
       (array['Manager','Director','Engineer','Buyer','Owner'])[1 + (other / 16) % 5], 'https://example.com/' || n, 'Dubai', 'AE',
       'Asked for a price list.', 'Prefers a call in the morning.', 1 + random % 4, status.id, 'system', 'bench', 'Bench',
       timestamptz '2025-01-01' + n * interval '20 seconds', timestamptz '2025-01-01' + n * interval '20 seconds'
-    from numbered join status on status.place = random % status.places`;
+    from numbered join status on status.place = random % status.places
+    order by n`;
 }

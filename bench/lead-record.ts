@@ -1,4 +1,4 @@
-// A lead as the records API shows it, made from its row by hand: what the bare sides of the database measurements answer.
+// A lead as the records API shows it, made from its row by hand: what the bare sides answer.
 import type { Sql } from 'postgres';
 
 export interface LeadRow {
@@ -27,41 +27,42 @@ export async function statusNames(sql: Sql, companyId: string): Promise<Map<stri
   return new Map(rows.map((row) => [row.id, row.name]));
 }
 
+export function shownLead(row: LeadRow, names: Map<string, string>): object {
+  return {
+    id: row.id,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+    first_name: row.first_name,
+    last_name: row.last_name,
+    email: row.email,
+    mobile: row.mobile,
+    company_name: row.company_name,
+    job_title: row.job_title,
+    website: row.website,
+    city: row.city,
+    state: row.state,
+    country: row.country,
+    postal_code: row.postal_code,
+    inquiry_details: row.inquiry_details,
+    notes: row.notes,
+    source: null,
+    priority: row.priority,
+    origin: row.origin,
+    lead_status: names.get(row.lead_status_id) ?? null,
+    assigned_to: row.assigned_to,
+    lead_status_id: row.lead_status_id,
+    source_id: row.source_id,
+    last_contacted_at: row.last_contacted_at?.toISOString() ?? null,
+    next_followup_at: row.next_followup_at?.toISOString() ?? null,
+    converted_at: row.converted_at?.toISOString() ?? null,
+    converted_customer_id: row.converted_customer_id,
+  };
+}
+
 export function answerOf(row: LeadRow, names: Map<string, string>, requestId: string, now: Date): string {
   return JSON.stringify({
     success: true,
-    data: {
-      object: 'leads',
-      record: {
-        id: row.id,
-        created_at: row.created_at.toISOString(),
-        updated_at: row.updated_at.toISOString(),
-        first_name: row.first_name,
-        last_name: row.last_name,
-        email: row.email,
-        mobile: row.mobile,
-        company_name: row.company_name,
-        job_title: row.job_title,
-        website: row.website,
-        city: row.city,
-        state: row.state,
-        country: row.country,
-        postal_code: row.postal_code,
-        inquiry_details: row.inquiry_details,
-        notes: row.notes,
-        source: null,
-        priority: row.priority,
-        origin: row.origin,
-        lead_status: names.get(row.lead_status_id) ?? null,
-        assigned_to: row.assigned_to,
-        lead_status_id: row.lead_status_id,
-        source_id: row.source_id,
-        last_contacted_at: row.last_contacted_at?.toISOString() ?? null,
-        next_followup_at: row.next_followup_at?.toISOString() ?? null,
-        converted_at: row.converted_at?.toISOString() ?? null,
-        converted_customer_id: row.converted_customer_id,
-      },
-    },
+    data: { object: 'leads', record: shownLead(row, names) },
     meta: { request_id: requestId, timestamp: now.toISOString() },
   });
 }

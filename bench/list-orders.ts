@@ -1,4 +1,4 @@
-// P4, of every order and every field: pages of a large workspace sorted by each field both ways, and its records found by a value of each.
+// P4: pages of a large workspace in every order, and its records found by a value of each field.
 import { openLarge } from './large.ts';
 import { request, sendOne } from './load.ts';
 import type { Result } from './report.ts';

@@ -1,4 +1,4 @@
-// P4: a page of 25 of a filtered and sorted list: a large workspace against a small one, and the last page against the first.
+// P4: a page of a filtered, sorted list: a large workspace and a small one, first page and last.
 import { openLarge } from './large.ts';
 import { request, sendOne } from './load.ts';
 import type { Result } from './report.ts';

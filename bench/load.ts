@@ -1,4 +1,5 @@
-// The load: connections that each send a request as soon as the last answer is complete. Leaner than a general tool, so that on two cores the server is what is measured.
+// The load: connections that each send a request as soon as the last answer is complete.
+// Leaner than a general tool, so that on two cores the server is what is measured.
 import { connect, type Socket } from 'node:net';
 
 export interface Load {
@@ -11,6 +12,8 @@ export interface Load {
   perSecond?: number;
   /** Refusals count as answers too. */
   anyAnswer?: boolean;
+  /** Sees each answer when it is complete. */
+  seen?: (answer: Buffer) => void;
   /** Bytes of the next request; called for every request. */
   next: () => Buffer;
 }
@@ -76,6 +79,7 @@ function one(options: Load, end: number, latencies: number[]): Promise<void> {
       }
       const now = performance.now();
       latencies.push(now - sent);
+      options.seen?.(answer);
       if (now >= end || latencies.length >= (options.most ?? Number.POSITIVE_INFINITY)) socket.end(resolve);
       else if (interval === 0) send();
       else setTimeout(send, Math.max(0, sent + interval - now));

@@ -1,4 +1,6 @@
-// P7: resident memory of the server after many mixed requests, and how much it grows over as many more.
+// P7: resident memory after many mixed requests, its growth, and beside clients that do not read.
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { load } from './load.ts';
 import { createLead, createRequest, listRequest, readRequest } from './records.ts';
 import type { Result } from './report.ts';
@@ -7,6 +9,8 @@ import { startServer, usageOf } from './sides.ts';
 import { folder, openWorkspace, type Workspace } from './workspace.ts';
 
 const requests = Number(process.env.MEMORY_REQUESTS ?? 100_000);
+/** Clients that ask for pages and read none of them, and the pages that each asks for. */
+const deaf = { clients: 500, pages: 100, seconds: 20 };
 
 export async function memory(settings: Settings): Promise<Result | string> {
   if (usageOf(process.pid) === undefined) return 'skipped: only Linux tells the resident memory of another process';
@@ -21,6 +25,8 @@ export async function memory(settings: Settings): Promise<Result | string> {
       await run();
       const first = resident();
       await run();
+      const second = resident();
+      const beside = await highestBeside(server.port, listRequest(workspace.key), resident);
       return {
         name: 'memory',
         figure: 'P7',
@@ -30,7 +36,8 @@ export async function memory(settings: Settings): Promise<Result | string> {
         ratios: [],
         values: [
           { name: `after ${requests} requests`, value: first, unit: 'MB', target: 180 },
-          { name: 'growth over as many more', value: resident() - first, unit: 'MB', target: 5 },
+          { name: 'growth over as many more', value: second - first, unit: 'MB', target: 5 },
+          { name: `at most beside ${deaf.clients} clients that do not read`, value: beside, unit: 'MB', target: 256 },
         ],
       };
     } finally {
@@ -39,6 +46,25 @@ export async function memory(settings: Settings): Promise<Result | string> {
   } finally {
     await workspace.stop();
   }
+}
+
+/** @returns the highest that was seen while they were there */
+async function highestBeside(port: number, page: Buffer, resident: () => number): Promise<number> {
+  const pages = Buffer.concat(Array.from({ length: deaf.pages }, () => page));
+  const sockets = Array.from({ length: deaf.clients }, () => {
+    const socket = connect(port, '127.0.0.1').pause();
+    // They are cut, as they should be.
+    socket.on('error', () => undefined);
+    socket.write(pages);
+    return socket;
+  });
+  let highest = 0;
+  for (let tenth = 0; tenth < deaf.seconds * 10; tenth += 1) {
+    highest = Math.max(highest, resident());
+    await sleep(100);
+  }
+  for (const socket of sockets) socket.destroy();
+  return highest;
 }
 
 /** Of ten requests eight read one record, one lists and one creates. */

@@ -1,16 +1,6 @@
 // The requests of the database measurements, as the records API takes them.
-import { readFileSync } from 'node:fs';
 import { request, sendOne } from './load.ts';
 import type { Workspace } from './workspace.ts';
-
-const document = JSON.parse(readFileSync(new URL('../generated/openapi.json', import.meta.url), 'utf8')) as {
-  paths: Record<string, Record<string, { operationId?: string }>>;
-};
-
-/** False as long as the document does not declare the operation. */
-export function hasOperation(id: string): boolean {
-  return Object.values(document.paths).some((item) => Object.values(item).some((each) => each.operationId === id));
-}
 
 const path = '/v1/objects/leads/records';
 
@@ -29,6 +19,18 @@ export function createRequest(key: string, run: string, number: number): Buffer 
   const mobile = `+97150${String(1_000_000 + (number % 9_000_000))}`;
   const body = JSON.stringify({ ...lead, email: `lead-${run}-${number}@bluelake.example`, mobile });
   return request('POST', path, { 'x-api-key': key, 'Idempotency-Key': `bench-${run}-${number}` }, body);
+}
+
+/** A request that creates leads, a hundred unless said otherwise, different for each number. */
+export function batchRequest(key: string, run: string, number: number, count = 100): Buffer {
+  const body = JSON.stringify(
+    Array.from({ length: count }, (_, index) => ({
+      ...lead,
+      email: `lead-${run}-${number + index}@bluelake.example`,
+      mobile: `+97150${String(1_000_000 + ((number + index) % 9_000_000))}`,
+    })),
+  );
+  return request('POST', `${path}:batch`, { 'x-api-key': key, 'Idempotency-Key': `bench-${run}-${number}` }, body);
 }
 
 export function readRequest(key: string, id: string): Buffer {

@@ -35,9 +35,9 @@ export function print(result: Result): void {
         row([
           side.name,
           median(side.perSecond).toFixed(0),
-          median(side.p50).toFixed(2),
-          median(side.p99).toFixed(2),
-          median(side.cpuMicroseconds).toFixed(1),
+          figure(median(side.p50), 2),
+          figure(median(side.p99), 2),
+          figure(median(side.cpuMicroseconds), 1),
         ]),
       );
     }
@@ -60,6 +60,9 @@ export function save(result: Result): void {
   const file = new URL(`${result.name}.json`, folder);
   writeFileSync(file, `${JSON.stringify({ ...result, machine: machine() }, roundNumber, 2)}\n`);
 }
+
+/** Empty for what is not measured. */
+const figure = (value: number, digits: number): string => (Number.isNaN(value) ? '' : value.toFixed(digits));
 
 function row(cells: string[]): string {
   return cells.map((cell, index) => (index === 0 ? `  ${cell.padEnd(12)}` : cell.padStart(14))).join('');

@@ -1,4 +1,4 @@
-// Sides measured in turn, round after round in alternating order, so that a busy machine is unfair to none of them.
+// Sides measured in turn, in alternating order, so that a busy machine is unfair to none of them.
 import { load } from './load.ts';
 import { type Side, usageOf } from './sides.ts';
 
@@ -20,18 +20,24 @@ export interface Measured {
 
 const warmUpSeconds = 2;
 
-/** @param next makes the bytes of the next request to a side */
+/**
+ * @param next makes the bytes of the next request to a side
+ * @param settle runs after each round, so that what one side left behind does not burden the next
+ */
 export async function measure(
   sides: readonly Side[],
   next: (side: Side) => () => Buffer,
   settings: Settings,
+  settle: () => Promise<void> = async () => undefined,
 ): Promise<Measured[]> {
   const { rounds, seconds, connections } = settings;
   const measured = new Map<string, Measured>(
     sides.map(({ name }) => [name, { name, perSecond: [], p50: [], p99: [], cpuMicroseconds: [] }]),
   );
-  for (const side of sides)
+  for (const side of sides) {
     await load({ port: side.port, connections, milliseconds: warmUpSeconds * 1000, next: next(side) });
+    await settle();
+  }
   for (let round = 0; round < rounds; round += 1) {
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
       const before = usageOf(side.pid)?.cpuMilliseconds ?? Number.NaN;
@@ -42,6 +48,7 @@ export async function measure(
       into.p50.push(result.p50);
       into.p99.push(result.p99);
       into.cpuMicroseconds.push(((after - before) * 1000) / result.requests);
+      await settle();
     }
   }
   return [...measured.values()];
@@ -76,4 +83,10 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1
     ? (sorted[middle] ?? Number.NaN)
     : ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2;
+}
+
+/** The value that this share of all does not exceed, from 0 to 1. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }

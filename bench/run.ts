@@ -1,8 +1,12 @@
 // make bench: every figure of docs/performance.md, or those that FIGURES names.
+import { counted } from './counted.ts';
 import { createOne } from './create-one/measure.ts';
+import { far } from './far.ts';
+import { feedLag } from './feed-lag.ts';
 import { hostile } from './hostile.ts';
 import { listOrders } from './list-orders.ts';
 import { listPage } from './list-page.ts';
+import { listSome } from './list-some/measure.ts';
 import { memory } from './memory.ts';
 import { neighbour } from './neighbour.ts';
 import { readOne } from './read-one/measure.ts';
@@ -12,17 +16,25 @@ import { search } from './search.ts';
 import { start } from './start.ts';
 import { twoWorkersListing, twoWorkersReading } from './two-workers.ts';
 import { validatedPost } from './validated-post/measure.ts';
+import { webhookDelivery } from './webhook-delivery.ts';
+import { webhookWrites } from './webhook-writes.ts';
 
 const figures: Record<string, (settings: Settings) => Promise<Result | string>> = {
   'validated-post': validatedPost,
   'read-one': readOne,
   'create-one': createOne,
+  'list-some': listSome,
+  far,
+  counted,
   'two-workers': twoWorkersListing,
   'two-workers-one': twoWorkersReading,
   start,
   memory,
   neighbour,
   hostile,
+  'feed-lag': feedLag,
+  'webhook-writes': webhookWrites,
+  'webhook-delivery': webhookDelivery,
 };
 
 const settings: Settings = {

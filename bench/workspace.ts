@@ -5,9 +5,9 @@ import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { type EmbeddedDatabase, startEmbedded } from '../db/embedded.ts';
 import { migrate } from '../db/migrate.ts';
-import { createCompany } from '../db/onboarding.ts';
-import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/defaults.ts';
-import { newApiKey } from '../runtime/secrets.ts';
+import { createCompany } from '../db/onboarding/onboarding.ts';
+import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
+import { newApiKey } from '../runtime/credentials/secrets.ts';
 
 export interface Workspace {
   /** A live key with every scope and the highest limits. */
@@ -53,6 +53,18 @@ export async function addNeighbour({ env }: Workspace, perMinute: number): Promi
   return key;
 }
 
+/** Test keys of further companies in the same database: test mode may be told to send to receivers of this machine. */
+export async function addTestKeys({ env }: Workspace, count: number): Promise<string[]> {
+  const sql = postgres(env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined });
+  const keys: string[] = [];
+  for (let number = 1; number <= count; number += 1) {
+    const { key } = await addKey(sql, await addCompany(sql, `Test ${number}`), unlimited, 'test');
+    keys.push(key);
+  }
+  await sql.end();
+  return keys;
+}
+
 /** Makes a company with its defaults. Every call of it is counted, as for any workspace, and none is refused. @returns its id */
 export async function addCompany(sql: postgres.Sql, name: string): Promise<string> {
   const companyId = uuidv7();
@@ -87,18 +99,20 @@ export async function addCompany(sql: postgres.Sql, name: string): Promise<strin
 
 const unlimited = 2_147_483_647;
 
-/** Mints a live key with every scope and the highest limits. @param perMinute calls of it to each endpoint */
+/** Mints a key with every scope and the highest limits, live unless said otherwise. @param perMinute calls of it to each endpoint */
 export async function addKey(
   sql: postgres.Sql,
   companyId: string,
   perMinute = unlimited,
+  environment: 'live' | 'test' = 'live',
 ): Promise<{ key: string; keyId: string }> {
-  const { key, hash, prefix, last4 } = newApiKey('live');
+  const { key, hash, prefix, last4 } = newApiKey(environment);
   const keyId = uuidv7();
   await sql`
     insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour,
       created_by_id, created_at, updated_at)
-    values (${companyId}, ${keyId}, ${hash}, 'Bench', 'live', ${prefix}, ${last4}, ${['*']}, ${perMinute}, ${unlimited}, 'bench', now(), now())`;
+    values (${companyId}, ${keyId}, ${hash}, 'Bench', ${environment}, ${prefix}, ${last4}, ${['*']}, ${perMinute}, ${unlimited}, 'bench', now(), now())`;
   await sql`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${keyId})`;
+  await sql`insert into api_key_places (key_hash, company_id) values (${hash}, ${companyId})`;
   return { key, keyId };
 }

@@ -1,4 +1,4 @@
-// Rules about files and folders as such: what their first line says, what they must not mention, what they are called, and exact versions.
+// Rules about files and folders as such: first lines, mentions, names, and exact versions.
 import type { Source } from './sources.ts';
 
 /** A first line that says what belongs in the file. */
@@ -9,12 +9,22 @@ const comment: Readonly<Record<string, RegExp>> = {
   yaml: /^# \S/,
 };
 
-/** Files whose first line is not a comment that says what belongs in them. */
+const longestHeader = 100;
+/** Their digests are stored where they were applied, so that not even a comment of theirs can change. */
+const isMigration = (path: string): boolean => path.startsWith('db/migrations/');
+
+/** Files whose first line is not a comment that says what belongs in them, or is too long to be read at a glance. */
 export function headerProblems(sources: readonly Source[]): string[] {
   return sources
     .filter(({ path }) => !/(^|\/)generated\//.test(path))
-    .filter(({ path, text }) => comment[path.split('.').at(-1) ?? '']?.test(text) === false)
-    .map(({ path }) => `${path}:1 must begin with a comment that says what belongs in it`);
+    .flatMap(({ path, text }) => {
+      const form = comment[path.split('.').at(-1) ?? ''];
+      if (form?.test(text) === false) return [`${path}:1 must begin with a comment that says what belongs in it`];
+      const { length } = text.split('\n')[0] ?? '';
+      if (form && length > longestHeader && !isMigration(path))
+        return [`${path}:1 has ${length} characters: say what belongs in it in at most ${longestHeader}`];
+      return [];
+    });
 }
 
 /** What is true on one machine only. */
@@ -51,13 +61,13 @@ interface Manifest {
   devDependencies?: Record<string, string>;
 }
 
-/** Versions that are not exact, a lock file that disagrees, and a second menu of commands. */
+/** Versions that are not exact (of a package under its own name or another), a lock file that disagrees, and a second menu of commands. */
 export function packageProblems(manifest: Manifest, lock: { packages: Record<string, Manifest> }): string[] {
   const problems = manifest.scripts ? ['package.json has scripts: the Makefile is the only menu of commands'] : [];
   for (const kind of ['dependencies', 'devDependencies'] as const) {
     const locked = lock.packages['']?.[kind] ?? {};
     for (const [name, version] of Object.entries(manifest[kind] ?? {})) {
-      if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))
+      if (!/^(npm:(@[\w-]+\/)?[\w-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))
         problems.push(`package.json: ${name} ${version} is not an exact version`);
       if (locked[name] !== version) problems.push(`package-lock.json does not have ${name} ${version} among ${kind}`);
     }

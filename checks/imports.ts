@@ -1,5 +1,5 @@
-// Who may import what, and who may look at the clock, at chance and at the environment. A linter's rule per folder cannot tell
-// `import type` from `import`, nor `new Date()` from `new Date(given)`; the syntax tree can.
+// Who may import what, and who may look at the clock, at chance and at the environment.
+// A linter's rule per folder cannot tell `import type` from `import`, nor `new Date()` from `new Date(given)`; the syntax tree can.
 import { posix } from 'node:path';
 import type { Source } from './sources.ts';
 import { type Import, readSyntax } from './syntax.ts';
@@ -7,6 +7,8 @@ import { type Import, readSyntax } from './syntax.ts';
 interface Rule {
   /** Files and folders that may be imported. */
   may: readonly string[];
+  /** Those among them that may not. */
+  mayNot?: readonly string[];
   /** Those of which only the types may be imported. */
   mayTypes?: readonly string[];
   packages: readonly string[] | 'any';
@@ -22,7 +24,29 @@ const clock = ['Date.now', 'new Date()', 'Date()', 'performance.now'];
 const chance = ['Math.random', 'randomUUID()', 'crypto.randomUUID', 'crypto.getRandomValues'];
 
 /** What handlers may use of the runtime. */
-const offeredByRuntime = ['handler', 'errors', 'files', 'paging', 'passwords', 'secrets', 'session-tokens'];
+const offeredByRuntime = [
+  'caller',
+  'handler',
+  'errors',
+  'paging',
+  'files/files',
+  'credentials/passwords',
+  'credentials/secrets',
+  'credentials/session-tokens',
+  'outgoing/signed-posts',
+];
+
+/** What puts records into the database: writes/ takes for it only what was prepared, so that no check is left out. */
+const writingRecords = ['db/records/writing.ts', 'db/sales/lead-writing.ts'];
+
+/** Decisions that hold for every operation; what is an area's own, such as plans and roles, start/ passes in. */
+const sharedWithRuntime = [
+  'domain/access/scopes.ts',
+  'domain/objects/builtin.ts',
+  'domain/objects/suggestions.ts',
+  'domain/objects/times.ts',
+  'domain/records/file-names.ts',
+];
 
 /** By folder, or by a single file, which then counts alone. Files in the root join the parts and may do anything. */
 const rules: Readonly<Record<string, Rule>> = {
@@ -35,13 +59,33 @@ const rules: Readonly<Record<string, Rule>> = {
     node: [],
     mustNotUse: [...clock, ...chance, ...environment, ...network],
   },
-  db: { may: ['db/'], packages: ['postgres', 'uuid'], node: 'any', mustNotUse: environment },
-  runtime: { may: ['runtime/', 'domain/', 'generated/'], packages: 'any', node: 'any', mustNotUse: environment },
+  db: {
+    may: ['db/'],
+    mayTypes: ['domain/'],
+    packages: ['postgres', 'uuid'],
+    node: 'any',
+    mustNotUse: environment,
+  },
+  runtime: {
+    may: ['runtime/', 'generated/', 'domain/service/', ...sharedWithRuntime],
+    mayTypes: ['domain/'],
+    packages: 'any',
+    node: 'any',
+    mustNotUse: environment,
+  },
   handlers: {
-    may: ['writes/', 'db/', 'domain/', ...offeredByRuntime.map((name) => `runtime/${name}.ts`)],
+    may: ['reads/', 'writes/', 'db/', 'domain/', ...offeredByRuntime.map((name) => `runtime/${name}.ts`)],
+    mayNot: writingRecords,
     mayTypes: ['generated/'],
     packages: ['uuid'],
     node: ['crypto'],
+    mustNotUse: [...clock, ...environment, ...network],
+  },
+  reads: {
+    may: ['reads/', 'db/', 'domain/', 'runtime/handler.ts', 'runtime/errors.ts', 'runtime/paging.ts'],
+    mayTypes: ['generated/'],
+    packages: [],
+    node: [],
     mustNotUse: [...clock, ...environment, ...network],
   },
   writes: {
@@ -53,16 +97,35 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   'handlers/index.ts': { may: ['handlers/', 'runtime/handler.ts'], packages: [], node: [] },
   jobs: {
-    may: ['jobs/', 'db/', 'domain/', 'runtime/config.ts', 'runtime/log.ts'],
+    may: ['jobs/', 'payments/', 'db/', 'domain/', 'runtime/config.ts', 'runtime/log.ts', 'runtime/outgoing/'],
+    mayNot: writingRecords,
     packages: 'any',
     node: 'any',
     mustNotUse: environment,
+  },
+  // Who takes payments: what they say is decided in domain/, and kept by db/.
+  payments: {
+    may: ['payments/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts'],
+    packages: ['stripe', 'uuid'],
+    node: ['crypto'],
+    mustNotUse: [...environment, ...network],
   },
   // A package of its own, which also runs in browsers.
   sdk: { may: ['sdk/src/'], packages: ['openapi-fetch'], node: [], mustNotUse: environment },
   'sdk/generate.ts': { may: [], packages: ['openapi-types'], node: ['fs'] },
   tests: {
-    may: ['tests/', 'db/', 'domain/', 'runtime/', 'jobs/', 'checks/', 'sdk/', 'generated/'],
+    may: [
+      'tests/',
+      'db/',
+      'domain/',
+      'runtime/',
+      'jobs/',
+      'payments/',
+      'checks/',
+      'sdk/',
+      'generated/',
+      'bench/counted.ts',
+    ],
     packages: 'any',
     node: 'any',
   },
@@ -103,6 +166,7 @@ function isAllowed(path: string, rule: Rule, { name, typesOnly }: Import): boole
   if (name.startsWith('node:')) return has(rule.node, name.slice(5));
   if (!name.startsWith('.')) return has(rule.packages, packageOf(name));
   const target = posix.join(posix.dirname(path), name);
+  if (rule.mayNot?.includes(target)) return false;
   const allowed = typesOnly ? [...rule.may, ...(rule.mayTypes ?? [])] : rule.may;
   return allowed.some((entry) => (entry.endsWith('/') ? target.startsWith(entry) : target === entry));
 }

@@ -4,7 +4,10 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { areaProblems, circleProblems, untestedNouns } from './areas.ts';
+import { decisionProblems, namedFileProblems } from './decisions.ts';
 import { folderProblems, headerProblems, mentionProblems, packageProblems } from './files.ts';
+import { imageProblems } from './image.ts';
 import { dependencyProblems, importProblems } from './imports.ts';
 import { listFolders, readSources, type Source } from './sources.ts';
 
@@ -20,6 +23,11 @@ function command(program: string, ...parameters: string[]): Promise<string[]> {
       resolve(error ? [`${output}\n${errors}`.trim() || error.message] : []);
     });
   });
+}
+
+/** By its path, since two versions of the compiler are installed, and a command can be one of them only. */
+function typeProblems(project: string): Promise<string[]> {
+  return command('node', 'node_modules/typescript-7/bin/tsc', '-p', project, '--noEmit', '--pretty', 'false');
 }
 
 /** What make generate writes, by the variable of the Makefile that says where. */
@@ -57,11 +65,14 @@ const checks: Record<string, Check> = {
   'the document follows its rules': () => command('redocly', 'lint', 'main'),
   'the code is formatted and linted': () => command('biome', 'check', '--colors=off', '.'),
   // sdk/ on its own as well, without the types of Node.
-  'the types fit': async () => [
-    ...(await command('tsc', '--noEmit', '--pretty', 'false')),
-    ...(await command('tsc', '-p', 'sdk', '--noEmit', '--pretty', 'false')),
-  ],
+  'the types fit': async () => [...(await typeProblems('.')), ...(await typeProblems('sdk'))],
   'imports keep to the rules of their folder': () => importProblems(sources),
+  'areas keep to their order, and a noun to its area and its tests': () => [
+    ...areaProblems(sources),
+    ...untestedNouns(sources),
+  ],
+  'no files import each other in a circle': () => circleProblems(sources),
+  'the image has what the server runs on': () => imageProblems(sources),
   'packages are declared where they are needed': () => [
     ...dependencyProblems(
       sources.filter((source) => !isInSdk(source)),
@@ -72,6 +83,10 @@ const checks: Record<string, Check> = {
   'every file says what belongs in it': () => headerProblems(sources),
   'nothing names one machine': () => mentionProblems(sources),
   'folders are named after what they hold': () => folderProblems(listFolders(root)),
+  'documents name files that are there, and decisions what holds them': () => [
+    ...namedFileProblems(sources, listFolders(root)),
+    ...decisionProblems(sources),
+  ],
   'versions are exact': () => [
     ...packageProblems(manifest, readJson('package-lock.json')),
     // Tested with what is installed here.

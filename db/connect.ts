@@ -11,6 +11,15 @@ export interface PoolOptions {
   role: string | undefined;
   lanes: number;
   prepare: boolean;
+  /**
+   * True for a database that is spread over machines: it passes a setting on with the whole message that it stands in, so that nothing else
+   * may stand there.
+   */
+  spread: boolean;
+  /** What PostgreSQL's list of connections calls these; the role unless given. */
+  name?: string;
+  /** Milliseconds after which PostgreSQL ends a transaction that nothing is asked of, in place of the usual ones. */
+  abandonedAfter?: number;
   /** True: commits do not wait for the disk, and a crash of the database may take the last instants with it. */
   commitsMayBeLost?: boolean;
   /** Milliseconds that a request may wait for a free connection. */
@@ -24,6 +33,10 @@ export const grace = 200;
 
 /** Bytes that are read from the database at once. */
 const readSize = 65_536;
+/** Bytes from which on the driver does not wait for more before it writes. */
+const driverGathers = 1024;
+/** Milliseconds for which a transaction that only read may wait for another request on its connection, to be ended with its first statement. */
+const unendedFor = 10;
 /** Milliseconds after which PostgreSQL ends a transaction that nothing is asked of: the server at the other end has gone, unheard. */
 const abandonedAfter = 10_000;
 
@@ -88,6 +101,8 @@ export class Pool {
   }[] = [];
   readonly #all = new Set<Lane>();
   #closed = false;
+  /** Runs while transactions that only read wait on free connections. */
+  #ending: NodeJS.Timeout | undefined;
   #waits = 0;
   #waitedMilliseconds = 0;
   #exhausted = 0;
@@ -98,7 +113,7 @@ export class Pool {
   }
 
   #newLane(): Lane {
-    const { url, role, prepare, commitsMayBeLost, statementTimeout } = this.#options;
+    const { url, role, name, prepare, commitsMayBeLost, statementTimeout } = this.#options;
     let socket: Socket | undefined;
     const options = {
       max: 1,
@@ -126,12 +141,13 @@ export class Pool {
           },
         });
         socket = opened;
+        gatherWrites(opened);
         return Object.assign(opened, { host: host[0], port: port[0] });
       },
       connection: {
         TimeZone: 'UTC',
-        application_name: `crm ${role ?? 'owner'}`,
-        idle_in_transaction_session_timeout: abandonedAfter,
+        application_name: `crm ${name ?? role ?? 'owner'}`,
+        idle_in_transaction_session_timeout: this.#options.abandonedAfter ?? abandonedAfter,
         // And where PostgreSQL waits in the middle of a statement, which that time does not count: a dead network is noticed after 11 s.
         ...{ tcp_keepalives_idle: 5, tcp_keepalives_interval: 2, tcp_keepalives_count: 3 },
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
@@ -185,7 +201,7 @@ export class Pool {
 
   /**
    * Gives a connection back. What was sent on it without waiting still runs first.
-   * @param unended a transaction that only read is to be ended: by whoever waits for the connection, with its first statement, else at once
+   * @param unended a transaction that only read is to be ended: with the first statement of whoever has the connection next, or soon
    */
   release(lane: Lane, unended = false): void {
     if (this.#closed || !this.#all.has(lane)) return;
@@ -205,13 +221,18 @@ export class Pool {
   #offer(lane: Lane): void {
     const waiter = this.#waiting.shift();
     if (!waiter) {
-      endTransaction(lane);
       this.#free.push(lane);
+      if (lane.unended) this.#ending ??= setTimeout(() => this.#endTransactions(), unendedFor);
       return;
     }
     clearTimeout(waiter.timer);
     this.#waitedMilliseconds += performance.now() - waiter.since;
     waiter.resolve(lane);
+  }
+
+  #endTransactions(): void {
+    this.#ending = undefined;
+    for (const lane of this.#free) endTransaction(lane);
   }
 
   #replace(lane: Lane): void {
@@ -231,6 +252,18 @@ export class Pool {
     };
   }
 
+  /**
+   * Sends statements without parameters, in one message where the database allows it: each message costs both sides a system call or two.
+   * @returns the rows of the last
+   */
+  async sendTogether(sql: Sql, statements: readonly string[]): Promise<readonly object[]> {
+    const messages = this.#options.spread ? statements : [statements.join('; ')];
+    const answers = await Promise.all(messages.map((message) => sql.unsafe(message).execute()));
+    // Of several statements in one message, the driver gives one list of rows for each.
+    const last = answers.at(-1) as unknown as (object | object[])[];
+    return (messages.length < statements.length ? last.at(-1) : last) as readonly object[];
+  }
+
   /** Runs statements on one connection, without a transaction of its own. */
   async use<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     const lane = await this.acquire();
@@ -247,12 +280,39 @@ export class Pool {
   /** Ends all connections; those at work may finish within the time. @param seconds 0: at once */
   async close(seconds: number): Promise<void> {
     this.#closed = true;
+    clearTimeout(this.#ending);
     for (const waiter of this.#waiting.splice(0)) {
       clearTimeout(waiter.timer);
       waiter.reject(new PoolExhausted('the pool is closed'));
     }
     await Promise.all([...this.#all].map((lane) => lane.sql.end({ timeout: seconds }).catch(() => undefined)));
   }
+}
+
+/**
+ * Has what is written within a turn of the event loop leave in one go: each write is a system call, and one more for PostgreSQL to read it.
+ * The driver gathers only what is short; whatever it wrote at once waits here for what comes behind it.
+ */
+function gatherWrites(socket: Socket): void {
+  const write = socket.write.bind(socket) as (...parameters: unknown[]) => boolean;
+  let held = false;
+  const release = (): void => {
+    if (!held) return;
+    held = false;
+    socket.uncork();
+  };
+  socket.write = ((chunk: Buffer, ...rest: unknown[]): boolean => {
+    if (chunk.length >= driverGathers && !held) {
+      held = true;
+      socket.cork();
+      // After the driver, which writes at the end of this turn what is short.
+      setImmediate(() => setImmediate(release));
+    }
+    const taken = write(chunk, ...rest);
+    // Written by the driver at the end of the turn: nothing more comes.
+    if (chunk.length < driverGathers) release();
+    return taken;
+  }) as Socket['write'];
 }
 
 function endTransaction(lane: Lane): void {

@@ -1,4 +1,4 @@
-// The embedded PostgreSQL: initialised in the data folder on first use, started with the server and stopped with it.
+// The embedded PostgreSQL: initialised on first use, started with the server and stopped with it.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import {
@@ -24,6 +24,8 @@ export interface EmbeddedDatabase {
   url: string;
   /** The process of the database server, for tests that kill or pause it. */
   pid: number;
+  /** Resolves when the process ends, whoever ended it: `by SIGKILL`, `with 1`. */
+  ended: Promise<string>;
   /** Stops it after its connections have ended. */
   stop(): Promise<void>;
   /** Stops it and deletes its data, wherever that is. */
@@ -33,7 +35,7 @@ export interface EmbeddedDatabase {
 /** Thrown when it cannot be started; the message says what to change. */
 export class EmbeddedDatabaseError extends Error {}
 
-interface Place {
+interface Installation {
   binaries: string;
   data: string;
   /** The folder of the data when it could not be in the data folder itself. */
@@ -42,11 +44,20 @@ interface Place {
   owner: { uid: number; gid: number } | undefined;
 }
 
+/** Sockets only on loopback; few connections, since one or a few servers use it. */
+const settings = [
+  'listen_addresses=127.0.0.1',
+  'unix_socket_directories=',
+  'max_connections=100',
+  'shared_buffers=256MB',
+  'logging_collector=off',
+];
+
 /**
  * Starts PostgreSQL in a folder, initialising it when it is empty.
  * @param dataDir absolute path; the cluster lives in its subfolder postgres
  * @param note told about what an operator may want to know
- * @param port by default a free one; tests that stop it and start it again give the one it had
+ * @param port by default a free one; who starts it again gives the one it had
  */
 export async function startEmbedded(
   dataDir: string,
@@ -65,29 +76,17 @@ export async function startEmbedded(
   const chosenPort = port ?? (await freePort());
   const child = spawn(
     join(place.binaries, 'postgres'),
-    // Sockets only on loopback; few connections, since one or a few servers use it.
-    [
-      '-D',
-      place.data,
-      '-p',
-      String(chosenPort),
-      '-c',
-      'listen_addresses=127.0.0.1',
-      '-c',
-      'unix_socket_directories=',
-      '-c',
-      'max_connections=100',
-      '-c',
-      'shared_buffers=256MB',
-      '-c',
-      'logging_collector=off',
-    ],
+    ['-D', place.data, '-p', String(chosenPort), ...settings.flatMap((setting) => ['-c', setting])],
     { ...place.owner, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'], detached: true },
   );
+  const ended = new Promise<string>((resolve) => {
+    child.on('exit', (code, signal) => resolve(signal === null ? `with ${code}` : `by ${signal}`));
+  });
   await untilReady(child);
   return {
     url: urlOf(password, chosenPort),
     pid: child.pid as number,
+    ended,
     stop: () => stop(child),
     remove: async () => {
       await stop(child);
@@ -132,11 +131,11 @@ function binariesFolder(): string {
 }
 
 /** PostgreSQL refuses to run as root: then it runs as another user, from folders that this user can enter. */
-function choosePlace(dataDir: string, binaries: string, note: (text: string) => void): Place {
+function choosePlace(dataDir: string, binaries: string, note: (text: string) => void): Installation {
   const data = join(dataDir, 'postgres');
   if (process.getuid?.() !== 0) return { binaries, data, outside: undefined, owner: undefined };
   const owner = unprivilegedUser();
-  const place: Place = { binaries, data, outside: undefined, owner };
+  const place: Installation = { binaries, data, outside: undefined, owner };
   if (!canEnter(realpathSync(join(binaries, 'postgres')), owner)) place.binaries = copyBinaries(binaries);
   if (!canEnter(realpathSync(dataDir), owner)) {
     const name = createHash('sha256').update(dataDir).digest('hex').slice(0, 12);
@@ -238,7 +237,7 @@ function isPostgresOf(pid: number, data: string): boolean {
   }
 }
 
-async function initialise(place: Place, password: string): Promise<void> {
+async function initialise(place: Installation, password: string): Promise<void> {
   // initdb reads the password from a file that only the database's user can read, and that is gone afterwards.
   const passwordFile = `${place.data}.password`;
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });

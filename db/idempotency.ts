@@ -1,12 +1,10 @@
-// Idempotency keys: claimed by locks that end with the transaction, so that a crash frees the key, and kept in the write's own transaction.
+// Idempotency keys: claimed by locks that end with the transaction, kept with what it writes.
 import { hash } from 'node:crypto';
 import type { Sql } from './connect.ts';
+import { removeByCompany } from './sweeping.ts';
 
 /** Hours that an answer is kept. */
 export const keptHours = 24;
-
-/** Where keepFailure returns to. */
-export const savepoint = 'work';
 
 export interface Claim {
   companyId: string;
@@ -28,15 +26,33 @@ export interface Answer {
   body: string;
 }
 
+/** What claim_key raises for a key that is not free. */
+const taken = 'CK001';
+
 /**
- * Claims a key, and sets the savepoint that follows it: locks taken after a savepoint would be lost by returning to it.
- * Two locks are taken: a shared one on the key with this body, then the exclusive one on the key. Whoever
- * finds the key taken sees from the holder's other lock whether it runs the same body.
+ * Claims a key until the transaction ends, without a word about whoever has it; sent at once. What is sent behind it in the same
+ * transaction does nothing where the key is taken, since the transaction has failed by then.
+ * @returns false when the key is taken: it runs now, or has an answer, or was used with another body
+ */
+export async function claimNow(sql: Sql, claimed: Claim): Promise<boolean> {
+  const { companyId, testMode, endpoint, key } = claimed;
+  const { keyLock, bodyLock } = locksOf(claimed);
+  try {
+    await sql`select claim_key(${companyId}, ${testMode}, ${endpoint}, ${key}, ${keyLock}::bigint, ${bodyLock}::bigint)`.execute();
+    return true;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === taken) return false;
+    throw error;
+  }
+}
+
+/**
+ * Claims a key, or finds out what became of it. Two locks are taken, as by claimNow: a shared one on the key with this body, then the
+ * exclusive one on the key. Whoever finds the key taken sees from the holder's other lock whether it runs the same body. They are taken
+ * by way of the company's row, as all locks on what is not stored.
  */
 export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
-  const scope = [claimed.companyId, String(claimed.testMode), claimed.endpoint, claimed.key];
-  const keyLock = lockId(scope);
-  const bodyLock = lockId([...scope, claimed.requestHash.toString('hex')]);
+  const { keyLock, bodyLock } = locksOf(claimed);
   // Always a statement of its own: it must see what the lock's last holder committed.
   const find = () =>
     sql<{ request_hash: Buffer; status: number; body: string }[]>`
@@ -44,35 +60,53 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
       from idempotency_records
       where company_id = ${claimed.companyId} and test_mode = ${claimed.testMode}
         and endpoint = ${claimed.endpoint} and key = ${claimed.key}
-        and created_at > now() - interval '24 hours'`.execute();
+        and created_at > now() - interval '24 hours' and (leased_until is null or leased_until > now())`.execute();
   const verdictOn = (record: { request_hash: Buffer; status: number; body: string }): Verdict =>
-    record.request_hash.equals(claimed.requestHash)
-      ? { kind: 'replay', status: record.status, body: record.body }
-      : { kind: 'conflict' };
+    !record.request_hash.equals(claimed.requestHash)
+      ? { kind: 'conflict' }
+      : record.status === running
+        ? { kind: 'in_progress' }
+        : { kind: 'replay', status: record.status, body: record.body };
   for (let attempt = 0; attempt < 3; attempt += 1) {
     const locking = sql<{ locked: boolean }[]>`
-      select pg_advisory_xact_lock_shared(${bodyLock}::bigint), pg_try_advisory_xact_lock(${keyLock}::bigint) as locked`;
-    const saving = sql.unsafe(`savepoint ${savepoint}`);
-    const [[lock], [record]] = await Promise.all([locking.execute(), find(), saving.execute()]);
+      select pg_advisory_xact_lock_shared(${bodyLock}::bigint), pg_try_advisory_xact_lock(${keyLock}::bigint) as locked
+      from companies where id = ${claimed.companyId}`;
+    const [[lock], [record]] = await Promise.all([locking.execute(), find()]);
     if (record) return verdictOn(record);
-    if (lock?.locked) return { kind: 'ours' };
-    const holding = sql<{ same_body: boolean }[]>`
-      select exists (
-        select from pg_locks other
-        where other.pid = held.pid and other.locktype = 'advisory' and other.granted
-          and other.classid = ((${bodyLock}::bigint >> 32) & 4294967295)::oid and other.objid = (${bodyLock}::bigint & 4294967295)::oid
-      ) as same_body
-      from pg_locks held
-      where held.locktype = 'advisory' and held.granted and held.mode = 'ExclusiveLock'
-        and held.classid = ((${keyLock}::bigint >> 32) & 4294967295)::oid and held.objid = (${keyLock}::bigint & 4294967295)::oid
-      limit 1`;
+    if (!lock) throw new Error('an Idempotency-Key is claimed in a company that is not there');
+    if (lock.locked) return { kind: 'ours' };
+    const holding = sql<{ hasBody: boolean | null }[]>`
+      select holder_has_body(${keyLock}::bigint, ${bodyLock}::bigint) as "hasBody"
+      from companies where id = ${claimed.companyId}`;
     // The holder may have come after the one that ran the call, and only be reading its answer; that answer then decides.
     const [[holder], [late]] = await Promise.all([holding.execute(), find()]);
     if (late) return verdictOn(late);
     // No holder any more: it has just finished, so its answer is there to be found.
-    if (holder) return { kind: holder.same_body ? 'in_progress' : 'conflict' };
+    if (holder && holder.hasBody !== null) return { kind: holder.hasBody ? 'in_progress' : 'conflict' };
   }
   return { kind: 'in_progress' };
+}
+
+/** In place of a status, while a call holds its key and no connection. */
+const running = 0;
+/** Seconds after which a call that holds its key so is thought to be dead. */
+const heldSeconds = 60;
+
+/** Holds a claimed key beyond the end of the transaction, for a call that goes on without one. */
+export async function hold(sql: Sql, { companyId, testMode, endpoint, key, requestHash }: Claim): Promise<void> {
+  await sql`
+    insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at, leased_until)
+    values (${companyId}, ${testMode}, ${endpoint}, ${key}, ${requestHash}, ${running}, '', now(), now() + ${heldSeconds} * interval '1 second')
+    on conflict (company_id, test_mode, endpoint, key) do update
+    set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = excluded.created_at,
+      leased_until = excluded.leased_until`.execute();
+}
+
+/** Gives back a key that was held, where its call has no answer that is kept; sent at once. */
+export async function letGo(sql: Sql, { companyId, testMode, endpoint, key }: Claim): Promise<void> {
+  await sql`
+    delete from idempotency_records
+    where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key} and status = ${running}`.execute();
 }
 
 /** Keeps an answer. A record older than 24 hours that the sweep has not reached gives way. */
@@ -82,16 +116,30 @@ export function save(sql: Sql, answer: Answer, now: Date): Promise<unknown> {
     insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at)
     values (${claimed.companyId}, ${claimed.testMode}, ${claimed.endpoint}, ${claimed.key}, ${claimed.requestHash}, ${answer.status}, ${answer.body}, ${now})
     on conflict (company_id, test_mode, endpoint, key) do update
-    set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = excluded.created_at`.execute();
+    set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = excluded.created_at,
+      leased_until = null`.execute();
 }
 
-/** Removes answers that are past their time. @returns how many */
-export async function sweep(sql: Sql, now: Date): Promise<number> {
+/** Removes answers that are past their time. @returns how many, at most the limit */
+export async function sweep(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptHours * 3_600_000);
-  const removed = await sql`
-    delete from idempotency_records
-    where ctid in (select ctid from idempotency_records where created_at < ${before} limit 5000)`;
-  return removed.count;
+  const due = await sql<{ companyId: string; testMode: boolean; endpoint: string; key: string }[]>`
+    select company_id as "companyId", test_mode as "testMode", endpoint, key
+    from idempotency_records where created_at < ${before} order by created_at limit ${limit}`;
+  return removeByCompany(due, async (companyId, rows) => {
+    // The age again: a key that was used anew has a new answer.
+    const removed = await sql`
+      delete from idempotency_records r
+      using jsonb_to_recordset(${sql.json(rows as never)}) as due ("testMode" boolean, endpoint text, key text)
+      where r.company_id = ${companyId} and r.test_mode = due."testMode" and r.endpoint = due.endpoint and r.key = due.key
+        and r.created_at < ${before}`;
+    return removed.count;
+  });
+}
+
+function locksOf({ companyId, testMode, endpoint, key, requestHash }: Claim): { keyLock: string; bodyLock: string } {
+  const scope = [companyId, String(testMode), endpoint, key];
+  return { keyLock: lockId(scope), bodyLock: lockId([...scope, requestHash.toString('hex')]) };
 }
 
 /** 63 bits of a digest: the range of PostgreSQL's advisory locks. */

@@ -1,4 +1,4 @@
-// Applies the numbered files of migrations/ that the database does not have yet, one transaction each, under a lock.
+// Applies the numbered files of migrations/ that the database lacks, one transaction each.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import postgres from 'postgres';

@@ -1,6 +1,7 @@
-// Which records a credential can see: a condition for every statement that reads them.
+// Which records and people a credential can see: a condition for every statement that reads them.
 import type { Fragment } from 'postgres';
 import type { Sql } from './connect.ts';
+import type { Actor } from './created-by.ts';
 
 /** The id of `own` is the user's. */
 export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
@@ -10,7 +11,7 @@ export interface Scope {
   companyId: string;
   testMode: boolean;
   reach: Reach;
-  actor: { kind: string; id: string; name: string | null };
+  actor: Actor;
   /** The user in whose name an app or a session acts; null for keys. */
   userId: string | null;
 }
@@ -39,4 +40,24 @@ export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned'
     or created_by_kind = 'user' and created_by_id in (select id::text from (${users}) member)
   )`;
   return table === 'assigned' ? sql`(assigned_to in (${users}) or assigned_to is null and ${created})` : created;
+}
+
+/** Whose users are asked for, and which of them the caller sees. */
+export interface UserScope {
+  companyId: string;
+  reach: Reach;
+}
+
+/** True for users in reach. @param alias of the table users in the statement */
+export function userInReach(sql: Sql, reach: Reach, alias: string): Fragment {
+  switch (reach.kind) {
+    case 'company':
+      return sql`true`;
+    case 'branch':
+      return sql`${sql(alias)}.branch_id = ${reach.id}`;
+    case 'team':
+      return sql`${sql(alias)}.team_id = ${reach.id}`;
+    case 'own':
+      return sql`${sql(alias)}.id = ${reach.id}`;
+  }
 }

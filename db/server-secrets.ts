@@ -1,4 +1,4 @@
-// Keys of the server itself that all its processes share: kept in the database, sealed under SECRET_KEY.
+// Keys of the server itself that all its processes share: in the database, sealed under SECRET_KEY.
 import postgres from 'postgres';
 
 /** Thrown when the database was set up under another SECRET_KEY. */

@@ -1,10 +1,14 @@
-// A transaction of one request: begun in the round trip of its first statement, ended with everything that must be written with it.
+// A transaction of one request: begun with its first statement, ended with all it must write.
+import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
+import type { Possession } from '../domain/possession.ts';
 import type { Lane, Pool, Sql } from './connect.ts';
 import * as idempotency from './idempotency.ts';
+import { isKeyUnchanged, type KeyVersion, stampQuestion } from './key-versions.ts';
+import { type TenantScope, tenantSettings } from './tenant.ts';
 
 /** Whose rows it sees. */
-export type Scope = { companyId: string; testMode: boolean } | 'platform' | 'nobody';
+export type Scope = TenantScope | 'platform' | 'nobody';
 
 export interface AuditRow {
   companyId: string;
@@ -25,6 +29,24 @@ export interface AuditRow {
   idempotencyKeyHash: Buffer | null;
 }
 
+/** What a row of the audit log says of a thing. */
+type AuditedThing = Partial<Pick<AuditRow, 'object' | 'recordId' | 'changes' | 'metadata'>>;
+
+/** A row for what the server does by itself. @param by the part of it that does it, e.g. `billing` */
+export function ownAuditRow(
+  { companyId, testMode }: TenantScope,
+  by: string,
+  action: string,
+  { object = null, recordId = null, changes = null, metadata = null }: AuditedThing,
+  now: Date,
+): AuditRow {
+  return {
+    ...{ companyId, testMode, occurredAt: now, actorKind: 'system', actorId: by, apiKeyId: null, keyName: null },
+    ...{ requestId: randomUUID(), ip: '', userAgent: null, action, object, recordId, changes, metadata },
+    idempotencyKeyHash: null,
+  };
+}
+
 export interface EventRow {
   companyId: string;
   testMode: boolean;
@@ -34,10 +56,25 @@ export interface EventRow {
   /** null: the server did it by itself. */
   requestId: string | null;
   data: object;
+  /** Of an update: from what to what. */
+  changes?: object | undefined;
+  /** Whose the record was, where the event takes it from them. */
+  takenFrom?: Possession | undefined;
 }
 
 /** Milliseconds before a request's deadline when its commit is refused: the time that the commit's answer may take. */
 const answerTime = 100;
+
+/** What must hold of a transaction, asked with its first statement. */
+export interface Opening {
+  /** The version of the credential that the caller was told by. */
+  credential?: KeyVersion | undefined;
+  /** The Idempotency-Key that must be free. */
+  claim?: idempotency.Claim | undefined;
+}
+
+/** What became of it. */
+export type Opened = 'held' | 'credential_changed' | 'key_taken';
 
 /** A statement was sent after its transaction: a fault of the code that sent it. */
 export class TransactionEnded extends Error {
@@ -50,38 +87,92 @@ export class Transaction {
   readonly #pool: Pool;
   #lane: Lane | undefined;
   readonly #scope: Scope;
+  #opening: Opening;
+  /** Resolves when the transaction has begun and it is known whether what must hold does; undefined until that was asked. */
+  #opened: Promise<Opened> | undefined;
   /** Given out once begun, and good until the transaction ends or stands aside. */
   #handle: Sql | undefined;
+  /** True once something was asked by way of the handle. */
+  #worked = false;
   /** Resolves with when begin was answered, by performance.now(). */
   #begun: Promise<number> = Promise.resolve(0);
   #claimed = false;
+  /** The key that is held beyond the transaction that claimed it. */
+  #held: idempotency.Claim | undefined;
+  /** What the transaction has claimed. */
+  #claim: idempotency.Claim | undefined;
   #ended = false;
 
-  constructor(pool: Pool, lane: Lane, scope: Scope) {
+  constructor(pool: Pool, lane: Lane, scope: Scope, opening: Opening = {}) {
     this.#pool = pool;
     this.#lane = lane;
     this.#scope = scope;
+    this.#opening = opening;
   }
 
-  /** Sends begin and the tenant's settings on first use; they travel with the first statement. */
+  /** Begins on first use; begin, the tenant's settings and what is asked of the opening travel with the first statement. */
   get sql(): Sql {
-    if (this.#handle) return this.#handle;
+    this.#connection();
+    return this.#handle as Sql;
+  }
+
+  /** The connection, for statements of the transaction itself. */
+  #connection(): Sql {
     if (this.#ended || !this.#lane) throw new TransactionEnded();
-    const { sql, unended } = this.#lane;
-    this.#lane.unended = false;
-    const begun = sql.unsafe((unended ? 'commit; ' : '') + beginning(this.#scope)).execute();
+    const { sql } = this.#lane;
+    if (this.#handle) return sql;
+    const asked = this.#opened;
+    const begun = this.#begin(this.#lane, asked ? undefined : this.#opening.credential);
     this.#begun = begun.then(
       () => performance.now(),
       () => 0,
     );
+    this.#opened = asked ? begun.then(() => asked) : this.#ask(sql, begun);
+    // Whoever acts on what was read waits for it.
+    this.#opened.catch(() => undefined);
     this.#handle = this.#newHandle(sql);
-    return this.#handle;
+    return sql;
+  }
+
+  /**
+   * Sends begin, behind the commit of a transaction that only read; where it fails, so does whatever is sent behind it.
+   * @returns the answer to stampQuestion, where a credential is to be asked for
+   */
+  #begin(lane: Lane, credential: KeyVersion | undefined): Promise<readonly object[]> {
+    const statements = lane.unended ? ['commit', 'begin'] : ['begin'];
+    lane.unended = false;
+    if (typeof this.#scope !== 'string') statements.push(...tenantSettings(this.#scope));
+    if (credential) statements.push(stampQuestion(credential));
+    return this.#pool.sendTogether(lane.sql, statements);
+  }
+
+  async #ask(sql: Sql, begun: Promise<readonly object[]>): Promise<Opened> {
+    const { credential, claim } = this.#opening;
+    if (claim) {
+      this.#claimed = true;
+      this.#claim = claim;
+    }
+    const free = claim === undefined || idempotency.claimNow(sql, claim);
+    // Where both fail, begin is the reason.
+    if (free !== true) free.catch(() => undefined);
+    const rows = await begun;
+    if (credential && !isKeyUnchanged(rows, credential)) return 'credential_changed';
+    return (await free) ? 'held' : 'key_taken';
+  }
+
+  /** Tells whether what must hold of the transaction does. What was read where it does not is of no use. */
+  async opened(): Promise<Opened> {
+    const { credential, claim } = this.#opening;
+    if (!this.#opened && !credential && !claim) return 'held';
+    if (!this.#opened) this.#connection();
+    return this.#opened as Promise<Opened>;
   }
 
   /** The driver's functions that statements are made of, behind a check: one sent after the end would run in somebody else's transaction. */
   #newHandle(sql: Sql): Sql {
     const check = (): void => {
       if (this.#handle !== handle) throw new TransactionEnded();
+      this.#worked = true;
     };
     const send = (...parameters: Parameters<typeof sql>) => {
       check();
@@ -120,6 +211,29 @@ export class Transaction {
     }
   }
 
+  /**
+   * Commits what was written, and gives the connection back: for work that others do. A claimed key is held meanwhile by a row. What comes
+   * after resume is a transaction of its own.
+   * @param left milliseconds that the request has left
+   */
+  async suspend(left: number): Promise<void> {
+    const held = this.#claim;
+    await this.#commitAfter(held ? [idempotency.hold(this.#connection(), held)] : [], left);
+    if (this.broken) throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
+    this.#held = held;
+    this.#claim = undefined;
+    // Asked once: what was begun outside goes on, whatever becomes of the key meanwhile.
+    this.#opening = {};
+  }
+
+  /** Takes a connection again. */
+  async resume(): Promise<void> {
+    this.#lane = await this.#pool.acquire();
+    this.#ended = false;
+    this.#opened = undefined;
+    this.#worked = false;
+  }
+
   /** True once a row was written or locked. */
   async #hasWritten(): Promise<boolean> {
     const [row] = await this.sql<
@@ -131,7 +245,8 @@ export class Transaction {
   /** Claims an Idempotency-Key until the transaction ends. */
   claim(claim: idempotency.Claim): Promise<idempotency.Verdict> {
     this.#claimed = true;
-    return idempotency.claim(this.sql, claim);
+    this.#claim = claim;
+    return idempotency.claim(this.#connection(), claim);
   }
 
   /** Writes what belongs to the change and commits, in one round trip. @param left milliseconds that its request has left */
@@ -142,25 +257,41 @@ export class Transaction {
     now: Date,
     left: number,
   ): Promise<void> {
-    if (!this.#handle && audit.length === 0 && events.length === 0 && !answer) {
+    if (!this.#handle && !this.#held && audit.length === 0 && events.length === 0 && !answer) {
       this.#end();
       return;
     }
-    const { sql } = this;
+    const sql = this.#connection();
     const statements: Promise<unknown>[] = [];
     if (audit.length > 0) statements.push(insertAudit(sql, audit));
     if (events.length > 0) statements.push(insertEvents(sql, events));
     if (answer) statements.push(idempotency.save(sql, answer, now));
+    else if (this.#held) statements.push(idempotency.letGo(sql, this.#held));
     await this.#commitAfter(statements, left);
     if (this.broken) throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
   }
 
-  /** Undoes the work since the claim, keeps the failure as its answer, and commits. */
-  async keepFailure(answer: idempotency.Answer, now: Date, left: number): Promise<void> {
-    const { sql } = this;
-    const undone = sql.unsafe(`rollback to savepoint ${idempotency.savepoint}`).execute();
+  /**
+   * Undoes the work, claims the key again where there was any, keeps the failure as its answer, and commits. A savepoint would spare the
+   * second claim, at the price of one for every call that succeeds.
+   * @returns false when another call with the key came in between, and nothing was kept
+   */
+  async keepFailure(answer: idempotency.Answer, now: Date, left: number): Promise<boolean> {
+    if (this.#worked) {
+      this.#send('rollback');
+      this.#handle = undefined;
+    }
+    const sql = this.#connection();
+    const isAgain = this.#worked && !this.#held;
+    const claimed = isAgain ? idempotency.claimNow(sql, answer.claim) : Promise.resolve(true);
     const saved = idempotency.save(sql, answer, now);
-    await this.#commitAfter([undone, saved], left);
+    try {
+      await this.#commitAfter([claimed, saved], left);
+      return true;
+    } catch (error) {
+      if ((await claimed.catch(() => true)) === false) return false;
+      throw error;
+    }
   }
 
   /** Commits when all statements before were good and time is left, and rolls back otherwise. */
@@ -169,7 +300,7 @@ export class Transaction {
     const before = Promise.allSettled(statements);
     const allowed = Math.floor(deadline - (await this.#begun));
     const [committed] = await Promise.allSettled([
-      this.sql.unsafe(`call require_time_left(${allowed}); commit`).execute(),
+      this.#connection().unsafe(`call require_time_left(${allowed}); commit`).execute(),
     ]);
     const failed = [...(await before), committed].find((result) => result.status === 'rejected');
     // What failed took the commit behind it along.
@@ -185,7 +316,16 @@ export class Transaction {
   abandon(): void {
     if (this.#ended) return;
     if (this.#handle && !this.broken) this.#send('rollback');
+    if (this.#held && this.#lane && !this.broken) this.#letGo(this.#held);
     this.#end();
+  }
+
+  /** Nothing waits for it: a key that stays held is free when its time is over. */
+  #letGo(held: idempotency.Claim): void {
+    this.#handle = undefined;
+    this.#held = undefined;
+    void idempotency.letGo(this.#connection(), held).catch(() => undefined);
+    this.#send('commit');
   }
 
   destroy(): void {
@@ -201,7 +341,7 @@ export class Transaction {
 
   /** Sends the end of the transaction; nothing waits for it. */
   #send(how: 'commit' | 'rollback'): void {
-    const ending = this.sql.unsafe(how).execute();
+    const ending = this.#connection().unsafe(how).execute();
     ending.catch(() => undefined);
   }
 
@@ -211,15 +351,6 @@ export class Transaction {
     this.#handle = undefined;
     if (this.#lane) this.#pool.release(this.#lane, unended);
   }
-}
-
-const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
-
-/** One simple query: on both ends a third less work than begin and a prepared statement that sets the tenant. */
-function beginning(scope: Scope): string {
-  if (typeof scope === 'string') return 'begin';
-  if (!uuid.test(scope.companyId)) throw new Error('not the id of a company');
-  return `begin; set local app.company_id = '${scope.companyId}'; set local app.test_mode = '${scope.testMode}'`;
 }
 
 // Statements that are sent without waiting must all be started with execute(): a plain await starts a microtask later, and so out of order.
@@ -247,6 +378,8 @@ function insertAudit(sql: Sql, rows: readonly AuditRow[]): Promise<unknown> {
 }
 
 function insertEvents(sql: Sql, rows: readonly EventRow[]): Promise<unknown> {
+  // Creations, the busiest, have none of it, and a statement that is as short as can be.
+  const hasMore = rows.some(({ changes, takenFrom }) => changes || takenFrom);
   const values = rows.map((row) => ({
     company_id: row.companyId,
     id: uuidv7(),
@@ -256,6 +389,17 @@ function insertEvents(sql: Sql, rows: readonly EventRow[]): Promise<unknown> {
     actor: sql.json(row.actor as never),
     request_id: row.requestId,
     data: sql.json(row.data as never),
+    ...(hasMore ? furtherColumns(sql, row) : {}),
   }));
   return sql`insert into outbox_events ${sql(values)}`.execute();
+}
+
+function furtherColumns(sql: Sql, { changes, takenFrom }: EventRow) {
+  return {
+    changes: changes ? sql.json(changes as never) : null,
+    assigned_to: takenFrom?.assignedTo ?? null,
+    created_by_kind: takenFrom?.createdBy?.kind ?? null,
+    created_by_id: takenFrom?.createdBy?.id ?? null,
+    created_by_user: takenFrom?.createdBy?.userId ?? null,
+  };
 }

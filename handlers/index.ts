@@ -1,53 +1,69 @@
-// Joins the areas. An operation without a handler, or a handler without an operation, does not compile.
+// Joins the areas.
+// An operation without a handler, or a handler without an operation, does not compile.
 import type { Handlers } from '../runtime/handler.ts';
-import * as activities from './activities.ts';
-import * as activityTypes from './activity-types.ts';
-import * as apiKeys from './api-keys.ts';
-import * as attachments from './attachments.ts';
-import * as availability from './availability.ts';
-import * as customers from './customers.ts';
-import * as discovery from './discovery.ts';
-import * as document from './document.ts';
-import * as duplicateChecks from './duplicate-checks.ts';
-import * as health from './health.ts';
-import * as leadConversion from './lead-conversion.ts';
-import * as leads from './leads.ts';
-import * as me from './me.ts';
-import * as notes from './notes.ts';
-import * as objectFields from './object-fields.ts';
-import * as objects from './objects.ts';
-import * as onboarding from './onboarding.ts';
-import * as orgStructure from './org-structure.ts';
-import * as passwords from './passwords.ts';
-import * as recordActivities from './record-activities.ts';
-import * as recordBatch from './record-batch.ts';
-import * as recordBatchUpsert from './record-batch-upsert.ts';
-import * as recordDuplicates from './record-duplicates.ts';
-import * as recordMessages from './record-messages.ts';
-import * as recordTasks from './record-tasks.ts';
-import * as recordUpsert from './record-upsert.ts';
-import * as records from './records.ts';
-import * as reports from './reports.ts';
-import * as roles from './roles.ts';
-import * as search from './search.ts';
-import * as sessions from './sessions.ts';
-import * as slaPolicies from './sla-policies.ts';
-import * as sources from './sources.ts';
-import * as statusMoves from './status-moves.ts';
-import * as statuses from './statuses.ts';
-import * as tags from './tags.ts';
-import * as taskTypes from './task-types.ts';
-import * as users from './users.ts';
+import * as apiKeys from './access/api-keys.ts';
+import * as auditLogs from './access/audit-logs.ts';
+import * as me from './access/me.ts';
+import * as passwords from './access/passwords.ts';
+import * as roles from './access/roles.ts';
+import * as sessions from './access/sessions.ts';
+import * as webhookDeliveries from './automation/webhook-deliveries.ts';
+import * as webhookEvents from './automation/webhook-events.ts';
+import * as webhooks from './automation/webhooks.ts';
+import * as checkoutSessions from './billing/checkout-sessions.ts';
+import * as invoices from './billing/invoices.ts';
+import * as plans from './billing/plans.ts';
+import * as portalSessions from './billing/portal-sessions.ts';
+import * as subscription from './billing/subscription.ts';
+import * as usage from './billing/usage.ts';
+import * as recordMessages from './messaging/messages.ts';
+import * as objectFields from './objects/object-fields.ts';
+import * as objects from './objects/objects.ts';
+import * as onboarding from './onboarding/onboarding.ts';
+import * as testMode from './onboarding/test-mode.ts';
+import * as orgStructure from './people/org-structure.ts';
+import * as users from './people/users.ts';
+import * as attachments from './records/attachments.ts';
+import * as recordBatch from './records/batch.ts';
+import * as recordBatchUpsert from './records/batch-upsert.ts';
+import * as recordDuplicates from './records/duplicates.ts';
+import * as feed from './records/feed.ts';
+import * as recordHistory from './records/history.ts';
+import * as notes from './records/notes.ts';
+import * as records from './records/records.ts';
+import * as recordTasks from './records/tasks.ts';
+import * as recordUpsert from './records/upsert.ts';
+import * as reports from './reports/reports.ts';
+import * as search from './reports/search.ts';
+import * as activities from './sales/activities.ts';
+import * as customers from './sales/customers.ts';
+import * as leadConversion from './sales/lead-conversion.ts';
+import * as leads from './sales/leads.ts';
+import * as recordActivities from './sales/record-activities.ts';
+import * as statusMoves from './sales/status-moves.ts';
+import * as availability from './service/availability.ts';
+import * as discovery from './service/discovery.ts';
+import * as document from './service/document.ts';
+import * as health from './service/health.ts';
+import * as activityTypes from './settings/activity-types.ts';
+import * as duplicateChecks from './settings/duplicate-checks.ts';
+import * as slaPolicies from './settings/sla-policies.ts';
+import * as sources from './settings/sources.ts';
+import * as statuses from './settings/statuses.ts';
+import * as tags from './settings/tags.ts';
+import * as taskTypes from './settings/task-types.ts';
 
 export const handlers = {
   ...activities,
   ...activityTypes,
   ...apiKeys,
   ...attachments,
+  ...auditLogs,
   ...discovery,
   ...customers,
   ...document,
   ...duplicateChecks,
+  ...feed,
   ...health,
   ...leads,
   ...leadConversion,
@@ -63,6 +79,10 @@ export const handlers = {
   ...recordUpsert,
   ...records,
   ...me,
+  ...checkoutSessions,
+  ...invoices,
+  ...plans,
+  ...portalSessions,
   ...reports,
   ...roles,
   ...search,
@@ -70,12 +90,19 @@ export const handlers = {
   ...statusMoves,
   ...sources,
   ...statuses,
+  ...subscription,
   ...tags,
   ...slaPolicies,
+  ...usage,
   ...users,
   ...notes,
   ...recordActivities,
+  ...recordHistory,
   ...recordMessages,
   ...recordTasks,
   ...taskTypes,
+  ...testMode,
+  ...webhookDeliveries,
+  ...webhookEvents,
+  ...webhooks,
 } satisfies Handlers;

@@ -1,10 +1,11 @@
-// Delivers the mails that transactions left behind: each by one server, again with growing pauses, and given up in the end.
+// Delivers mails: each by one server, again with growing pauses, and given up in the end.
 import nodemailer, { type Transporter } from 'nodemailer';
 import type { Pool } from '../db/connect.ts';
-import { closeMail, type MailRow, postponeMail, takeMails } from '../db/mails.ts';
-import { composeMail } from '../domain/mails.ts';
+import { closeMail, type MailRow, postponeMail, takeMails } from '../db/messaging/mails.ts';
+import { composeMail } from '../domain/messaging/mails.ts';
 import type { MailServer } from '../runtime/config.ts';
 import type { Log } from '../runtime/log.ts';
+import { everyRound } from './rounds.ts';
 
 export interface MailSettings {
   /** undefined: mails are kept in their table, and nobody receives them. */
@@ -31,24 +32,12 @@ const mostAttempts = 7;
  */
 export function startMail(platform: Pool, settings: MailSettings, log: Log): () => Promise<void> {
   const transport = settings.server && openTransport(settings.server);
-  let running: Promise<void> | undefined;
-  const round = async (): Promise<void> => {
-    try {
-      while (await deliverBatch(platform, transport, settings, log));
-    } catch (error) {
-      log.warn({ err: { message: (error as Error).message } }, 'a round of mails failed; the next one tries again');
-    }
+  const round = async (stop: AbortSignal): Promise<void> => {
+    while (!stop.aborted && (await deliverBatch(platform, transport, settings, log)));
   };
-  const timer = setInterval(() => {
-    running ??= round().finally(() => {
-      running = undefined;
-    });
-  }, every);
-  timer.unref();
+  const stopRounds = everyRound(every, round, log.child({ job: 'mails' }));
   return async () => {
-    clearInterval(timer);
-    const late = new Promise<void>((resolve) => setTimeout(resolve, 5000).unref());
-    await Promise.race([running, late]);
+    await stopRounds();
     transport?.close();
   };
 }
@@ -77,16 +66,16 @@ async function deliverBatch(
   settings: MailSettings,
   log: Log,
 ): Promise<boolean> {
-  const mails = await platform.use((sql) => takeMails(sql, batch, lease, new Date()));
+  const { taken, due } = await platform.use((sql) => takeMails(sql, batch, lease, new Date()));
   await Promise.all(
-    mails.map(async (mail) => {
+    taken.map(async (mail) => {
       const noted = { mail: mail.id, company: mail.companyId, template: mail.template };
       if (transport) return deliver(platform, transport, settings, mail, log.child(noted));
       await platform.use((sql) => closeMail(sql, mail, 'kept'));
       log.info(noted, 'a mail is kept: there is no SMTP_URL to send it to');
     }),
   );
-  return mails.length === batch;
+  return due === batch;
 }
 
 async function deliver(

@@ -1,18 +1,20 @@
-// SLA clocks whose time has come: breaches into the outbox once each, reminders and escalations as notifications in the app.
-import type { Pool } from '../db/connect.ts';
-import type { ClockScope } from '../db/sla-clocks.ts';
-import * as due from '../db/sla-due.ts';
-import { type EventRow, Transaction } from '../db/transaction.ts';
+// SLA clocks whose time has come: breaches, reminders and escalations.
+import type { Pool, Sql } from '../db/connect.ts';
+import type { ClockScope } from '../db/settings/sla-clocks.ts';
+import * as due from '../db/settings/sla-due.ts';
+import type { EventRow } from '../db/transaction.ts';
+import type { SlaPolicy } from '../domain/objects/configuration.ts';
 import {
   fillTemplate,
   type MessageValues,
   overdueMinutes,
   readableTime,
   reminderText,
-} from '../domain/sla-messages.ts';
-import type { SlaPolicy } from '../domain/sla-policies.ts';
-import { dueSteps } from '../domain/sla-tracking.ts';
+} from '../domain/settings/sla-messages.ts';
+import { dueSteps } from '../domain/settings/sla-tracking.ts';
 import type { Log } from '../runtime/log.ts';
+import { everyRound } from './rounds.ts';
+import { inTransaction } from './transactions.ts';
 
 export interface SlaPools {
   /** Finds whose clocks are due. */
@@ -25,35 +27,19 @@ export interface SlaPools {
 const every = 30_000;
 /** Clocks that are handled in one transaction. */
 const batch = 200;
-/** Milliseconds after which a transaction is given up: a database that hangs does not say so. */
+/** Milliseconds after which a transaction is given up. */
 const patience = 5000;
 
 /**
  * Starts the rounds.
- * @returns a function that stops them, once the transaction on its way has ended
+ * @returns a function that stops them, once the transaction on its way has ended or a few seconds have passed
  */
 export function startSla(pools: SlaPools, log: Log, now: () => Date = () => new Date()): () => Promise<void> {
-  let running: Promise<void> | undefined;
-  const stop = new AbortController();
-  const round = async (): Promise<void> => {
-    try {
-      const breaches = await runSlaRound(pools, log, now, stop.signal);
-      if (breaches > 0) log.info({ breaches }, 'SLA deadlines have passed');
-    } catch (error) {
-      log.warn({ err: { message: (error as Error).message } }, 'an SLA round failed; the next one tries again');
-    }
+  const round = async (stop: AbortSignal): Promise<void> => {
+    const breaches = await runSlaRound(pools, log, now, stop);
+    if (breaches > 0) log.info({ breaches }, 'SLA deadlines have passed');
   };
-  const timer = setInterval(() => {
-    running ??= round().finally(() => {
-      running = undefined;
-    });
-  }, every);
-  timer.unref();
-  return async () => {
-    clearInterval(timer);
-    stop.abort();
-    await running;
-  };
+  return everyRound(every, round, log.child({ job: 'SLA' }));
 }
 
 /**
@@ -77,7 +63,9 @@ export async function runSlaRound(pools: SlaPools, log: Log, now: () => Date, st
     for (const scope of scopes) {
       if (stop?.aborted) return breaches;
       try {
-        const done = await inTransaction(pools.tenants, scope, (transaction) => handleBatch(transaction, scope, now()));
+        const done = await inTransaction(pools.tenants, scope, patience, (sql, tell) =>
+          handleBatch(sql, tell, scope, now()),
+        );
         handled += done.handled;
         breaches += done.breaches;
       } catch (error) {
@@ -98,56 +86,30 @@ async function followRevision({ tenants }: SlaPools, policy: due.RevisedPolicy, 
     const scope = { companyId, testMode };
     let last: string | undefined;
     do {
-      last = await inTransaction(tenants, scope, async (transaction) => {
-        const woken = await due.wakeClocks(transaction.sql, scope, id, last, batch, now);
-        await transaction.commit([], [], undefined, now, patience);
-        return woken;
-      });
+      const after = last;
+      last = await inTransaction(tenants, scope, patience, (sql) => due.wakeClocks(sql, scope, id, after, batch, now));
     } while (last !== undefined);
   }
   const scope = { companyId, testMode: false };
-  await inTransaction(tenants, scope, async (transaction) => {
-    await due.clearRevision(transaction.sql, policy, now);
-    await transaction.commit([], [], undefined, now, patience);
-  });
-}
-
-async function inTransaction<T>(
-  tenants: Pool,
-  scope: ClockScope,
-  work: (transaction: Transaction) => Promise<T>,
-): Promise<T> {
-  const transaction = new Transaction(tenants, await tenants.acquire(), scope);
-  const overdue = setTimeout(() => transaction.destroy(), patience);
-  try {
-    return await work(transaction);
-  } catch (error) {
-    transaction.abandon();
-    throw error;
-  } finally {
-    clearTimeout(overdue);
-  }
+  await inTransaction(tenants, scope, patience, (sql) => due.clearRevision(sql, policy, now));
 }
 
 /** All of it in one transaction: a clock is noted as handled with everything that was told, or not at all. */
-async function handleBatch(transaction: Transaction, scope: ClockScope, now: Date) {
-  const { sql } = transaction;
+async function handleBatch(sql: Sql, tell: (event: EventRow) => void, scope: ClockScope, now: Date) {
   const rows = await due.takeDueClocks(sql, scope, batch, now);
-  const events: EventRow[] = [];
   const notifications: due.NewNotification[] = [];
   const handled = rows.map((row): due.HandledClock => {
-    const policy = row.policy as SlaPolicy | null;
+    const { policy } = row;
     if (!policy?.isActive) return { id: row.id, isBreached: false, isClosed: true, nextAt: null };
     const steps = dueSteps(policy, row, now);
-    if (steps.breach) events.push(breachOf(row, policy, scope, now));
+    if (steps.breach) tell(breachOf(row, policy, scope, now));
     // People are not told of test data.
     if (!scope.testMode) notifications.push(...notificationsOf(row, policy, steps, now));
     return { id: row.id, isBreached: steps.breach, isClosed: false, nextAt: steps.nextAt };
   });
   await due.insertNotifications(sql, scope.companyId, notifications, now);
   if (handled.length > 0) await due.saveHandledClocks(sql, scope, handled, now);
-  await transaction.commit([], events, undefined, now, patience);
-  return { handled: rows.length, breaches: events.length };
+  return { handled: rows.length, breaches: handled.filter(({ isBreached }) => isBreached).length };
 }
 
 function breachOf(row: due.DueClockRow, policy: SlaPolicy, scope: ClockScope, now: Date): EventRow {

@@ -1,9 +1,9 @@
-// Removes files that nothing refers to: of deleted attachments, of uploads that came to nothing, and what a crash left in the upload folder.
+// Removes files that nothing refers to, and what a crash left in the upload folder.
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pool } from '../db/connect.ts';
-import { findFilesToRemove, forgetFile, postponeFile } from '../db/stored-files.ts';
-import { storageKey } from '../domain/file-names.ts';
+import { findFilesToRemove, forgetFile, postponeFile } from '../db/records/stored-files.ts';
+import { storageKey } from '../domain/records/file-names.ts';
 import type { Log } from '../runtime/log.ts';
 
 export interface SweptFiles {

@@ -1,43 +1,61 @@
-// Regular cleaning that no request waits for: idempotent answers, sessions, mails, files, SLA clocks and notifications past their time, and the next month's audit partition.
-import type { Pool } from '../db/connect.ts';
-import { sweep } from '../db/idempotency.ts';
-import { sweepMails } from '../db/mails.ts';
-import { sweepSessions } from '../db/sessions.ts';
-import { sweepSla } from '../db/sla-due.ts';
+// Regular cleaning that no request waits for, and the next month's partition of the audit log.
 
+import { dropAuditMonths, sweepOtherAuditLogs } from '../db/access/audit-logs.ts';
+import { sweepBlocks } from '../db/access/quota.ts';
+import { sweepSessions } from '../db/access/sessions.ts';
+import { sweepDeliveries } from '../db/automation/webhook-sending.ts';
+import { sweepKeyDays } from '../db/billing/usage.ts';
+import type { Pool, Sql } from '../db/connect.ts';
+import { sweep } from '../db/idempotency.ts';
+import { sweepMails } from '../db/messaging/mails.ts';
+import { sweepEvents } from '../db/records/feed.ts';
+import { sweepClocks, sweepNotifications } from '../db/settings/sla-due.ts';
 import type { Log } from '../runtime/log.ts';
+import { everyRound } from './rounds.ts';
 import { type SweptFiles, sweepFiles, sweepUploads } from './stored-files.ts';
 
 const every = 10 * 60_000;
+/** Rows that are removed at once: few enough for the time of a statement, however many companies they are of. */
+const batch = 1000;
 
 /**
  * Starts the sweeps.
- * @returns a function that stops them
+ * @returns a function that stops them, once the one on its way has ended or a few seconds have passed
  */
-export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => void {
+export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => Promise<void> {
   const run = async (): Promise<void> => {
-    try {
-      const removed = await platform.use(async (sql) => {
-        await sql`select make_audit_partitions(current_date)`;
-        const now = new Date();
-        return {
-          answers: await sweep(sql, now),
-          sessions: await sweepSessions(sql, now),
-          mails: await sweepMails(sql, now),
-          sla: await sweepSla(sql, now),
-        };
-      });
-      const swept = {
-        files: await sweepFiles(platform, files.remove, log),
-        uploads: await sweepUploads(files.uploads),
-      };
-      if (swept.files + swept.uploads > 0) log.info({ removed: swept }, 'swept files that nothing refers to');
-      if (Object.values(removed).some((count) => count > 0)) log.info({ removed }, 'swept what is past its time');
-    } catch (error) {
-      log.warn({ err: { message: (error as Error).message } }, 'a sweep failed; the next one tries again');
-    }
+    await platform.use((sql) => sql`select make_audit_partitions(current_date)`);
+    const months = await platform.use((sql) => dropAuditMonths(sql, new Date()));
+    const removed = {
+      answers: await removeAll(platform, sweep),
+      blocks: await removeAll(platform, sweepBlocks),
+      sessions: await removeAll(platform, sweepSessions),
+      mails: await removeAll(platform, sweepMails),
+      clocks: await removeAll(platform, sweepClocks),
+      notifications: await removeAll(platform, sweepNotifications),
+      events: await removeAll(platform, sweepEvents),
+      audit_months: months,
+      audit_rows: await removeAll(platform, sweepOtherAuditLogs),
+      deliveries: await removeAll(platform, sweepDeliveries),
+      key_days: await removeAll(platform, sweepKeyDays),
+    };
+    const swept = {
+      files: await sweepFiles(platform, files.remove, log),
+      uploads: await sweepUploads(files.uploads),
+    };
+    if (swept.files + swept.uploads > 0) log.info({ removed: swept }, 'swept files that nothing refers to');
+    if (Object.values(removed).some((count) => count > 0)) log.info({ removed }, 'swept what is past its time');
   };
-  const timer = setInterval(() => void run(), every);
-  timer.unref();
-  return () => clearInterval(timer);
+  return everyRound(every, run, log.child({ job: 'sweeps' }));
+}
+
+/** Removes batch after batch, until one is not full. */
+async function removeAll(
+  platform: Pool,
+  remove: (sql: Sql, limit: number, now: Date) => Promise<number>,
+): Promise<number> {
+  const now = new Date();
+  let removed = 0;
+  for (let last = batch; last >= batch; removed += last) last = await platform.use((sql) => remove(sql, batch, now));
+  return removed;
 }

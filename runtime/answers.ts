@@ -1,19 +1,18 @@
-// Answers as they go over the wire: the headers that all carry, bodies in the form that fits, files, and what cannot be read as HTTP.
+// Answers as they go over the wire: headers, bodies, files, and refusals of what is not HTTP.
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream';
-import { contentDisposition } from '../domain/file-names.ts';
-import { bodyLimits } from '../domain/request-limits.ts';
-import { type DeprecatedUse, deprecationHeaders } from './deprecation.ts';
+import { contentDisposition } from '../domain/records/file-names.ts';
+import { bodyLimits } from '../domain/service/request-limits.ts';
+import { stalledWrite } from './connections.ts';
+import { type DeprecatedUse, deprecationHeaders } from './document/deprecation.ts';
+import { PreparedBody } from './document/prepared-body.ts';
 import { failureBody } from './envelope.ts';
-import { ApiError } from './errors.ts';
-import { FileBody } from './files.ts';
-import { PreparedBody } from './prepared-body.ts';
-import type { RateFigures } from './rate-limits.ts';
+import type { ApiError } from './errors.ts';
+import { FileBody } from './files/files.ts';
+import type { RateFigures } from './limits/rate-limits.ts';
 
-/** Milliseconds of no progress, once or twice in a row, after which a client that does not read its answer is cut off. */
-const stalledWrite = 7000;
 /** Milliseconds that an answered client may go on sending before its connection is closed. */
 const lingerTime = 1000;
 
@@ -44,11 +43,9 @@ const securityHeaders: readonly string[] = [
   'max-age=31536000; includeSubDomains',
 ];
 
-/** Connections that had an answer before their request had ended: what goes wrong on them afterwards needs no other. */
-const answeredEarly = new WeakSet<object>();
-
 /**
  * Sends an answer with the headers that every answer carries.
+ * @param ending runs before an answer after which the connection ends
  * @returns the status that was sent
  */
 export function sendAnswer(
@@ -56,6 +53,7 @@ export function sendAnswer(
   response: ServerResponse,
   given: Answer,
   about: AboutAnswer,
+  ending: () => void,
 ): number {
   const answer = chooseForm(given, request);
   if (response.destroyed) return answer.status;
@@ -72,55 +70,44 @@ export function sendAnswer(
   }
   if (answer.headers)
     for (const name of Object.keys(answer.headers)) headers.push(name, answer.headers[name] as string);
+  // What is left of a body of a known, allowed size is read and thrown away; more than that is not worth the connection.
+  const isTooMuch = restOf(request) > bodyLimits.bytes;
+  if (about.leave || isTooMuch || !response.shouldKeepAlive) {
+    headers.push('Connection', 'close');
+    ending();
+  }
+  response.writeHead(answer.status, headers);
   if (answer.body instanceof FileBody) {
-    response.writeHead(answer.status, headers);
     sendFile(request, response, answer.body);
     return answer.status;
   }
   const body = request.method === 'HEAD' ? undefined : answer.body;
-  // What is left of a body of a known, allowed size is read and thrown away; more than that is not worth the connection.
-  if (!request.complete) answeredEarly.add(request.socket);
-  const rest = request.complete ? 0 : Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY);
-  if (about.leave || rest > bodyLimits.bytes) headers.push('Connection', 'close');
-  response.writeHead(answer.status, headers);
-  if (rest > bodyLimits.bytes) endLater(request, response, body);
+  if (isTooMuch) endLater(request, response, body);
   else response.end(body, encoding);
-  // What the system has not taken waits for the client to read; a client that reads on is given all the time it needs.
-  if (response.writableLength > 0) request.socket.setTimeout(stalledWrite);
   return answer.status;
 }
 
+/** Bytes at most that are still to come of a body. */
+function restOf({ complete, headers }: IncomingMessage): number {
+  if (complete) return 0;
+  return headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : Number.POSITIVE_INFINITY;
+}
+
 /**
- * Answers bytes that are no HTTP, or came too slowly, and closes the connection.
- * @param code what Node says went wrong
- * @returns what was answered; undefined where nobody is left to be answered
+ * Answers what came on a connection without being a request, and closes the connection.
+ * @returns the id that the answer tells
  */
-export function refuseUnreadable(
-  socket: Socket,
-  code: string | undefined,
-  figures: RateFigures,
-): { requestId: string; status: number; error: string } | undefined {
-  if (code === 'ECONNRESET' || !socket.writable || answeredEarly.has(socket)) {
-    socket.destroy();
-    return undefined;
-  }
-  const status =
-    code === 'HPE_HEADER_OVERFLOW'
-      ? '431 Request Header Fields Too Large'
-      : code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? '408 Request Timeout'
-        : '400 Bad Request';
+export function refuseConnection(socket: Socket, error: ApiError, figures: RateFigures): string {
   const requestId = randomUUID();
-  const error = new ApiError('VALIDATION_ERROR', 'The request could not be read as HTTP.');
-  const body = failureBody(error, requestId, Date.now());
+  const body = failureBody(error, requestId, Date.now(), false);
   const headers = ['X-Request-Id', requestId, ...securityHeaders, ...figureHeaders(figures)];
-  const lines = [`HTTP/1.1 ${status}`];
+  const lines = [`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`];
   for (let index = 0; index < headers.length; index += 2) lines.push(`${headers[index]}: ${headers[index + 1]}`);
   lines.push('Content-Type: application/json; charset=utf-8', `Content-Length: ${Buffer.byteLength(body)}`);
   socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
   // An end alone would wait for the client to end too, and a hostile one never does.
   socket.destroySoon();
-  return { requestId, status: Number(status.slice(0, 3)), error: error.code };
+  return requestId;
 }
 
 /** Never shown in a browser, whatever is in it. */

@@ -1,22 +1,39 @@
-// Reads a JSON body within the limits: 100 KB, five levels of objects, 100 keys in one object, UTF-8, nothing that cannot be stored.
+// Reads a JSON body within the limits of size, depth and keys, and without what cannot be stored.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { bodyLimits } from '../domain/request-limits.ts';
-import { type FieldProblem, problem, unreadable } from './errors.ts';
+import { bodyLimits } from '../domain/service/request-limits.ts';
+import { type ApiError, type FieldProblem, problem, unreadable } from './errors.ts';
 
 /** The client closed the connection before its body had arrived: nobody is left to answer. */
 export class ClientGone extends Error {}
 
+/** Why bodies ended before they were whole, although their clients are still there. */
+const faults = new WeakMap<IncomingMessage, ApiError>();
+/** Event of a request, with an ApiError: the rest of its body cannot be read. */
+export const bodyBroken = 'body broken';
+
+/** Notes that the rest of a body cannot be read: whoever reads it gets the error. */
+export function breakBody(request: IncomingMessage, error: ApiError): void {
+  faults.set(request, error);
+  request.emit(bodyBroken, error);
+}
+
+/** Why the rest of a body cannot be read; undefined while it can. */
+export function bodyFault(request: IncomingMessage): ApiError | undefined {
+  return faults.get(request);
+}
+
 /**
  * Collects the bytes of a body.
- * @throws ApiError with reason body_too_large, as soon as the size is known; ClientGone
+ * @param invite tells a client that waits for it to send the body
+ * @throws ApiError with reason body_too_large, as soon as the size is known, or with what broke the body; ClientGone
  */
-export function readBytes(request: IncomingMessage): Promise<Buffer> {
+export function readBytes(request: IncomingMessage, invite: () => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (Number(request.headers['content-length'] ?? 0) > bodyLimits.bytes) reject(tooLarge());
     else if (request.complete) take(request, resolve, reject);
     // Most bodies come in one packet with their head, and are complete a turn of the loop later: one read, no listeners.
-    else setImmediate(() => (request.complete ? take : collect)(request, resolve, reject));
+    else setImmediate(() => (request.complete ? take : collect)(request, resolve, reject, invite));
   });
 }
 
@@ -29,11 +46,18 @@ function take(request: IncomingMessage, resolve: Resolve, reject: Reject): void 
   else resolve(bytes);
 }
 
-function collect(request: IncomingMessage, resolve: Resolve, reject: Reject): void {
+function collect(request: IncomingMessage, resolve: Resolve, reject: Reject, invite: () => void): void {
   if (request.destroyed) {
     reject(new ClientGone());
     return;
   }
+  const fault = bodyFault(request);
+  if (fault) {
+    reject(fault);
+    return;
+  }
+  invite();
+  request.on(bodyBroken, reject);
   const chunks: Buffer[] = [];
   let size = 0;
   request.on('data', (chunk: Buffer) => {
@@ -67,7 +91,8 @@ export function checkMediaType(request: IncomingMessage): void {
 /**
  * Parses a body and holds it against the limits.
  * @param arrayAllowed true where the document lets the body be an array
- * @returns the value and a problem for each text, number and name in it that no field can hold
+ * @returns the value and a problem for each text, number and name in it that no field can hold, or for a value that is no list
+ *   where one may be sent
  * @throws ApiError with the reason of an unreadable body
  */
 export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknown; problems: FieldProblem[] } {
@@ -80,13 +105,11 @@ export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknow
   } catch {
     throw unreadable('malformed_json', 'The body is not valid JSON.');
   }
-  const isArray = Array.isArray(value);
-  if (value === null || typeof value !== 'object' || (isArray && !arrayAllowed)) {
-    throw unreadable(
-      'malformed_json',
-      arrayAllowed ? 'The body must be a JSON object or array.' : 'The body must be a JSON object.',
-    );
-  }
+  const isScalar = value === null || typeof value !== 'object';
+  if (isScalar && arrayAllowed)
+    return { value, problems: [problem('', 'INVALID_TYPE', 'The body must be a JSON array or object')] };
+  if (isScalar || (Array.isArray(value) && !arrayAllowed))
+    throw unreadable('malformed_json', 'The body must be a JSON object.');
   const problems: FieldProblem[] = [];
   // JSON spells what cannot be stored with an escape, and so the texts of most bodies need no second look.
   const suspect = text.includes('\\u') || text.includes('__proto__');

@@ -1,29 +1,39 @@
 // The state of one call, which handlers see as Call, and what is noted of it on the way.
-import type { Workspace } from '../domain/workspace.ts';
-import { requireScope } from './authorization.ts';
+import type { PaymentProvider } from '../domain/billing/provider.ts';
+import type { Workspace } from '../domain/objects/workspace.ts';
+import type { Caller } from './caller.ts';
+import { type ModuleState, requireScope } from './credentials/authorization.ts';
+import type { Secrets } from './credentials/secrets.ts';
+import type { SessionTokens } from './credentials/session-tokens.ts';
+import type { Charge, Database, Quota, Transaction } from './database.ts';
 import { Deadline } from './deadline.ts';
-import type { DeprecatedUse } from './deprecation.ts';
-import type { Document, Operation } from './document.ts';
+import type { DeprecatedUse } from './document/deprecation.ts';
+import type { Document, Operation } from './document/document.ts';
+import type { PreparedBody } from './document/prepared-body.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
-import type { Files, UploadedFile } from './files.ts';
-import type { Call, Caller, Change, Sql } from './handler.ts';
+import type { Files, UploadedFile } from './files/files.ts';
+import type { AuditedChange, Call, Change, Sql } from './handler.ts';
+import { type RateFigures, type RateLimits, refuse, type Verdict } from './limits/rate-limits.ts';
+import type { Connection, News } from './news.ts';
+import type { OutgoingClient } from './outgoing/client.ts';
 import type { Cursors } from './paging.ts';
-import type { PreparedBody } from './prepared-body.ts';
-import { type RateFigures, type RateLimits, refuse, type Verdict } from './rate-limits.ts';
-import type { SessionTokens } from './session-tokens.ts';
-import type { Charge, Store, Transaction } from './store.ts';
 import { joinedRefusal } from './validation.ts';
 
 /** Parts of the server that calls reach. */
 export interface CallParts {
   document: Document;
-  store: Store;
+  database: Database;
   cursors: Cursors;
   sessionTokens: SessionTokens;
   limits: RateLimits;
+  moduleState: ModuleState;
+  news: News;
   /** True when there is a mail server. */
   mailIsSent: boolean;
   files: Files;
+  secrets: Secrets;
+  outgoing: OutgoingClient;
+  payments: PaymentProvider;
 }
 
 /** What is noted of a request for its answer's headers and its log line. */
@@ -31,15 +41,27 @@ export interface Trace {
   requestId: string;
   operation: string;
   caller: Caller | undefined;
+  /** True when a test key was sent, good or not. */
+  testMode: boolean;
   error: string | undefined;
   /** Failures are told as RFC 6749 says. */
   oauth: boolean;
   /** Of the limit that is closest to refusing; undefined as long as nothing was counted. */
   figures: RateFigures | undefined;
+  /** What became of charging the call; undefined as long as that was not tried. */
+  quota: Quota | undefined;
   /** What the call was charged to, if it was. */
   charge: Charge | undefined;
+  /** By which limits the call was counted; undefined as long as it was not. */
+  countedBy: Caller['limits'] | undefined;
   /** Deprecated forms that the request uses; its answer says so, whatever it is. */
   deprecated: readonly DeprecatedUse[];
+  /** True to end the connection after the answer. */
+  leave: boolean;
+  /** Tells a client that waits for it to send the body; undefined where nobody waits, or when it was told. */
+  invite: (() => void) | undefined;
+  /** Closes when the client leaves. */
+  connection: Connection;
 }
 
 /** @throws ApiError 429 when the verdict refuses */
@@ -63,15 +85,23 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   readonly mailIsSent: boolean;
   readonly files: Files;
   readonly file: UploadedFile | undefined;
+  readonly secrets: Secrets;
   /** What is to run once the transaction is committed. */
   readonly later: (() => void)[] = [];
   readonly changes: Change[] = [];
   transaction: Transaction | undefined;
-  readonly #store: Store;
+  /** True once nothing is left open of what its transaction asked of its opening. */
+  isCertain = false;
+  readonly #database: Database;
   readonly #operation: Operation;
   readonly #configVersion: number;
   readonly #deadline: Deadline;
   readonly #limits: RateLimits;
+  readonly #moduleState: ModuleState;
+  readonly #news: News;
+  readonly #outgoing: OutgoingClient;
+  readonly #payments: PaymentProvider;
+  readonly retryKey: string | null;
   readonly #trace: Trace;
 
   constructor(
@@ -86,11 +116,18 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     now: Date,
     deadline: Deadline,
     file: UploadedFile | undefined,
+    retryKey: string | null,
   ) {
+    this.retryKey = retryKey;
+    this.#payments = parts.payments;
     this.files = parts.files;
     this.file = file;
-    this.#store = parts.store;
+    this.secrets = parts.secrets;
+    this.#outgoing = parts.outgoing;
+    this.#database = parts.database;
     this.#limits = parts.limits;
+    this.#moduleState = parts.moduleState;
+    this.#news = parts.news;
     this.#trace = trace;
     this.#operation = operation;
     this.#deadline = deadline;
@@ -108,6 +145,12 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     this.now = now;
   }
 
+  /** Forgets what was done: it is undone, and done again. */
+  reset(): void {
+    this.changes.length = 0;
+    this.later.length = 0;
+  }
+
   get sql(): Sql {
     if (!this.transaction) throw new Error('a public read has no transaction');
     return this.transaction.sql;
@@ -118,11 +161,11 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   }
 
   workspace(): Promise<Workspace> {
-    return this.#store.workspace(this.caller.companyId, this.#configVersion);
+    return this.#database.workspace(this.caller.companyId, this.#configVersion);
   }
 
   authorize(scope: string): void {
-    requireScope(scope, this.caller);
+    requireScope(scope, this.caller, this.#moduleState);
   }
 
   record(change: Change): void {
@@ -138,8 +181,40 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     return this.transaction ? this.transaction.aside(paused) : paused;
   }
 
+  untilNews(after: number, milliseconds: number): Promise<number> {
+    return this.aside(this.#news.wait(this.caller, after, milliseconds, this.#trace.connection));
+  }
+
+  get outgoing(): OutgoingClient {
+    this.#requireCertainty();
+    return this.#outgoing;
+  }
+
+  get payments(): PaymentProvider {
+    this.#requireCertainty();
+    return this.#payments;
+  }
+
+  async outside<T>(work: () => Promise<T>): Promise<T> {
+    this.#requireCertainty();
+    if (this.changes.length > 0) throw new Error('what is to be noted of a change is noted with its outcome');
+    const transaction = this.transaction as Transaction;
+    await transaction.suspend(this.#deadline.left);
+    try {
+      return await this.#deadline.pause(work());
+    } finally {
+      await transaction.resume();
+    }
+  }
+
+  /** What cannot be undone is done only where it is known that the call may be carried out, and was not before. */
+  #requireCertainty(): void {
+    if (!this.isCertain)
+      throw new Error(`${this.#operation.id} acts outside of its transaction: declare x-acts-outside`);
+  }
+
   ping(): Promise<void> {
-    return new Deadline().race(() => this.#store.ping());
+    return new Deadline().race(() => this.#database.ping());
   }
 
   get limitsAreOpen(): boolean {
@@ -149,6 +224,12 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   refuseGuessing(email: string): void {
     const blocked = this.#limits.refusalOfAccount(email, Date.now());
     if (blocked) admit({ ...blocked, allowed: false }, this.#trace);
+  }
+
+  apart<T>(work: (sql: Sql, note: (change: AuditedChange) => void) => Promise<T>): Promise<T> {
+    this.#requireCertainty();
+    const by = { caller: this.caller, now: this.now, idempotencyKeyHash: null };
+    return this.aside(this.#database.apart(by, work));
   }
 
   async countWrongPassword(email: string): Promise<void> {

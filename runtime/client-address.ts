@@ -1,4 +1,4 @@
-// The address of the client: the rightmost hop of X-Forwarded-For that is not one of the configured proxies.
+// The address of the client: the rightmost hop of X-Forwarded-For that is not a proxy of ours.
 import { BlockList, isIP } from 'node:net';
 
 /** Node writes an IPv4 client of a dual-stack socket as ::ffff:a.b.c.d; here it is the IPv4 address that people write down. */

@@ -1,4 +1,5 @@
-// The one place that reads environment variables. An unknown or malformed value stops the start with a sentence that says what to change.
+// The one place that reads environment variables.
+// An unknown or malformed value stops the start with a sentence that says what to change.
 import { resolve } from 'node:path';
 import { isAddressRange } from './client-address.ts';
 
@@ -15,6 +16,8 @@ export interface Config {
   databasePool: number;
   /** False behind a transaction-mode pooler that does not keep prepared statements. */
   databasePrepare: boolean;
+  /** True for a database that is spread over machines, as by Citus. */
+  databaseSpread: boolean;
   redisUrl: string | undefined;
   /** Processes that answer requests. */
   workers: number;
@@ -37,6 +40,8 @@ export interface Config {
   mailServer: MailServer | undefined;
   /** The address that mails come from. */
   mailFrom: string;
+  /** Webhooks of test keys may go to http and private addresses: for development. */
+  webhookAllowPrivate: boolean;
 }
 
 export interface MailServer {
@@ -126,6 +131,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     databaseUrl,
     databasePool: integer(env, 'DATABASE_POOL', 10, 1, 200),
     databasePrepare: flag(env, 'DATABASE_PREPARE', true),
+    databaseSpread: flag(env, 'DATABASE_SPREAD', false),
     redisUrl,
     workers,
     metricsPort: text(env, 'METRICS_PORT') ? integer(env, 'METRICS_PORT', 0, 0, 65_535) : undefined,
@@ -139,6 +145,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     onboardingPerHour: integer(env, 'ONBOARDING_PER_HOUR', 5, 1, 1_000_000),
     mailServer: mailServer(env),
     mailFrom: mailFrom(env, baseUrl),
+    webhookAllowPrivate: flag(env, 'WEBHOOK_ALLOW_PRIVATE', false),
   };
 }
 

@@ -1,4 +1,4 @@
-// The time that a request gives the database: when it is used up the answer is 503, and what was asked is of no interest any more.
+// The time that a request gives the database; when it is used up, the answer is 503.
 import { ApiError } from './errors.ts';
 
 /** Milliseconds of one request that may be spent on waiting for the database, in all its steps together. */

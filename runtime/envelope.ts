@@ -1,6 +1,7 @@
-// The shape of every answer: success and failure envelopes as text, written by hand because JSON.stringify of the whole would copy the data twice.
+// The shape of every answer: success and failure envelopes as text.
+// Written by hand, because JSON.stringify of the whole would copy the data twice.
 import type { ApiError, FieldProblem } from './errors.ts';
-import type { RateFigures } from './rate-limits.ts';
+import type { RateFigures } from './limits/rate-limits.ts';
 
 let second = Number.NaN;
 let upToSecond = '';
@@ -32,15 +33,16 @@ export function successBody(
     if (key !== 'status' && key !== 'data' && key !== 'etag')
       beside += `,"${key}":${JSON.stringify((result as Record<string, unknown>)[key])}`;
   }
-  const mode = testMode ? ',"test_mode":true' : '';
   const { limit, remaining, reset } = figures;
-  return `{"success":true${beside},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${mode},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}}}`;
+  return `{"success":true${beside},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${modeOf(testMode)},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}}}`;
 }
 
-/** The body of a failure. */
-export function failureBody(error: ApiError, requestId: string, now: number): string {
+const modeOf = (testMode: boolean): string => (testMode ? ',"test_mode":true' : '');
+
+/** The body of a failure. @param testMode true when a test key was sent */
+export function failureBody(error: ApiError, requestId: string, now: number, testMode: boolean): string {
   const details = error.details === undefined ? '' : `,"details":${JSON.stringify(error.details)}`;
-  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"}}`;
+  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${modeOf(testMode)}}}`;
 }
 
 const oauthErrorOf: Readonly<Record<number, string>> = {

@@ -1,5 +1,5 @@
 // Every failure that a caller can see: one class, and a function per case.
-import { type ErrorCode, errorCatalogue } from '../domain/error-catalogue.ts';
+import { type ErrorCode, errorCatalogue } from '../domain/service/error-catalogue.ts';
 import type { components } from '../generated/api.ts';
 
 export type FieldProblem = components['schemas']['FieldError'];
@@ -31,6 +31,15 @@ export class ApiError extends Error {
 
 /** The answer for an id that is unknown, malformed, foreign, of the other mode or out of reach: always the same. */
 export const notFound = () => new ApiError('NOT_FOUND', 'There is no such resource.');
+
+/**
+ * What was looked for.
+ * @throws ApiError 404 when it is not there
+ */
+export function found<Thing>(thing: Thing | null | undefined): Thing {
+  if (thing === null || thing === undefined) throw notFound();
+  return thing;
+}
 
 /**
  * A field problem, for validationFailed.
@@ -82,6 +91,10 @@ export function preConditionsNotMet(problems: FieldProblem[]): ApiError {
 /** A request that could not be read at all: 400 with a reason and no fields. */
 export function unreadable(
   reason:
+    | 'malformed_request'
+    | 'request_timeout'
+    | 'headers_too_large'
+    | 'uri_too_long'
     | 'malformed_json'
     | 'body_too_large'
     | 'nesting_too_deep'

@@ -1,59 +1,32 @@
-// What a handler is: the types of its input and its result, derived from the document. A handler that does not fit does not compile.
+// What a handler is: the types of its input and its result, derived from the document.
+// A handler that does not fit does not compile.
 import type { ISql } from 'postgres';
-import type { Grants } from '../domain/scopes.ts';
-import type { Workspace } from '../domain/workspace.ts';
+import type { PaymentProvider } from '../domain/billing/provider.ts';
+import type { Workspace } from '../domain/objects/workspace.ts';
+import type { Possession } from '../domain/possession.ts';
 import type { operations } from '../generated/api.ts';
+import type { Actor, Caller } from './caller.ts';
+import type { Secrets } from './credentials/secrets.ts';
+import type { SessionTokens } from './credentials/session-tokens.ts';
+import type { PreparedBody } from './document/prepared-body.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
-import type { FileBody, Files, UploadedFile } from './files.ts';
+import type { FileBody, Files, UploadedFile } from './files/files.ts';
+import type { OutgoingClient } from './outgoing/client.ts';
 import type { Cursors } from './paging.ts';
-import type { PreparedBody } from './prepared-body.ts';
-import type { SessionTokens } from './session-tokens.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
 export type Sql = ISql<{}>;
 
 export type OperationId = keyof operations;
 
-/** Who did it, as audit rows, events and `created_by` name it. */
-export interface Actor {
-  kind: 'api_key' | 'oauth_client' | 'user' | 'system';
-  id: string;
-  name: string | null;
-}
-
-/** The rows that a credential can see; the id of `own` is the user's. */
-export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
-
-/** Who calls. For public operations the company is empty and nothing is granted. */
-export interface Caller {
-  kind: 'anonymous' | 'api_key' | 'oauth_client' | 'session';
-  companyId: string;
-  companyName: string;
-  testMode: boolean;
-  actor: Actor;
-  grants: Grants;
-  /** As granted, for showing. */
-  scopes: readonly string[];
-  reach: Reach;
-  /** Where roles decide: how far the caller reaches with the scopes that an operation needs. */
-  reachOf?: (scopes: readonly string[]) => Reach;
-  expiresAt: Date | null;
-  /** The user behind a session token, or in whose name an app acts; null for keys. */
-  userId: string | null;
-  sessionId: string | null;
-  /** Modules that are on for this workspace. */
-  modules: ReadonlySet<string>;
-  /** Of the credential, and of all calls of its workspace together. */
-  limits: { perMinute: number; perHour: number; tenantPerMinute: number; tenantPerDay: number | null };
-  ip: string;
-  userAgent: string | null;
-  requestId: string;
-}
-
 /** What subscribers are told of; the data names the object and the record where there are such. */
 export interface ChangeEvent {
   name: string;
   data: Record<string, unknown>;
+  /** Of an update: from what to what. */
+  changes?: Record<string, { from: unknown; to: unknown }>;
+  /** Where it takes a record from people, or out of the world: whose it was. They may still hear of it. */
+  takenFrom?: Possession;
 }
 
 /** Something that happened, written with the change itself: an audit row and, if named, events for the outbox. */
@@ -72,6 +45,9 @@ export interface Change {
   /** Told beside the event, for those who wait for just this, e.g. that a deal went to another stage. */
   furtherEvents?: readonly ChangeEvent[];
 }
+
+/** Something that happened and that nobody is told of. */
+export type AuditedChange = Omit<Change, 'event' | 'furtherEvents'>;
 
 type Parameters<Id extends OperationId, In extends 'path' | 'query' | 'header'> = operations[Id] extends {
   parameters: { [K in In]: infer P };
@@ -126,6 +102,26 @@ export interface Call<Id extends OperationId = OperationId> {
    * While nothing was written, the transaction ends here and another begins afterwards: read call.sql anew.
    */
   aside<T>(work: Promise<T>): Promise<T>;
+  /**
+   * Waits until the feed of the workspace goes beyond a position, or for so long; earlier where the server stops, the client leaves
+   * or too many wait. No connection to the database is held meanwhile: read call.sql anew.
+   * @returns milliseconds that are left; 0 when there is no use in waiting again
+   */
+  untilNews(after: number, milliseconds: number): Promise<number>;
+  /**
+   * Does a part of the work in a transaction of its own, which is committed at once and stays whatever becomes of the call: for what
+   * is too long for one. Nothing may have been written before; read call.sql anew.
+   * @param work gets a function that notes a row for the audit log in that transaction
+   */
+  apart<T>(work: (sql: Sql, note: (change: AuditedChange) => void) => Promise<T>): Promise<T>;
+  /**
+   * Commits what was written so far and waits for work that cannot be undone, holding no connection; the Idempotency-Key stays taken. What
+   * comes afterwards is a transaction of its own: read call.sql anew. Whatever is needed to find out later what became of the work is
+   * written before.
+   */
+  outside<T>(work: () => Promise<T>): Promise<T>;
+  /** The same for every try of this call, as its Idempotency-Key says; null without one. */
+  readonly retryKey: string | null;
   /** Runs once the change is committed, and not at all when it is not; nothing waits for it. */
   afterwards(work: () => void): void;
   files: Files;
@@ -143,7 +139,13 @@ export interface Call<Id extends OperationId = OperationId> {
    */
   countWrongPassword(email: string): Promise<void>;
   cursors: Cursors;
+  /** Encrypts what must be readable again by this server alone. */
+  secrets: Pick<Secrets, 'encrypt' | 'decrypt'>;
+  /** Calls addresses that tenants name. Always aside: no transaction waits for them. */
+  outgoing: OutgoingClient;
   sessionTokens: SessionTokens;
+  /** Whoever takes payments for the caller; asked outside. */
+  payments: PaymentProvider;
   /** The document that the server works by, as it is served. */
   document: PreparedBody;
 }

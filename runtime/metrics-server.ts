@@ -1,4 +1,4 @@
-// Where Prometheus reads the metrics: a server of its own, so that they are never on the public address.
+// Where Prometheus reads the metrics: a server apart, so that they are never on the public address.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';

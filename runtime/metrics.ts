@@ -1,5 +1,7 @@
-// The instruments that Prometheus reads: one set for each process. What each means is told to operators in docs/operations.md.
+// The instruments that Prometheus reads, one set for each process.
+// What each means is told to operators in docs/operations.md.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Load } from './connections.ts';
 import type { RequestLine } from './log.ts';
 
 /** How a pool of connections is used. */
@@ -14,10 +16,11 @@ interface PoolUsage {
 
 /** What is looked at when somebody reads the metrics. */
 export interface Watched {
-  inFlight: { requests: number };
+  load: Load;
   /** Resolves when the database answers. */
   ping: () => Promise<void>;
   pools: Readonly<Record<string, { usage: PoolUsage }>>;
+  news: { waiting: number };
   /** Absent where limits are counted in the process. */
   redis: { answers: () => Promise<boolean>; uncounted: number } | undefined;
 }
@@ -83,8 +86,16 @@ export function watchRequests(registry: Registry): (line: RequestLine) => void {
 }
 
 /** Makes the instruments that look at the parts of a process that answers requests when they are read. */
-export function watchParts(registry: Registry, { inFlight, ping, pools, redis }: Watched): void {
-  gauge(registry, 'crm_http_requests_in_flight', 'Requests that are being answered.', (set) => set(inFlight.requests));
+export function watchParts(registry: Registry, { load, ping, pools, news, redis }: Watched): void {
+  gauge(registry, 'crm_http_requests_in_flight', 'Requests that are being answered.', (set) => set(load.requests));
+  gauge(registry, 'crm_http_requests_waiting', 'Requests that wait for the answers before them.', (set) =>
+    set(load.waiting),
+  );
+  gauge(registry, 'crm_http_unread_bytes', 'Answers that clients have not taken.', (set) => set(load.unreadBytes));
+  gauge(registry, 'crm_feed_waiting', 'Calls that wait for news of their feed.', (set) => set(news.waiting));
+  total(registry, 'crm_http_connections_cut_total', 'Connections cut for what they left waiting.', (set) =>
+    set(load.cut),
+  );
   const each = (read: (usage: PoolUsage) => number) => (set: (value: number, labels: Labels) => void) => {
     for (const [pool, { usage }] of Object.entries(pools)) set(read(usage), { pool });
   };

@@ -1,31 +1,88 @@
 // Pages: the limit, and cursors that cannot be forged or carried over to another query.
 import { createHash } from 'node:crypto';
-import { maxPageSize } from '../domain/request-limits.ts';
+import { maxPageSize } from '../domain/service/request-limits.ts';
+import { type Secrets, sameText, sign } from './credentials/secrets.ts';
 import { problem, validationFailed } from './errors.ts';
-import { type Secrets, sameText, sign } from './secrets.ts';
 
 /** A value of a cursor's key: what the row had in a sort column. */
 export type CursorValue = string | number | boolean | null;
 
+/** What a list answers: its rows, and where the next page starts. */
+export interface Page<Row> {
+  rows: Row[];
+  next_cursor: string | null;
+  has_more: boolean;
+}
+
+/** A call of an operation that takes limit and cursor. */
+interface ListCall {
+  caller: { companyId: string; testMode: boolean; reach: object };
+  query: { limit?: number; cursor?: string };
+  cursors: Cursors;
+}
+
 /** 1 to 100; a value outside is moved to the nearest bound. */
-export function pageLimit(limit: number | undefined, fallback = 25): number {
-  return Math.min(maxPageSize, Math.max(1, limit ?? fallback));
+export function pageLimit(limit: number | undefined): number {
+  if (limit === undefined) throw new Error('the document gives the limit of such a list a default');
+  return Math.min(maxPageSize, Math.max(1, limit));
 }
 
 /**
- * Cuts the extra row that tells whether there is a next page.
- * @param rows up to limit + 1 rows
- * @param cursorOf the cursor of a row
+ * The page that a call asks for, of a list that is read page by page.
+ * @param boundTo everything that the list depends on beside the caller's tenant, mode and reach
+ * @param read reads so many rows, those after the keys of a row where these are given
+ * @param keysOf what puts a row in its place: the values that the list is sorted by
+ * @throws ApiError 400 for a cursor of another list
  */
-export function page<Row>(
-  rows: Row[],
-  limit: number,
-  cursorOf: (last: Row) => string,
-): { rows: Row[]; next_cursor: string | null; has_more: boolean } {
-  const more = rows.length > limit;
-  const shown = more ? rows.slice(0, limit) : rows;
-  const last = shown[shown.length - 1];
-  return { rows: shown, next_cursor: more && last !== undefined ? cursorOf(last) : null, has_more: more };
+export async function pageOf<Row, const Keys extends readonly CursorValue[]>(
+  call: ListCall,
+  boundTo: readonly unknown[],
+  read: (after: Keys | undefined, limit: number) => Promise<Row[]>,
+  keysOf: (row: Row) => Keys,
+): Promise<Page<Row>> {
+  const { query, cursors } = call;
+  const limit = pageLimit(query.limit);
+  const list = listOf(call, boundTo);
+  // Bound to the list, so that its keys are as many and of the types that keysOf gives.
+  const after =
+    query.cursor === undefined ? undefined : (cursors.decode(query.cursor, list) as readonly CursorValue[] as Keys);
+  return cut(await read(after, limit + 1), limit, (last) => cursors.encode(keysOf(last), list));
+}
+
+/**
+ * The page that a call asks for, of a list that is at hand as a whole; without a limit all that follows.
+ * @param boundTo everything that the list depends on beside the caller's tenant, mode and reach
+ * @param idOf what tells an item from the others
+ * @throws ApiError 400 for a cursor of another list
+ */
+export function pageOfWhole<Item>(
+  call: ListCall,
+  boundTo: readonly unknown[],
+  items: readonly Item[],
+  idOf: (item: Item) => string,
+): Page<Item> {
+  const { query, cursors } = call;
+  const limit = query.limit === undefined ? items.length : pageLimit(query.limit);
+  const list = listOf(call, boundTo);
+  const [id, place] = query.cursor === undefined ? [] : cursors.decode(query.cursor, list);
+  const found = items.findIndex((item) => idOf(item) === id);
+  // Where the last item of the page before is gone, its followers have moved up to its place.
+  const start = found >= 0 ? found + 1 : Number(place ?? 0);
+  return cut(items.slice(start, start + limit + 1), limit, (last) =>
+    cursors.encode([idOf(last), items.indexOf(last)], list),
+  );
+}
+
+function listOf({ caller }: ListCall, boundTo: readonly unknown[]): string {
+  return JSON.stringify([caller.companyId, caller.testMode, caller.reach, ...boundTo]);
+}
+
+/** Cuts the extra row that tells whether there is a next page. */
+function cut<Row>(rows: Row[], limit: number, cursorOf: (last: Row) => string): Page<Row> {
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const more = rows.length > limit && last !== undefined;
+  return { rows: shown, next_cursor: more ? cursorOf(last) : null, has_more: more };
 }
 
 /** Makes and reads cursors: the sort values of the last row, bound to the query by a hash and to the server by a signature. */
@@ -36,26 +93,26 @@ export class Cursors {
     this.#key = secrets.derive('cursors');
   }
 
-  /** @param query everything that the page depends on: tenant, mode, reach, object, sort, filter */
-  encode(values: readonly CursorValue[], query: string): string {
-    const payload = Buffer.from(JSON.stringify({ v: 1, k: values, s: fingerprint(query) })).toString('base64url');
+  /** @param list everything that the list depends on: tenant, mode, reach, object, sort, filter */
+  encode(values: readonly CursorValue[], list: string): string {
+    const payload = Buffer.from(JSON.stringify({ v: 1, k: values, s: fingerprint(list) })).toString('base64url');
     return `${payload}.${sign(this.#key, payload)}`;
   }
 
-  /** @throws ApiError 400 when the cursor is not one of ours or belongs to another query */
-  decode(cursor: string, query: string, length: number): CursorValue[] {
+  /** @throws ApiError 400 when the cursor is not one of ours or belongs to another list */
+  decode(cursor: string, list: string): CursorValue[] {
     const [payload = '', signature = '', ...rest] = cursor.split('.');
     if (rest.length > 0 || !sameText(signature, sign(this.#key, payload))) {
       throw validationFailed([problem('cursor', 'INVALID_FORMAT', 'cursor is not one that this API gave out')], 400);
     }
     const { k, s } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as { k: CursorValue[]; s: string };
-    if (s !== fingerprint(query) || k.length !== length) {
+    if (s !== fingerprint(list)) {
       throw validationFailed([problem('cursor', 'INVALID_FORMAT', 'cursor does not belong to this query')], 400);
     }
     return k;
   }
 }
 
-function fingerprint(query: string): string {
-  return createHash('sha256').update(query).digest('base64url').slice(0, 16);
+function fingerprint(list: string): string {
+  return createHash('sha256').update(list).digest('base64url').slice(0, 16);
 }

@@ -1,11 +1,11 @@
-// Turns what the document's validators find into problems that name the field and the rule, and into the right status and code.
+// Turns what the document's validators find into problems, and into the right status and code.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
-import { closest } from '../domain/suggestions.ts';
-import type { Operation } from './document.ts';
+import { closest } from '../domain/objects/suggestions.ts';
+import type { Operation, ParameterType } from './document/document.ts';
 import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, validationFailed } from './errors.ts';
 
-/** Parameters as validated: coerced to their types, with defaults filled in. */
+/** Parameters as validated: of their types, with defaults filled in. */
 export interface Parameters {
   path: Record<string, string>;
   query: Record<string, unknown>;
@@ -36,6 +36,8 @@ export function checkParameters(
       query[name] = value;
     }
   }
+  for (const { name, type } of operation.typedParameters)
+    if (name in query) query[name] = readPlain(query[name] as string, type);
   const header: Record<string, string> = {};
   const lowerCase: Record<string, string> = {};
   for (const name of operation.headerParameters) {
@@ -63,13 +65,19 @@ export function checkParameters(
       problems.push(each);
     }
   }
-  // Coercion takes 1e400 and Infinity for numbers.
+  // Hundreds of digits make no number that anything could hold.
   for (const name of Object.keys(query)) {
     if (query[name] === Number.POSITIVE_INFINITY || query[name] === Number.NEGATIVE_INFINITY)
       problems.push(problem(name, 'OUT_OF_RANGE', `${name} is too large a number`));
   }
   if (problems.length > 0) throw refusal(operation, problems, 'query');
   return { path, query, header };
+}
+
+/** The value of a query parameter in its one plain spelling; any other stays a text, which the validator then refuses. */
+function readPlain(text: string, type: ParameterType): unknown {
+  if (type === 'integer') return /^-?\d+$/.test(text) ? Number(text) : text;
+  return text === 'true' || (text === 'false' ? false : text);
 }
 
 /**
@@ -142,9 +150,13 @@ function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
   return [...problems.values()];
 }
 
-/** The index of the one branch that takes an array, for an array, or an object, for an object. */
+/** The index of the one branch that takes an array, for an array, or an object, for an object; or of the one beside null. */
 function branchOfType(choice: ErrorObject): number | undefined {
   const { data } = choice;
+  const values = [...((choice.schema ?? []) as { type?: unknown }[]).entries()].filter(
+    ([, { type }]) => type !== 'null',
+  );
+  if (values.length === 1) return values[0]?.[0];
   const type = Array.isArray(data) ? 'array' : data !== null && typeof data === 'object' ? 'object' : undefined;
   const branches = ((choice.schema ?? []) as { type?: unknown }[]).flatMap((branch, index) =>
     type !== undefined && branch.type === type ? [index] : [],

@@ -1,18 +1,25 @@
 // The pre-conditions of the statuses that changes move records into.
-import { countFacts } from '../db/pre-condition-facts.ts';
-import { neededFacts, noFacts, unmetPreConditions } from '../domain/pre-conditions.ts';
-import { enteredStatus, statusItem } from '../domain/status-effects.ts';
-import type { Status } from '../domain/workspace.ts';
+import { countFacts } from '../db/settings/pre-condition-facts.ts';
+import type { Status } from '../domain/objects/configuration.ts';
+import type { StoredRecord } from '../domain/records/draft.ts';
+import { neededFacts, noFacts, unmetPreConditions } from '../domain/settings/pre-conditions.ts';
+import { enteredStatus, statusItem } from '../domain/settings/status-effects.ts';
 import type { FieldProblem } from '../runtime/errors.ts';
-import type { Change, Place, Writing } from './store.ts';
+import type { Place, Writing } from './place.ts';
+
+/** A locked record as it is, and as it is to be. */
+export interface ChangedRecord {
+  before: StoredRecord;
+  merged: StoredRecord;
+}
 
 /** What changes do not fulfil of the statuses that they enter, by the ids of the records; facts are counted once for each status. */
 export async function unmetByChanges(
   { sql, caller, now }: Pick<Writing, 'sql' | 'caller' | 'now'>,
   { workspace, object }: Place,
-  changes: readonly Change[],
+  changes: readonly ChangedRecord[],
 ): Promise<Map<string, FieldProblem[]>> {
-  const entering = new Map<Status, Change[]>();
+  const entering = new Map<Status, ChangedRecord[]>();
   for (const change of changes) {
     const entered = enteredStatus(object.object, change.before.values, change.merged.values);
     const status = statusItem(object.object, entered, workspace);

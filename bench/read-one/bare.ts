@@ -1,4 +1,4 @@
-// The floor: node:http and one select by key over a pool of prepared statements, the same answer, nothing else.
+// The floor: node:http and one select by key over a pool of prepared statements.
 import { randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import postgres from 'postgres';

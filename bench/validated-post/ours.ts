@@ -1,16 +1,19 @@
-// The runtime alone: everything it does for a public operation, with a store that opens nothing.
-import { BearerTokens } from '../../runtime/bearer-tokens.ts';
-import { loadDocument } from '../../runtime/document.ts';
-import { Files } from '../../runtime/files.ts';
-import { ownKeys } from '../../runtime/issuer-keys.ts';
+// The runtime alone: everything it does for a public operation, with a database that opens nothing.
+import { noLoad } from '../../runtime/connections.ts';
+import { BearerTokens } from '../../runtime/credentials/bearer-tokens.ts';
+import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';
+import { Secrets } from '../../runtime/credentials/secrets.ts';
+import { newSigningKey, SessionTokens } from '../../runtime/credentials/session-tokens.ts';
+import type { Database, Transaction } from '../../runtime/database.ts';
+import { loadDocument } from '../../runtime/document/document.ts';
+import { Files } from '../../runtime/files/files.ts';
+import { DiskStorage } from '../../runtime/files/storage-disk.ts';
+import { type Counters, RateLimits } from '../../runtime/limits/rate-limits.ts';
 import { openLog } from '../../runtime/log.ts';
+import { News } from '../../runtime/news.ts';
+import { OutgoingClient } from '../../runtime/outgoing/client.ts';
 import { Cursors } from '../../runtime/paging.ts';
-import { type Counters, RateLimits } from '../../runtime/rate-limits.ts';
-import { Secrets } from '../../runtime/secrets.ts';
 import { buildServer } from '../../runtime/server.ts';
-import { newSigningKey, SessionTokens } from '../../runtime/session-tokens.ts';
-import { DiskStorage } from '../../runtime/storage-disk.ts';
-import type { Store, Transaction } from '../../runtime/store.ts';
 import { listen } from '../announce.ts';
 import { type LeadBody, leadOf } from './lead.ts';
 
@@ -18,23 +21,33 @@ const nothing: Transaction = {
   get sql(): never {
     throw new Error('there is no database here');
   },
+  opened: async () => 'held',
   claim: async () => ({ kind: 'ours' }),
   aside: (work) => work,
+  suspend: async () => undefined,
+  resume: async () => undefined,
   commit: async () => undefined,
-  keepFailure: async () => undefined,
+  keepFailure: async () => true,
   endRead: () => undefined,
   abandon: () => undefined,
   destroy: () => undefined,
   broken: false,
 };
 
-const store: Store = {
+const database: Database = {
   open: () => Promise.resolve(nothing),
   findKey: async () => undefined,
+  rememberedKey: () => undefined,
+  countUse: () => undefined,
+  charge: async () => undefined,
+  findQuota: async () => undefined,
   refund: () => undefined,
   findSession: async () => undefined,
   findGrant: async () => undefined,
   workspace: () => Promise.reject(new Error('there is no workspace here')),
+  apart: async () => {
+    throw new Error('nothing is done apart here');
+  },
   ping: async () => undefined,
   isOutage: () => false,
   isOverdue: () => false,
@@ -52,6 +65,7 @@ const createLead = async (call: { body: LeadBody; now: Date }) => ({
   data: { lead: leadOf(call.body, call.now) },
 });
 
+const unpaid = (): Promise<never> => Promise.reject(new Error('there are no payments here'));
 const { log, ...opened } = openLog(process.env.LOG_LEVEL ?? 'info');
 const secrets = new Secrets('5e'.repeat(32));
 const sessionTokens = await SessionTokens.fromKey('http://127.0.0.1', await newSigningKey('bench'));
@@ -59,9 +73,10 @@ listen(
   buildServer({
     document: await loadDocument(new URL('./document.json', import.meta.url), ['none'], 'http://127.0.0.1'),
     handlers: { createLead },
-    store,
+    database,
     log,
     ...opened,
+    news: new News(async () => [], log),
     files: new Files({
       storage: new DiskStorage(''),
       folder: '',
@@ -70,8 +85,12 @@ listen(
       baseUrl: () => '',
       log,
     }),
-    inFlight: { requests: 0 },
+    load: noLoad(),
     secrets,
+    moduleState: () => 'on',
+    outgoing: new OutgoingClient({ allowPrivate: false }),
+    payments: { settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
+    screens: [],
     mailIsSent: false,
     cursors: new Cursors(secrets),
     sessionTokens,

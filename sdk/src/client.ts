@@ -1,8 +1,8 @@
-// The client: every operation of the document as a method that authenticates, retries where that is safe, and throws CrmError.
+// The client: every operation as a method that authenticates, retries safely and throws CrmError.
 import createFetchClient from 'openapi-fetch';
 import { CrmError, errorOfAnswer } from './errors.ts';
 import { descriptions, type Operations } from './generated/operations.ts';
-import { withRetries } from './retries.ts';
+import { sleep, withRetries } from './retries.ts';
 import type { CallOptions, Description } from './shapes.ts';
 
 /** A secret, or what fetches it before each attempt, so that it can be renewed. */
@@ -29,6 +29,8 @@ interface Call extends CallOptions {
   query?: Record<string, unknown>;
   body?: unknown;
   idempotencyKey?: string;
+  /** In place of the client's. */
+  longestWait?: number;
 }
 
 /** openapi-fetch without the types of a document: those of the methods have been checked already. */
@@ -38,7 +40,7 @@ type Send = (
   options: object,
 ) => Promise<{ data?: unknown; error?: unknown; response: Response }>;
 
-type Page = Record<string, unknown> & { next_cursor?: string | null };
+type Page = Record<string, unknown> & { next_cursor?: string | null; has_more?: boolean };
 
 /** A client of the API at an address; public operations need no credential. */
 export function createClient(options: ClientOptions): Client {
@@ -54,6 +56,8 @@ function methodFor(description: Description, connection: Connection) {
   const { items } = description;
   const single = (call: Call = {}): Promise<unknown> => connection(description, call);
   if (items === undefined) return single;
+  if (description.isEndless)
+    return Object.assign(single, { follow: (call: Call = {}) => follow(connection, description, call) });
   async function* pages(call: Call = {}): AsyncGenerator<Page, void, undefined> {
     let cursor: string | null | undefined;
     do {
@@ -67,6 +71,34 @@ function methodFor(description: Description, connection: Connection) {
       yield* page[items ?? ''] as unknown[];
   }
   return Object.assign(single, { pages, all });
+}
+
+/** Seconds that a followed feed is asked to wait. */
+const longPoll = 30;
+/** Milliseconds beyond them after which there is no answer to come. */
+const late = 15_000;
+/** Milliseconds before a feed that answered at once, with nothing, is asked again. */
+const pause = 1000;
+
+async function* follow(
+  connection: Connection,
+  description: Description,
+  call: Call,
+): AsyncGenerator<Page, void, undefined> {
+  const wait = Number(call.query?.wait ?? longPoll);
+  const patient = { timeout: wait * 1000 + late, retries: Number.POSITIVE_INFINITY, ...call, longestWait: Infinity };
+  let cursor = call.query?.cursor as string | undefined;
+  for (;;) {
+    const asked = Date.now();
+    // Where it begins is told at once, to be kept.
+    const isBegun = cursor !== undefined && cursor !== 'now';
+    const query = { ...call.query, wait: isBegun ? wait : 0, ...(cursor === undefined ? {} : { cursor }) };
+    const page = (await connection(description, { ...patient, query })) as Page & { next_cursor: string };
+    const isNew = page.next_cursor !== cursor;
+    cursor = page.next_cursor;
+    if (isNew) yield page;
+    else if (Date.now() - asked < pause) await sleep(pause, call.signal);
+  }
 }
 
 function connect(options: ClientOptions): Connection {
@@ -108,7 +140,7 @@ function connect(options: ClientOptions): Connection {
     };
     return withRetries(attempt, {
       retries: call.retries ?? options.retries ?? 3,
-      longestWait: options.longestWait ?? 60_000,
+      longestWait: call.longestWait ?? options.longestWait ?? 60_000,
       repeatable: description.method === 'GET' || key !== undefined,
       signal: call.signal,
     });

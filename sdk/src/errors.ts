@@ -59,7 +59,7 @@ export function isCrmError<Code extends CrmErrorCode = CrmErrorCode>(
 /** The failure that an answer tells of. */
 export function errorOfAnswer(response: Response, body: unknown): CrmError {
   const { error, error_description: description } = (body ?? {}) as {
-    error?: Schemas['Error'] | OAuthErrorCode;
+    error?: Schemas['Failure'] | OAuthErrorCode;
     error_description?: string;
   };
   const details = typeof error === 'object' ? error?.details : undefined;

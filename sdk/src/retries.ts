@@ -42,7 +42,8 @@ export function waitAfter({ retryAfter }: CrmError, failures: number, chance: nu
   return retryAfter === undefined ? backoff : retryAfter * 1000 + chance * 250;
 }
 
-function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+/** Waits; throws the reason of the signal once that is given. */
+export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const give = (): void => {
       clearTimeout(timer);

@@ -1,4 +1,4 @@
-// What the document's types look like as calls: what an operation takes, what it answers, and what pages are made of.
+// The document's types as calls: what an operation takes and answers, and what pages are made of.
 import type { components, operations } from './generated/api.ts';
 
 /** The document's schemas by name: `Schemas['Lead']`. */
@@ -14,6 +14,8 @@ export interface Description {
   takesKey?: true;
   /** The name of the array in its pages. */
   items?: string;
+  /** A list without an end, to be followed. */
+  isEndless?: true;
   /** Answers something else than JSON. */
   isFile?: true;
 }
@@ -126,4 +128,14 @@ export interface ListMethod<Id extends OperationId, Items extends string> {
   pages(...call: Optional<Listing<CallOf<Id>>>): AsyncGenerator<AnswerOf<Id>, void, undefined>;
   /** Item by item; asks for pages of 100 unless `query.limit` says otherwise. */
   all(...call: Optional<Listing<CallOf<Id>>>): AsyncGenerator<Item<AnswerOf<Id>, Items>, void, undefined>;
+}
+
+/** A feed: a page when called, and an iterator that follows it. */
+export interface FeedMethod<Id extends OperationId> {
+  (...call: Optional<CallOf<Id>>): Promise<AnswerOf<Id>>;
+  /**
+   * Page by page, from `query.cursor` on, for ever: waits for what is new, and gets over what may pass, however long it takes. Keep
+   * `next_cursor` once a page is dealt with, and begin there the next time. Ends by `break` or by `signal`.
+   */
+  follow(...call: Optional<CallOf<Id>>): AsyncGenerator<AnswerOf<Id>, void, undefined>;
 }

@@ -1,4 +1,4 @@
-// PostgreSQL is killed and hangs under writers: they see 503 and no other failure, and every write is there once.
+// PostgreSQL is killed and hangs under writers: they see only 503, and every write is there once.
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';

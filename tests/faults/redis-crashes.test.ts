@@ -1,4 +1,4 @@
-// Redis is killed, hangs and cannot be reached under writers: no call fails for it, none waits long, and every write is there once.
+// Redis is killed, hangs and cannot be reached under writers: no call fails for it or waits long.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { TestRedis } from '../support/redis.ts';

@@ -1,4 +1,4 @@
-// Redis is shared, hangs, dies and comes back: limits are shared by servers, open while it is away, and no request fails for it.
+// Redis is shared, hangs, dies and comes back: limits hold, then open, and no request fails for it.
 import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { type Answer, call } from '../support/client.ts';

@@ -1,4 +1,4 @@
-// A server that cannot start says in a sentence what to change, ends with 1 and leaves nothing running.
+// A server that cannot start says what to change, ends with 1 and leaves nothing running.
 import { execFile, execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
@@ -6,6 +6,8 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { ConfigError, readConfig } from '../../runtime/config.ts';
+import { compileCache } from '../support/servers.ts';
 
 const main = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
@@ -41,6 +43,7 @@ afterAll(async () => {
 function start(env: Record<string, string>): Promise<{ code: number | null; said: string }> {
   const settings = {
     PATH: process.env.PATH ?? '',
+    NODE_COMPILE_CACHE: compileCache,
     PORT: '0',
     DEMO: '0',
     LOG_LEVEL: 'silent',
@@ -66,6 +69,9 @@ async function expectRefusal(env: Record<string, string>, ...mentioned: string[]
   for (const word of mentioned) expect(said).toContain(word);
 }
 
+/** What an operator is told, without a trace of the code. */
+const oneSentence = /^[A-Z/][^\n]+$/;
+
 describe('settings', () => {
   test.each([
     ['PORT', 'web'],
@@ -75,6 +81,7 @@ describe('settings', () => {
     ['DATABASE_URL', 'mysql://localhost/crm'],
     ['DATABASE_POOL', '0'],
     ['DATABASE_PREPARE', 'maybe'],
+    ['DATABASE_SPREAD', 'maybe'],
     ['REDIS_URL', 'http://localhost'],
     ['WORKERS', '0'],
     ['WORKERS', '2'],
@@ -92,9 +99,19 @@ describe('settings', () => {
     ['DEMO', 'yes'],
     ['ONBOARDING_PER_HOUR', '0'],
     ['ONBOARDING_PER_HOUR', 'many'],
-  ])('%s=%s is refused by its name', async (name, value) => {
-    await expectRefusal({ [name]: value }, name);
+  ])('%s=%s is refused by its name', (name, value) => {
+    const read = () => readConfig({ [name]: value });
+    expect(read).toThrow(ConfigError);
+    expect(read).toThrow(oneSentence);
+    expect(read).toThrow(name);
   });
+
+  // What reading them says reaches whoever starts the server: the first that is read, one that needs another, and the last.
+  test.each([
+    ['PORT', 'web'],
+    ['WORKERS', '2'],
+    ['ONBOARDING_PER_HOUR', 'many'],
+  ])('%s=%s ends the start with that sentence', (name, value) => expectRefusal({ [name]: value }, name));
 });
 
 describe('the network', () => {
@@ -146,14 +163,14 @@ describe('the database', () => {
       'DATABASE_URL',
     ));
 
+  // Fails for its port alone, after it has set the database up.
+  beforeAll(() => expectRefusal({ PORT: takenPort }, 'PORT'));
+
   test('that was set up under another SECRET_KEY', async () => {
-    // The first start fails for its port alone, after it has set the database up.
-    await expectRefusal({ PORT: takenPort }, 'PORT');
     await expectRefusal({ SECRET_KEY: 'ab'.repeat(32) }, 'SECRET_KEY');
   });
 
   test('whose migrations are not those of this version', async () => {
-    await expectRefusal({ PORT: takenPort }, 'PORT');
     const sql = postgres(url, { max: 1 });
     const [first] = await sql<
       { name: string; digest: string }[]

@@ -1,4 +1,4 @@
-// A server that is told to stop: requests in flight finish, clients move over to another server, and nobody notices.
+// A server that is told to stop: requests in flight finish, clients move over, nobody notices.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { Connection, requestText } from '../support/raw.ts';

@@ -1,11 +1,22 @@
-// make torture: all faults in turn under 16 writers, round after round, and in the end a table of what held.
+// make torture: all faults in turn under 16 writers, and in the end a table of what held.
 import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { database, newKey, newTenant, useDatabase } from '../support/tenants.ts';
 import { type Fault, faults, judge } from './support/faults.ts';
+import {
+  Chain,
+  compare,
+  disorder,
+  FeedReader,
+  gaps,
+  isNotOfChain,
+  orderOfChanges,
+  storedFeed,
+} from './support/feed-readers.ts';
 import { check } from './support/oracle.ts';
 import { Random } from './support/random.ts';
 import { Stand } from './support/stand.ts';
+import { WebhookWatch } from './support/webhook-watch.ts';
 import { Writers } from './support/writers.ts';
 
 const seconds = Number(process.env.TORTURE_SECONDS ?? 600);
@@ -65,8 +76,13 @@ async function strike(fault: Fault, stand: Stand, writers: Writers): Promise<voi
 /** All faults, in an order of its own, on a company of its own; then what was acknowledged is compared with the tables. */
 async function round(stand: Stand): Promise<void> {
   const tenant = await newTenant();
-  const apiKey = await newKey(tenant, { perMinute: 1_000_000, perHour: 10_000_000 });
-  const writers = new Writers({ servers: [stand.server.url, stand.second.url], apiKey, random, count: 16 });
+  // In test mode, which may be told to send to receivers of this machine.
+  const apiKey = await newKey(tenant, { environment: 'test', perMinute: 1_000_000, perHour: 10_000_000 });
+  const watch = await WebhookWatch.start(database(), tenant.companyId);
+  const servers = [stand.server.url, stand.second.url];
+  const readers = [1, 2, 5].map((wait) => new FeedReader(servers, apiKey, wait));
+  const chain = new Chain(servers, apiKey, 2);
+  const writers = new Writers({ servers, apiKey, random, count: 16 });
   const possible = faults
     .filter((fault) => !fault.needsRedis || stand.redis)
     .filter((fault) => !wanted || wanted.some((name) => fault.name.includes(name)));
@@ -77,21 +93,52 @@ async function round(stand: Stand): Promise<void> {
     for (const line of rowOf(fault.name, fault.figure).violations.slice(shown)) say(`VIOLATION ${fault.name}: ${line}`);
   }
   const before = writers.violations.length;
-  await writers.settle();
+  await Promise.all([writers.settle(), chain.end()]);
   await stand.server.untilHealthy();
   await writers.replayAll();
   const row = rowOf('what was acknowledged against the tables', 'all');
   const wrong = [
     ...writers.violations.slice(before),
-    ...(await check(database(), tenant.companyId, writers.writes)),
+    ...(await check(database(), tenant.companyId, writers.writes)).filter(isNotOfChain(chain)),
     ...stand.server.failures.map((line) => `the server logged ${line.slice(0, 1000)}`),
   ];
   for (const line of wrong.slice(0, 20)) say(`VIOLATION ${line}`);
   row.runs += 1;
   row.violations.push(...wrong);
+  await judgeFeed(tenant.companyId, readers, chain, watch);
   row.counted.set('writes', (row.counted.get('writes') ?? 0) + writers.writes.length);
   acknowledged += writers.acknowledged;
   rounds += 1;
+}
+
+/** What the readers of the feed read and what receivers were sent, against the feed as it is stored. */
+async function judgeFeed(
+  companyId: string,
+  readers: readonly FeedReader[],
+  chain: Chain,
+  watch: WebhookWatch,
+): Promise<void> {
+  const stored = await storedFeed(database(), companyId);
+  await Promise.all(readers.map((reader) => reader.end()));
+  const row = rowOf('what was read of the feed against what is there', 'C14');
+  const order = await orderOfChanges(database(), companyId);
+  judged(row, [
+    ...gaps(stored),
+    ...disorder(stored, chain.pairs, order),
+    ...readers.flatMap((reader) => compare(reader, stored)),
+  ]);
+  row.counted.set('changes', (row.counted.get('changes') ?? 0) + stored.length);
+  row.counted.set('in chains', (row.counted.get('in chains') ?? 0) + chain.pairs.length);
+  const sent = rowOf('what receivers were sent against what is in the feed', 'A8');
+  judged(sent, await watch.judge(stored));
+  for (const [what, count] of Object.entries(watch.counts))
+    sent.counted.set(what, (sent.counted.get(what) ?? 0) + count);
+}
+
+function judged(row: Row, wrong: readonly string[]): void {
+  for (const line of wrong.slice(0, 20)) say(`VIOLATION ${line}`);
+  row.runs += 1;
+  row.violations.push(...wrong);
 }
 
 function report(): void {

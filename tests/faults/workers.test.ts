@@ -1,4 +1,4 @@
-// Workers: they share a port and the rate limits, each can go at any time, and nobody who calls notices.
+// Workers: they share a port and the rate limits, each can go at any time, and nobody notices.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
@@ -37,7 +37,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
   let tenant: Tenant;
   let key: string;
   let server: TestServer;
-  const start = (): Promise<TestServer> =>
+  const start = (settings: Record<string, string> = {}): Promise<TestServer> =>
     startServer({
       ...testSettings,
       DATABASE_URL: inject('databaseUrl'),
@@ -47,6 +47,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
       REDIS_URL: redis.url,
       WORKERS: '2',
       METRICS_PORT: '0',
+      ...settings,
     });
 
   beforeAll(async () => {
@@ -60,14 +61,14 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     await redis?.kill();
   });
 
-  /** On a connection of its own, so that the workers take turns. */
+  /** On a connection of its own: the system gives each to one of the workers. */
   const ask = async (path: string, headers: Record<string, string> = {}): Promise<{ status: number; body: string }> =>
     await exchange(requestText('GET', path, headers), server.url);
   /** Writes without a pause until the work is done; every acknowledged write must be there, once. */
   async function underLoad(work: () => Promise<unknown>, ...others: string[]): Promise<string[]> {
     const before = await namesOfAccounts(tenant);
     let finished = false;
-    const clients = Array.from({ length: 12 }, () => keepWriting(key, [server.url, ...others], () => finished));
+    const clients = Array.from({ length: 4 }, () => keepWriting(key, [server.url, ...others], () => finished));
     try {
       await vi.waitUntil(async () => (await answered(server)) > 100, { timeout: 15_000 });
       await work();
@@ -97,7 +98,11 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     const statuses = [];
     for (let turn = 0; turn < 8; turn += 1) statuses.push((await ask('/v1/me', { 'x-api-key': limited })).status);
     expect(statuses).toEqual([200, 200, 200, 200, 200, 200, 429, 429]);
-    for (const worker of ['1', '2']) expect(await answered(server, { worker })).toBeGreaterThan(0);
+    for (const worker of ['1', '2'])
+      await vi.waitUntil(
+        async () => (await ask('/v1/health')).status === 200 && (await answered(server, { worker })) > 0,
+        { timeout: 15_000 },
+      );
     expect(workersOf(server).length).toBe(2);
   });
 
@@ -112,6 +117,10 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     }
     // A name is described once, whoever tells its values.
     expect(text.split('# TYPE crm_database_up gauge').length).toBe(2);
+  });
+
+  test('refuse a port on which somebody listens, workers of another server among them', async () => {
+    await expect(start({ PORT: new URL(server.url).port })).rejects.toThrow('The port is taken');
   });
 
   test('of which one is told to stop under load fail no request, and another takes its place', async () => {
@@ -132,6 +141,24 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     });
     expect(alertsOf(server)).toMatchObject([{ alert: 'worker_died', severity: 'critical', worker_pid: pid }]);
     expect(seriesValue(await readMetrics(server), 'crm_worker_deaths_total')).toBe(1);
+  });
+
+  test('of which one dies that had not taken its connections keep no client waiting', async () => {
+    const [pid = 0] = workersOf(server);
+    process.kill(pid, 'SIGSTOP');
+    const answers = Array.from({ length: 16 }, () =>
+      ask('/v1/health').then(
+        ({ status }) => status,
+        () => 'cut',
+      ),
+    );
+    // Some wait in the socket of the one that hangs.
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    process.kill(pid, 'SIGKILL');
+    const found = await Promise.all(answers);
+    expect(found).toContain(200);
+    expect(found.filter((answer) => answer !== 200 && answer !== 'cut')).toEqual([]);
+    await untilReplaced(pid);
   });
 
   test('of which one hangs do not keep the metrics from being read', async () => {

@@ -1,6 +1,8 @@
-// A write cut at each of its points: before PostgreSQL has the commit nothing is there, afterwards everything is, and the key tells the caller which.
+// A write cut at each of its points: all of it is there or nothing, and the key tells which.
+
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { toldEvents } from '../support/events.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 import { check } from './support/oracle.ts';
 import { OwnServer } from './support/own-server.ts';
@@ -62,7 +64,7 @@ async function contents(): Promise<{ records: number; audit: number; events: num
   const [row] = await database()<{ records: number; audit: number; events: number; kept: number }[]>`
     select (select count(*) from accounts where company_id = ${companyId})::int + (select count(*) from leads where company_id = ${companyId})::int as records,
       (select count(*) from audit_logs where company_id = ${companyId})::int as audit,
-      (select count(*) from outbox_events where company_id = ${companyId})::int as events,
+      (select count(*) from ${toldEvents(database())} where company_id = ${companyId})::int as events,
       (select count(*) from idempotency_records where company_id = ${companyId})::int as kept`;
   if (!row) throw new Error('no row');
   return row;

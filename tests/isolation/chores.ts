@@ -1,4 +1,4 @@
-// What servers do at intervals, beside all requests: something to do of every kind, for the tenant alone.
+// What servers do at intervals, beside all requests: work of every kind, for the tenant alone.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Sql } from 'postgres';
@@ -46,6 +46,15 @@ export async function leaveChores(sql: Sql, companyId: string, dataDir: string):
     await sql`
       insert into mails (company_id, id, recipient, template, data, next_attempt_at, created_at)
       values (${companyId}, ${uuidv7()}, 'walk@example.com', ${template}, ${sql.json({ full_name: 'Walk', company_name: 'Walk' })}, now(), now())`;
+  await sql`
+    insert into outbox_events (company_id, id, test_mode, event, occurred_at, actor, data, changes, created_by_kind, created_by_id)
+    values (${companyId}, ${uuidv7()}, false, 'record.updated', now(), '{"name": "Walk"}', '{"name": "Walk"}', '{"name": "Walk"}', 'user', 'x')`;
+  await sql`
+    update api_keys set expires_at = now() + interval '1 day'
+    where company_id = ${companyId} and id = (
+      select id from api_keys
+      where company_id = ${companyId} and expires_at is null and revoked_at is null and scopes = '{leads:view}' limit 1
+    )`;
   const [unused, stuck] = [uuidv7(), uuidv7()];
   for (const id of [unused, stuck])
     await sql`
@@ -77,6 +86,14 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
   await sql.unsafe(
     `update stored_files t set remove_after = now() + interval '1 day' where ${others('stored_files')} and remove_after is not null`,
   );
+  await sql.unsafe(`update api_keys t set expiry_told_for = expires_at where ${others('api_keys')}`);
+  for (const name of ['subscriptions', 'test_subscriptions'])
+    await sql.unsafe(`update ${name} t set due_at = null where ${others(name)}`);
+  await sql.unsafe(
+    `update billing_orders t set leased_until = now() + interval '1 year' where ${others('billing_orders')}`,
+  );
+  // The search puts texts of all companies into blocks; what waits is not this walk's work, and is found without it.
+  await sql`delete from search_changes`;
   // Clocks follow a changed policy in both modes.
   await sql.unsafe(`
     update sla_clocks t set ended_at = now()

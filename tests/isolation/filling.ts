@@ -1,4 +1,4 @@
-// A row for each table that has none: values of any type that its keys, references and check constraints allow, found by trying.
+// A row for each table that has none, of values that its constraints allow, found by trying.
 import type { Sql } from 'postgres';
 import { type Column, isTextual, type TenantTable } from './schema.ts';
 

@@ -1,7 +1,7 @@
-// Requests for statements that no example of the document reaches, or of which none shows what a condition is good for.
+// Requests for what no example of the document reaches, or shows the use of.
 import { randomUUID } from 'node:crypto';
 import type { Ground } from './ground.ts';
-import { type Probe, varied } from './probes.ts';
+import { type Probe, varied } from './probe.ts';
 import { renamedId } from './shadows.ts';
 import { askingStatuses } from './spares.ts';
 

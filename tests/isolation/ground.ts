@@ -1,9 +1,10 @@
-// The tenant that asks: records of every object that refer to each other, people in branches and teams, and credentials that reach only some.
+// The tenant that asks: records that refer to each other, people, and credentials of any reach.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { consentGroups, newBearer } from '../support/access-tokens.ts';
 import type { PublishedField } from '../support/arbitraries.ts';
 import { newProfile } from '../support/arranged-ids.ts';
+import { billed, subscribed } from '../support/billing.ts';
 import { expectStatus } from '../support/client.ts';
 import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
 import { arrangePolicies } from './chores.ts';
@@ -111,12 +112,24 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
     ground.fields.set(object, body.data.schema.fields);
   }
   await arrangePolicies(tenant, near.id);
+  await billed(tenant);
+  await arrangeSubscriptions(tenant);
   await addRecords(ground);
   await addTags(ground);
   const customers = await sql<{ email: string }[]>`
     select email from customers where company_id = ${companyId} and email is not null order by id`;
   ground.emails.push(...customers.map(({ email }) => email));
   return ground;
+}
+
+/** Subscriptions of both modes that every change can be tried on, one after the other; with every module that requests need. */
+export async function arrangeSubscriptions(tenant: Tenant): Promise<void> {
+  const scheduled = database().json([{ action: 'remove_module', module_key: 'campaigns' }]);
+  const add_ons = ['scheduling', 'inbox', 'campaigns', 'workforces'];
+  // So long that it makes no difference to any amount how much of it has passed.
+  const period = { period_start: new Date(), period_end: new Date('9000-01-01'), due_at: new Date('9000-01-01') };
+  for (const mode of ['live', 'test'] as const)
+    await subscribed(tenant, mode, { seats: 1000, add_ons, scheduled, ...period });
 }
 
 /** A branch with a team. */

@@ -1,4 +1,4 @@
-// Loaded into a server before anything else: what it does every few minutes, it does every few seconds, while requests are answered.
+// Loaded into a server first: what it does every few minutes, it does every few seconds.
 
 /** Milliseconds between two rounds of whatever takes longer. */
 const every = 3000;

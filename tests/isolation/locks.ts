@@ -1,4 +1,4 @@
-// Holds all rows of others while a tenant's requests are answered: whoever asks for one of them too has to wait, and is noticed.
+// Holds all rows of others while a tenant's requests are answered: who asks for one is noticed.
 import postgres, { type Sql } from 'postgres';
 import type { TenantTable } from './schema.ts';
 import { foreignRows, type Whose } from './shadows.ts';

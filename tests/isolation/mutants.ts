@@ -1,4 +1,4 @@
-// Servers with one condition less: a copy of the sources in which one file differs, started on a copy of the crowded data.
+// Servers with one condition less: copies of the sources in which one file differs.
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,4 @@
-// The policies of row-level security with one condition less, and what then gets through to a tenant's request.
+// Policies of row-level security with one condition less, and what then gets through.
 import type { ISql, TransactionSql } from 'postgres';
 import { samplesOf } from './filling.ts';
 import type { TenantTable } from './schema.ts';

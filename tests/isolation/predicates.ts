@@ -1,4 +1,4 @@
-// The conditions of all SQL that name a company or a mode, found in the source text, and the sources with one of them taken away.
+// The conditions of all SQL that name a company or a mode, and the sources without one of them.
 import { readdirSync, readFileSync } from 'node:fs';
 import ts from 'typescript';
 
@@ -27,7 +27,7 @@ const unknown =
 
 /** All of them, in the order of the files. @throws Error at a condition that is not understood */
 export function tenantPredicates(): Predicate[] {
-  return readdirSync(folder)
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts'))
     .sort()
     .flatMap((name) => predicatesOf(`db/${name}`, readFileSync(new URL(name, folder), 'utf8')));

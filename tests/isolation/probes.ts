@@ -1,23 +1,24 @@
-// Requests of one tenant for every operation of the document, prepared once, so that they can be sent again to copies of the same data.
-import { randomUUID } from 'node:crypto';
+// Requests of one tenant for every operation, prepared once, to be sent to copies of its data.
 import { inject } from 'vitest';
-import { Secrets, sign } from '../../runtime/secrets.ts';
+import { Secrets, sign } from '../../runtime/credentials/secrets.ts';
 import { arrangedPaths } from '../support/arranged-ids.ts';
-import { anyAddress, type CallOptions } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { alternativesOf, goodRequest, pathParameters } from '../support/requests.ts';
 import { bodyExamples, bodySchema, queryParameters } from '../support/schemas.ts';
+import type { Tenant } from '../support/tenants.ts';
 import { furtherOf } from './further.ts';
 import { type Ground, recordBody } from './ground.ts';
-
-export interface Probe {
-  operation: DeclaredOperation;
-  path: string;
-  options: CallOptions;
-}
+import { fixedParts, type Probe, varied } from './probe.ts';
 
 export const isAboutRecords = (operation: DeclaredOperation): boolean =>
   operation.path.startsWith('/v1/objects/{object}/records');
+
+/** Who may see what hangs on a record is decided by the record, for all objects by the same lines (`reads/open-record.ts`). */
+const isBelowRecords = ({ path }: DeclaredOperation): boolean => path.includes('/records/{id}/');
+
+/** Branches, teams, who is in them, and figures: what a key of a branch or a team is told less of. */
+const isAboutPlaces = ({ path, method }: DeclaredOperation): boolean =>
+  /^\/v1\/(branches|teams|org-|reports)/.test(path) || (path === '/v1/users' && method === 'POST');
 
 /** Where an operation can be called: an object of each kind, or whatever else its path names. */
 async function placesOf(operation: DeclaredOperation, ground: Ground): Promise<(Record<string, string> | undefined)[]> {
@@ -45,17 +46,21 @@ export async function examplesOf(
   return Promise.all(
     indexes.map(async (example) => {
       const { path, options } = await goodRequest(operation, ground.tenant, { example, ...(values ? { values } : {}) });
-      const link = operation.id === 'getAttachmentContent' ? { query: lastingLink(path) } : {};
-      return { operation, path, options: { ...options, ...fixedParts(options), ...link } };
+      const link = operation.id === 'getAttachmentContent' ? { query: lastingLink(path, ground.tenant) } : {};
+      // A live key, which is a test key in the walk with modes swapped.
+      const own = operation.declared['x-test-only'] ? { key: ground.tenant.key } : {};
+      return { operation, path, options: { ...options, ...fixedParts(options), ...link, ...own } };
     }),
   );
 }
 
 /** What a link says that works as long as many walks take; those of the API work for ten minutes. */
-function lastingLink(path: string): Record<string, string> {
+function lastingLink(path: string, { companyId }: Tenant): Record<string, string> {
   const exp = String(Math.floor(Date.now() / 1000) + 7200);
   const key = new Secrets(inject('secretKey')).derive('download links');
-  return { exp, sig: sign(key, `${path.split('/')[3]} ${exp}`) };
+  const environment = 'live';
+  const signature = sign(key, JSON.stringify([path.split('/')[3], companyId, environment, exp]));
+  return { company_id: companyId, environment, exp, sig: signature };
 }
 
 /** Prepares requests for an operation: every example of it at every place, every query that it declares, and keys that see less. */
@@ -65,12 +70,18 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
   for (const [index, values] of (await placesOf(operation, ground)).entries()) {
     const examples = await examplesOf(operation, ground, values);
     const [first] = examples as [Probe];
-    if (!isAboutRecords(operation)) probes.push(...examples);
-    else {
+    if (!isAboutRecords(operation)) {
+      probes.push(...examples);
+      if (isAboutPlaces(operation))
+        probes.push(...ground.narrowKeys.slice(0, 2).map((key) => varied(examples.at(-1) ?? first, { key })));
+    } else {
       const body = recordsBody(operation, ground, values?.object ?? '', index);
       const whole = { ...first, options: { ...first.options, ...(body ? { body } : {}) } };
       probes.push(whole);
-      if (operation.method === 'GET' || ['leads', 'deals'].includes(values?.object ?? ''))
+      if (
+        (operation.method === 'GET' && !isBelowRecords(operation)) ||
+        ['leads', 'deals'].includes(values?.object ?? '')
+      )
         probes.push(...ground.narrowKeys.map((key) => varied(whole, { key })));
     }
     const whole = probes.at(-1) ?? first;
@@ -91,16 +102,6 @@ export function narrowKeysOf(examples: readonly Probe[], { groups }: Ground): Pr
   return asked.flatMap((probe) =>
     groups.map((reach) => varied(probe, { body: { ...(probe.options.body as object), reach } })),
   );
-}
-
-/** The same request with something else in it. */
-export function varied(probe: Probe, options: CallOptions): Probe {
-  return { ...probe, options: { ...probe.options, ...fixedParts(probe.options), ...options } };
-}
-
-/** What the client would else choose anew on each call. */
-function fixedParts(options: CallOptions): Pick<CallOptions, 'ip' | 'idempotencyKey'> {
-  return { ip: anyAddress(), ...(options.idempotencyKey ? { idempotencyKey: randomUUID() } : {}) };
 }
 
 /** Others below records have bodies of their own. */
@@ -168,6 +169,8 @@ export const inOrder: readonly DeclaredOperation[] = [...operations].sort((a, b)
 
 function rankOf(operation: DeclaredOperation): number {
   if (operation.method === 'GET') return 0;
+  // Leaves nothing to do anything with.
+  if (operation.declared['x-test-only']) return 5;
   // Another password ends the sessions that were begun with the one before.
   if (operation.id === 'updatePassword') return 4;
   if (operation.method === 'DELETE' || operation.id === 'endSession') return 3;

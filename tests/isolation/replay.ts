@@ -1,6 +1,6 @@
-// Sends the prepared requests to a copy of the data and notes the answers, as far as they can be the same twice.
+// Sends the prepared requests to a copy of the data and notes what can be the same twice.
 import { call, type Json } from '../support/client.ts';
-import type { Probe } from './probes.ts';
+import type { Probe } from './probe.ts';
 
 /** What an answer says: its status and every value in it, by path. */
 export type Observation = Map<string, string>;
@@ -52,6 +52,7 @@ async function observe(
 }
 
 function flatten(value: unknown, path: string, into: Observation): void {
+  if (isOfJobs(path)) return;
   if (typeof value === 'string') flattenClaims(value, path, into);
   if (path.endsWith('next_cursor')) into.set(path, String(value !== null));
   else if (value !== null && typeof value === 'object') {
@@ -83,7 +84,18 @@ function flattenClaims(text: string, path: string, into: Observation): void {
 
 /** True for what a key's use left behind, which is counted a little later than it happens; that of the doubles is marked. */
 function isOwnUse(path: string, value: unknown): boolean {
-  return path.endsWith('.total_requests') || (path.endsWith('.last_used_ip') && /^10\.[\d.]+$/.test(String(value)));
+  return (
+    /\.(total_requests|quota\.used|quota\.remaining)$/.test(path) ||
+    (path.endsWith('.last_used_ip') && /^10\.[\d.]+$/.test(String(value)))
+  );
+}
+
+/**
+ * True for what is done beside the walk: how often a receiver failed by now, which of two writes at once was told first, and how many calls
+ * are counted, behind their answers.
+ */
+function isOfJobs(path: string): boolean {
+  return /\.(consecutive_failures|duration_ms)$|\.data\.changes\.\d+$|\.usage\.api_calls\./.test(path);
 }
 
 const started = Date.now();

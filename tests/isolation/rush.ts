@@ -1,4 +1,4 @@
-// Many calls at the same time, of the tenant and of neighbours whose quota is used up: look-ups that they share must not mix them up.
+// Many calls at once, of the tenant and of others: shared look-ups must not mix them up.
 import { newBearer } from '../support/access-tokens.ts';
 import { type CallOptions, call } from '../support/client.ts';
 import { newWideTenant } from '../support/requests.ts';

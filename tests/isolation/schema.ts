@@ -1,4 +1,4 @@
-// The tables that hold tenants' rows, as the database itself describes them: a new table is covered the day it is made.
+// The tables that hold tenants' rows, as the database describes them: new ones are covered.
 import type { Sql } from 'postgres';
 
 /** In every text of other tenants, and nowhere else. */

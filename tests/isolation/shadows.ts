@@ -1,5 +1,6 @@
-// Copies of a tenant's rows under other tenants and in the other mode: what is behind the walls differs from what is before them
-// in nothing that a statement could tell apart, except in whose it is.
+// Copies of a tenant's rows under other tenants and in the other mode.
+// What is behind the walls differs from what is before them in nothing that a statement could tell apart,
+// except in whose it is.
 import { createHash } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { type Column, isTextual, marker, type TenantTable } from './schema.ts';
@@ -144,18 +145,20 @@ export async function digestOf(sql: Sql, tables: readonly TenantTable[], whose: 
   return new Map(rows.map((row) => [row.name, row.digest]));
 }
 
-/** How many rows of its own the tenant has in each table. */
-export async function countsOf(
+/**
+ * What became of the tenant's own SLA clocks: no answer shows them. By record and kind, how many there are, how many of them were
+ * answered, and how many have ended.
+ */
+export async function clocksOf(
   sql: Sql,
-  tables: readonly TenantTable[],
   { companyId, testMode }: Omit<Whose, 'shadows'>,
-): Promise<Map<string, number>> {
-  const parts = tables.map(
-    ({ name, company, hasMode }) =>
-      `select '${name}' as name, count(*)::int as count from ${name} t where t.${company} = '${companyId}' ${hasMode ? `and ${modeIs(testMode)}` : ''}`,
-  );
-  const rows = await sql.unsafe<{ name: string; count: number }[]>(parts.join(' union all '));
-  return new Map(rows.map((row) => [row.name, row.count]));
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await sql<{ clock: string; fate: string }[]>`
+    select concat_ws(' ', object, record_id, kind) as clock, concat_ws(' ', count(*), count(satisfied_at), count(ended_at)) as fate
+    from sla_clocks
+    where company_id = ${companyId} and test_mode = ${testMode}
+    group by 1`;
+  return new Map(rows.map(({ clock, fate }) => [clock, fate]));
 }
 
 /** What of others has got into the tenant's own rows. */

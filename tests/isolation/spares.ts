@@ -1,4 +1,4 @@
-// Leads for the requests that ask what others have: activities, files and tasks of a lead, and customers like it.
+// Leads for the requests that ask what others have, with all that hangs on a lead.
 import { v7 as uuidv7 } from 'uuid';
 import { newListItem, newProfile, newRecord } from '../support/arranged-ids.ts';
 import { expectStatus } from '../support/client.ts';

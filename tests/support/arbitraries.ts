@@ -1,4 +1,4 @@
-// Generated requests: mostly what the document and the workspace allow, with one thing wrong, and sometimes plain junk.
+// Generated requests: mostly what is allowed, with one thing wrong, and sometimes plain junk.
 import fc from 'fast-check';
 import type { DeclaredOperation } from './document.ts';
 import { bodySchema, plain, queryParameters, type Schema } from './schemas.ts';

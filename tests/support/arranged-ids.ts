@@ -1,10 +1,13 @@
-// What must be in the database for a request to find it: path parameters by path, bodies by operation. A new operation adds its line here.
+// What must be in the database for a request to find it: a new operation adds its line here.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
+import { newSessionId } from '../../runtime/credentials/secrets.ts';
+import { subscribed } from './billing.ts';
 import { expectStatus } from './client.ts';
 import { signIn } from './sign-in.ts';
 import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
 import { fileForm } from './uploads.ts';
+import { newDelivery, newWebhook, untold } from './webhooks.ts';
 
 export type Mode = 'live' | 'test';
 
@@ -34,7 +37,21 @@ const onRecord: ArrangedPath = {
   exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
   recordsOf: 'accounts',
 };
+const aWebhook: ArrangedPath = {
+  exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, untold)).id }),
+};
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
+
+/** Modules that operations need, bought one by one. */
+const boughtModules = ['scheduling', 'inbox', 'campaigns', 'workforces'];
+
+/** A subscription that can be changed. @param more what else it is */
+const aSubscription = (more: Record<string, unknown> = {}): ArrangedPath => ({
+  exists: async (tenant, mode) => {
+    await subscribed(tenant, mode, { seats: 1000, add_ons: boughtModules, ...more });
+    return {};
+  },
+});
 
 /** Well-formed values of path parameters that name nothing; all others are ids. */
 export function plausible(path: string): Record<string, string> {
@@ -66,6 +83,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}/records/{id}/tasks': onRecord,
   '/v1/objects/{object}/records/{id}/activities': onRecord,
   '/v1/objects/{object}/records/{id}/messages': onRecord,
+  '/v1/objects/{object}/records/{id}/history': onRecord,
   '/v1/objects/{object}/records/{id}/attachments': onRecord,
   '/v1/attachments/{id}': {
     exists: async (tenant, mode) => ({ id: await newAttachment(tenant, mode) }),
@@ -119,6 +137,38 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/users/{id}': { exists: async (tenant) => ({ id: (await newUser(tenant)).id }), shared: true },
   '/v1/roles/{id}': { exists: async (tenant) => ({ id: await newProfile(tenant) }), shared: true },
   '/v1/branches/{id}': { exists: async (tenant) => ({ id: await newBranch(tenant) }), shared: true },
+  '/v1/webhooks/{id}': aWebhook,
+  '/v1/webhooks/{id}/rotate-secret': aWebhook,
+  '/v1/webhooks/{id}/test': aWebhook,
+  '/v1/webhooks/{id}/deliveries': aWebhook,
+  '/v1/webhooks/{id}/recover': aWebhook,
+  '/v1/webhooks/{id}/replay': aWebhook,
+  '/v1/webhooks/{id}/deliveries/{deliveryId}': { exists: aDelivery },
+  '/v1/webhooks/deliveries/{deliveryId}/replay': {
+    exists: async (tenant, mode) => ({ deliveryId: (await aDelivery(tenant, mode)).deliveryId }),
+  },
+  '/v1/checkout-sessions': {
+    exists: async (tenant) => {
+      await database()`update subscriptions set status = 'trialing' where company_id = ${tenant.companyId}`;
+      return {};
+    },
+  },
+  '/v1/checkout-sessions/{id}': { exists: async (tenant, mode) => ({ id: await newCheckout(tenant, mode) }) },
+  '/v1/billing/portal-session': aSubscription(),
+  '/v1/subscription/upgrade': aSubscription(),
+  '/v1/subscription/downgrade': aSubscription({ package_code: 'enterprise', add_ons: [] }),
+  '/v1/subscription/seats': aSubscription(),
+  '/v1/subscription/modules': aSubscription(),
+  '/v1/subscription/modules/{module_key}': {
+    exists: async (tenant, mode) => {
+      await aSubscription().exists(tenant, mode);
+      return { module_key: 'workforces' };
+    },
+    foreign: async () => ({ module_key: 'theirs' }),
+    shared: true,
+  },
+  '/v1/subscription/cancel': aSubscription(),
+  '/v1/subscription/reactivate': aSubscription({ cancel_at_period_end: true }),
   '/v1/org-nodes/{id}/users': { exists: async (tenant) => ({ id: await newBranch(tenant) }), shared: true },
 };
 
@@ -162,6 +212,12 @@ export const arrangedBodies: Record<
     entity_id: await newRecord(tenant, mode, 'leads'),
   }),
 };
+
+/** A delivery that failed, of a subscription of its own. */
+async function aDelivery(tenant: Tenant, mode: Mode): Promise<{ id: string; deliveryId: string }> {
+  const { id } = await newWebhook(tenant, mode, untold);
+  return { id, deliveryId: await newDelivery(tenant, mode, id) };
+}
 
 /** The ids of two accounts. */
 async function twoAccounts(tenant: Tenant, mode: Mode): Promise<string[]> {
@@ -229,6 +285,15 @@ export async function newMessage(tenant: Tenant, mode: Mode): Promise<void> {
   await database()`
     insert into messages (company_id, test_mode, id, object, record_id, channel, direction, body, occurred_at)
     values (${tenant.companyId}, ${mode === 'test'}, ${uuidv7()}, 'accounts', ${record}, 'sms', 'inbound', 'Hello', now())`;
+}
+
+/** A checkout that nobody has paid; answers its id. */
+export async function newCheckout(tenant: Tenant, mode: Mode): Promise<string> {
+  const id = newSessionId('cs');
+  await database()`
+    insert into checkout_sessions (company_id, test_mode, id, kind, package_code, billing_cycle, currency, url, created_at, expires_at)
+    values (${tenant.companyId}, ${mode === 'test'}, ${id}, 'subscribe', 'growth', 'monthly', 'USD', 'http://127.0.0.1/', now(), now() + interval '1 day')`;
+  return id;
 }
 
 /** A custom object; answers its API name. */

@@ -1,4 +1,4 @@
-// A browser of our own for tests: a fresh profile, no other host in reach, and everything that it asks for or complains about noted.
+// A browser for tests: a fresh profile, no other host in reach, and all that it asks for noted.
 import { setPriority } from 'node:os';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { findProgram } from './programs.ts';

@@ -1,5 +1,6 @@
 // The test client: real HTTP to the server under test; every answer is held against the document.
 import { randomInt, randomUUID } from 'node:crypto';
+import { Agent, request } from 'node:http';
 import { inject } from 'vitest';
 import { noteAnswer } from './coverage.ts';
 import { checkAnswer, operationOf } from './document.ts';
@@ -64,6 +65,37 @@ export function useServer(baseUrl: string | undefined): void {
   server = baseUrl;
 }
 
+/** Connections stay open between calls; those of fetch take half as much processor time again. */
+const agent = new Agent({ keepAlive: true });
+
+interface Sent {
+  method: string;
+  headers: Record<string, string>;
+  body: string | Buffer | undefined;
+  /** Milliseconds after which it gives up. */
+  within: number | undefined;
+}
+
+/** Sends a request and reads its whole answer. */
+function send(url: string, { body, within, ...wanted }: Sent): Promise<Pick<Answer, 'status' | 'headers' | 'text'>> {
+  const signal = within === undefined ? {} : { signal: AbortSignal.timeout(within) };
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { ...wanted, ...signal, agent }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const headers = new Headers();
+        for (const [name, values = []] of Object.entries(response.headersDistinct))
+          for (const value of values) headers.append(name, value);
+        resolve({ status: response.statusCode ?? 0, headers, text: Buffer.concat(chunks).toString() });
+      });
+    });
+    sent.on('error', reject);
+    sent.end(body);
+  });
+}
+
 /** Calls the API. Fails when the answer is not declared, or does not fit what is declared. */
 export async function call(method: string, path: string, options: CallOptions = {}): Promise<Answer> {
   const headers: Record<string, string> = { ...options.headers };
@@ -76,21 +108,15 @@ export async function call(method: string, path: string, options: CallOptions = 
   if (options.body !== undefined) body = JSON.stringify(options.body);
   if (body !== undefined && !headers['content-type']) headers['content-type'] = 'application/json';
   const query = options.query ? `?${new URLSearchParams(options.query as Record<string, string>)}` : '';
-  const response = await fetch(`${options.baseUrl ?? server ?? inject('baseUrl')}${path}${query}`, {
-    method,
-    headers,
-    body: body as string,
-    redirect: 'manual',
-    ...(options.within === undefined ? {} : { signal: AbortSignal.timeout(options.within) }),
-  });
-  const text = await response.text();
-  checkHeaders(response.headers);
-  const isJson = (response.headers.get('content-type') ?? '').startsWith('application/json');
+  // Said of every body, since node:http leaves it out where a method rarely has one.
+  if (body !== undefined) headers['content-length'] = String(Buffer.byteLength(body));
+  const url = `${options.baseUrl ?? server ?? inject('baseUrl')}${path}${query}`;
+  const received = await send(url, { method, headers, body, within: options.within });
+  checkHeaders(received.headers);
+  const isJson = (received.headers.get('content-type') ?? '').startsWith('application/json');
   const answer: Answer = {
-    status: response.status,
-    headers: response.headers,
-    body: isJson && text !== '' ? JSON.parse(text) : undefined,
-    text,
+    ...received,
+    body: isJson && received.text !== '' ? JSON.parse(received.text) : undefined,
   };
   const operation = operationOf(method, path.split('?')[0] ?? path);
   if (operation && method !== 'OPTIONS') {
@@ -99,16 +125,14 @@ export async function call(method: string, path: string, options: CallOptions = 
   }
   if (
     answer.body?.meta &&
-    answer.body.meta.request_id !== response.headers.get('x-request-id') &&
-    response.headers.get('idempotent-replay') === null
+    answer.body.meta.request_id !== answer.headers.get('x-request-id') &&
+    answer.headers.get('idempotent-replay') === null
   ) {
     throw new Error('meta.request_id and X-Request-Id differ');
   }
-  if (answer.body?.success === true && response.headers.get('idempotent-replay') === null) {
+  if (answer.body?.success === true && answer.headers.get('idempotent-replay') === null) {
     const { limit, remaining, reset } = answer.body.meta.rate_limit;
-    if (
-      [limit, remaining, reset].some((figure, index) => String(figure) !== response.headers.get(figures[index] ?? ''))
-    )
+    if ([limit, remaining, reset].some((figure, index) => String(figure) !== answer.headers.get(figures[index] ?? '')))
       throw new Error('meta.rate_limit and the X-RateLimit headers differ');
   }
   return answer;

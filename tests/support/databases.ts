@@ -1,4 +1,4 @@
-// Databases beside the common one, in the same PostgreSQL: made from a template in an instant, dropped after use.
+// Databases beside the common one, made from a template in an instant, dropped after use.
 import postgres, { type Sql } from 'postgres';
 import { inject } from 'vitest';
 

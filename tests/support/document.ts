@@ -1,4 +1,4 @@
-// The document as tests see it: its operations, and a check of every answer against what it declares.
+// The document as tests see it: its operations, and a check of every answer against it.
 import { readFileSync } from 'node:fs';
 import type { ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -53,12 +53,10 @@ export function operationOf(method: string, path: string): DeclaredOperation | u
 const ajv = new Ajv2020({ strict: false, allErrors: true });
 (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
 ajv.addSchema({ $id: 'document', ...document });
-const validators = new Map<string, ValidateFunction | null>();
+/** By the schema that they check; most failures of all operations have the same. */
+const validators = new Map<string, ValidateFunction>();
 
-function validatorOf(operation: DeclaredOperation, status: number): ValidateFunction | null {
-  const id = `${operation.id} ${status}`;
-  const known = validators.get(id);
-  if (known !== undefined) return known;
+function validatorOf(operation: DeclaredOperation, status: number): ValidateFunction | undefined {
   const declared = operation.declared.responses?.[status] as
     | OpenAPIV3_1.ResponseObject
     | OpenAPIV3_1.ReferenceObject
@@ -66,8 +64,9 @@ function validatorOf(operation: DeclaredOperation, status: number): ValidateFunc
   if (!declared) throw new Error(`${operation.id} answered ${status}, which the document does not declare`);
   const response = '$ref' in declared ? (resolve(declared.$ref) as OpenAPIV3_1.ResponseObject) : declared;
   const schema = response.content?.['application/json']?.schema as { $ref?: string } | undefined;
-  const validate = schema?.$ref ? ajv.compile({ $ref: `document${schema.$ref}` }) : null;
-  validators.set(id, validate);
+  if (!schema?.$ref) return undefined;
+  const validate = validators.get(schema.$ref) ?? ajv.compile({ $ref: `document${schema.$ref}` });
+  validators.set(schema.$ref, validate);
   return validate;
 }
 

@@ -1,4 +1,4 @@
-// A proxy between a client and the server that fails as told, request by request, and then lets everything through.
+// A proxy between a client and the server that fails as told, and then lets everything through.
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,4 +1,4 @@
-// What filters and sorts mean, in a few lines over the records as the API shows them. It shares nothing with the server.
+// What filters and sorts mean, in a few lines that share nothing with the server.
 import type { Json } from './client.ts';
 
 export interface ReferenceField {

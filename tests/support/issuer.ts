@@ -1,4 +1,4 @@
-// A real authorization server on a loopback port, the apps that register with it, and a browser in which people sign in and consent.
+// A real authorization server on loopback, its apps, and a browser in which people consent.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';

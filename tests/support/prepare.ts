@@ -1,4 +1,4 @@
-// Before the tests: installs the programs they need where that is possible, and says what is skipped where it is not.
+// Before the tests: installs the programs they need, and says what is skipped without them.
 import { spawnSync } from 'node:child_process';
 import { findProgram, programs } from './programs.ts';
 

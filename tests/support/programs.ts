@@ -17,6 +17,12 @@ export const programs = {
     debianPackage: 'chromium',
     neededBy: 'the tests of the documentation page in a browser',
   },
+  node: { names: ['node'], debianPackage: 'nodejs', neededBy: 'all tests' },
+  python: {
+    names: ['python3'],
+    debianPackage: 'python3',
+    neededBy: 'the tests of the samples in Python',
+  },
   redis: { names: ['redis-server'], debianPackage: 'redis-server', neededBy: 'the tests with a Redis' },
 } satisfies Record<string, Program>;
 

@@ -1,5 +1,8 @@
-// Records and what they need, for tests: fields and objects of a tenant's own, single records, whole lists, and what a write left behind.
-import { type call, expectStatus, type Json } from './client.ts';
+// Records and what they need, for tests, and what a write left behind.
+
+import { randomUUID } from 'node:crypto';
+import { type Answer, type call, expectStatus, type Json } from './client.ts';
+import { toldEvents } from './events.ts';
 import { database, type Tenant } from './tenants.ts';
 
 interface FieldOptions {
@@ -36,6 +39,11 @@ export async function newCustomObject(tenant: Tenant, slug: string): Promise<str
 export function recordsPath(object: string, id?: string): string {
   const path = `/v1/objects/${encodeURIComponent(object)}/records`;
   return id === undefined ? path : `${path}/${id}`;
+}
+
+/** The body of a lead whom nobody knows yet, and more. */
+export function lead(more: object = {}): { first_name: string; email: string } {
+  return { first_name: 'Sara', email: `${randomUUID()}@x.example`, ...more };
 }
 
 /** Creates a record. @returns it */
@@ -92,7 +100,18 @@ export async function refusedFields(
 ): Promise<string[]> {
   const { body } = await expectStatus(status, method, path, options);
   if (body.error.code !== 'VALIDATION_ERROR') throw new Error(`refused with ${body.error.code}`);
-  return body.error.details.fields.map((each: Json) => `${each.field} ${each.code}`);
+  return problemsOf(body.error);
+}
+
+/** The problems that an error names, as `field CODE`. */
+export function problemsOf(error: Json): string[] {
+  return error.details.fields.map((each: Json) => `${each.field} ${each.code}`);
+}
+
+/** The audit rows of a call. */
+export async function audited(answer: Answer): Promise<Json[]> {
+  return database()`
+    select action, record_id, changes, metadata from audit_logs where request_id = ${answer.headers.get('x-request-id')}`;
 }
 
 export interface LeftBehind {
@@ -106,6 +125,6 @@ export async function leftBehind(recordId: string): Promise<LeftBehind> {
   const audit = await sql`
     select action, object, changes, metadata, actor_kind, test_mode from audit_logs where record_id = ${recordId} order by seq`;
   const events = await sql`
-    select event, data, test_mode from outbox_events where data ->> 'record_id' = ${recordId} order by id`;
+    select event, data, test_mode from ${toldEvents(sql)} where data ->> 'record_id' = ${recordId} order by id`;
   return { audit: [...audit], events: [...events] };
 }

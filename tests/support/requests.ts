@@ -1,4 +1,4 @@
-// A good request for any operation of the document: its own example, with a credential that opens it and ids that exist.
+// A good request for any operation: its own example, a credential, and ids that exist.
 import { arrangedBodies, arrangedPaths, arrangedQueries, type Mode } from './arranged-ids.ts';
 import type { CallOptions } from './client.ts';
 import type { DeclaredOperation } from './document.ts';
@@ -71,7 +71,7 @@ export async function credentialFor(
     return { key: await newPlatformKey() };
   }
   if (alternatives.some((alternative) => alternative.scheme === 'apiKey'))
-    return { key: mode === 'live' ? tenant.key : tenant.testKey };
+    return { key: mode === 'live' && !operation.declared['x-test-only'] ? tenant.key : tenant.testKey };
   // The one operation that ends the session it is called with.
   return { token: operation.id === 'endSession' ? (await signIn(tenant)).access_token : await sharedToken(tenant) };
 }

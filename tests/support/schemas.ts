@@ -1,4 +1,4 @@
-// The document's schemas as tests walk them: references followed, request bodies and their examples found.
+// The document's schemas as tests walk them: references followed, bodies and examples found.
 import { randomUUID } from 'node:crypto';
 import { type DeclaredOperation, resolve } from './document.ts';
 

@@ -14,6 +14,9 @@ export interface TestServer {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
+/** As make start has it: what was stripped of its types and compiled once is kept for the next start. */
+export const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
+
 const ownMain = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
 /**
@@ -25,17 +28,20 @@ const ownMain = fileURLToPath(new URL('../../main.ts', import.meta.url));
 export function startServer(env: Record<string, string>, logFile?: string, main = ownMain): Promise<TestServer> {
   const started = performance.now();
   const child = spawn(process.execPath, [main], {
-    env: { PATH: process.env.PATH ?? '', PORT: '0', DEMO: '0', ...env },
+    env: { PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache, PORT: '0', DEMO: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const file = logFile ? createWriteStream(logFile, { flags: 'a' }) : undefined;
   let output = '';
+  let isListening = false;
   return new Promise((resolve, reject) => {
     const read = (chunk: Buffer): void => {
       file?.write(chunk);
       if (output.length < 20_000_000) output += chunk.toString();
-      const port = /"port":(\d+),.*"msg":"listening"/.exec(output)?.[1];
+      // To look into a text that grows costs a copy of it each time.
+      const port = isListening ? undefined : /"port":(\d+),.*"msg":"listening"/.exec(output)?.[1];
       if (port) {
+        isListening = true;
         resolve({
           url: `http://127.0.0.1:${port}`,
           pid: child.pid as number,

@@ -2,8 +2,8 @@
 import { decodeJwt, type JWK } from 'jose';
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
-import { Secrets } from '../../runtime/secrets.ts';
-import { SessionTokens } from '../../runtime/session-tokens.ts';
+import { Secrets } from '../../runtime/credentials/secrets.ts';
+import { SessionTokens } from '../../runtime/credentials/session-tokens.ts';
 import { expectStatus, type Json } from './client.ts';
 import { adminPassword, database, newUser, type Tenant } from './tenants.ts';
 
@@ -40,7 +40,7 @@ export async function tokenFor(tenant: Tenant, user: { id: string }): Promise<st
   await database()`
     insert into sessions (company_id, id, user_id, created_at, expires_at)
     values (${tenant.companyId}, ${sessionId}, ${user.id}, now(), now() + interval '7 days')`;
-  return (await tokens).issue(user.id, sessionId, new Date());
+  return (await tokens).issue({ companyId: tenant.companyId, userId: user.id, sessionId }, new Date());
 }
 
 /** A user who can sign in, with a role. */
@@ -49,6 +49,7 @@ export async function newPerson(tenant: Tenant, role = 'Sales_Rep'): Promise<{ i
   await database()`
     insert into sign_ins (email, company_id, user_id, password_hash, must_change_password, created_at)
     select ${user.email}, company_id, ${user.id}, password_hash, false, now() from sign_ins where email = ${tenant.admin.email}`;
+  await database()`update user_places set email = ${user.email} where user_id = ${user.id}`;
   return user;
 }
 

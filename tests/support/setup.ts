@@ -1,4 +1,4 @@
-// Before all tests: one embedded PostgreSQL and one server. After them: the coverage table, and everything ended.
+// Before all tests: one PostgreSQL and one server. After them: the coverage table, and an end.
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import postgres from 'postgres';
@@ -21,12 +21,16 @@ declare module 'vitest' {
 }
 
 /** Settings of the server under test: a trusted proxy, so that tests can come from any address. */
-export const testSettings = { TRUSTED_PROXIES: '127.0.0.1', LOG_LEVEL: 'info' };
+export const testSettings = { TRUSTED_PROXIES: '127.0.0.1', LOG_LEVEL: 'info', WEBHOOK_ALLOW_PRIVATE: '1' };
 
-/** All tests share the operator's company, and so its ceiling; tenants have room of their own. */
-async function makeRoom(url: string): Promise<void> {
+async function arrange(url: string): Promise<void> {
   const sql = postgres(url, { max: 1 });
+  // All tests share the operator's company, and so its ceiling; tenants have room of their own.
   await sql`update subscriptions set api_rate_limit_per_minute = 1000000 where package_code = 'platform'`;
+  // Thrown away after the run; what must outlive a killed PostgreSQL is tried on databases of their own (own-database.ts).
+  await sql`alter system set fsync = off`;
+  await sql`alter system set full_page_writes = off`;
+  await sql`select pg_reload_conf()`;
   await sql.end();
 }
 
@@ -42,7 +46,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await database.stop();
     throw error;
   });
-  await makeRoom(database.url);
+  await arrange(database.url);
   project.provide('baseUrl', server.url);
   project.provide('databaseUrl', database.url);
   project.provide('secretKey', secretKey);

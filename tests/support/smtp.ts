@@ -1,4 +1,4 @@
-// A real SMTP server on a free port of this machine, which notes what it is told and refuses what it is asked to.
+// A real SMTP server on a free port, which notes what it is told and refuses what it is asked to.
 import type { AddressInfo } from 'node:net';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 

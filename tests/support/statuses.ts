@@ -1,4 +1,4 @@
-// Statuses of leads and stages of deals, for tests: found by name, and configured as an administrator would.
+// Statuses of leads and stages of deals, found by name and configured as by an administrator.
 import type { Json } from './client.ts';
 import { database, type Tenant } from './tenants.ts';
 

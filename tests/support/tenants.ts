@@ -1,17 +1,25 @@
-// Fresh tenants for tests: arranged in the database, so that each test has one of its own at little cost.
-import { randomUUID } from 'node:crypto';
+// Fresh tenants, arranged in the database, so that each test has its own at little cost.
+import { randomBytes, randomUUID, scryptSync } from 'node:crypto';
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
-import { createCompany } from '../../db/onboarding.ts';
-import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../../domain/defaults.ts';
-import { hashPassword } from '../../runtime/passwords.ts';
-import { newApiKey, sha256 } from '../../runtime/secrets.ts';
+import { createCompany } from '../../db/onboarding/onboarding.ts';
+import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../../domain/onboarding/defaults.ts';
+import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 
 export const adminPassword = 'correct horse battery staple';
 
+/** A hash names its own cost: this one's is the least there is, so that signing in costs no more than other calls. */
+function cheapHash(password: string): string {
+  const cost = { N: 2, r: 1, p: 1 };
+  const salt = randomBytes(16);
+  const key = scryptSync(password, salt, 32, cost);
+  return `scrypt$${cost.N}$${cost.r}$${cost.p}$${salt.toString('base64')}$${key.toString('base64')}`;
+}
+
+const passwordHash = cheapHash(adminPassword);
+
 let connection: postgres.Sql | undefined;
-let passwordHash: Promise<string> | undefined;
 
 /** The database as its owner: for arranging, and for looking at what a call left behind. */
 export function database(): postgres.Sql {
@@ -37,11 +45,9 @@ export interface Tenant {
 
 /** A new company with its defaults, an admin who can sign in, and a live and a test key that may do everything. */
 export async function newTenant(name = 'Tenant'): Promise<Tenant> {
-  passwordHash ??= hashPassword(adminPassword);
   const companyId = uuidv7();
   const admin = { id: uuidv7(), email: `admin-${randomUUID()}@example.com` };
   const now = new Date();
-  const hash = await passwordHash;
   const company = {
     ...nowhere,
     id: companyId,
@@ -61,7 +67,7 @@ export async function newTenant(name = 'Tenant'): Promise<Tenant> {
         id: admin.id,
         email: admin.email,
         fullName: 'Ada Admin',
-        passwordHash: hash,
+        passwordHash,
         mustChangePassword: false,
         metadata: {},
       },
@@ -72,7 +78,8 @@ export async function newTenant(name = 'Tenant'): Promise<Tenant> {
   // Room for tests that call more than any plan allows, and make more users; the limits' own tests set it.
   await database()`update subscriptions set api_rate_limit_per_minute = 1000000, seats = 1000 where company_id = ${companyId}`;
   const tenant = { companyId, branchId: created?.branchId ?? '', admin };
-  return { ...tenant, key: await newKey(tenant), testKey: await newKey(tenant, { environment: 'test' }) };
+  const [key, testKey] = await Promise.all([newKey(tenant), newKey(tenant, { environment: 'test' })]);
+  return { ...tenant, key, testKey };
 }
 
 const nowhere = { phone: null, website: null, address: null, city: null, state: null, country: null, postalCode: null };
@@ -98,12 +105,14 @@ export async function newKey(tenant: Pick<Tenant, 'companyId'>, options: KeyOpti
   const id = uuidv7();
   const sql = database();
   await sql`
-    insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour, ip_allowlist,
-      reach_kind, reach_id, expires_at, created_by_id, created_at, updated_at, revoked_at, is_legacy)
-    values (${tenant.companyId}, ${id}, ${sha256(key)}, 'Test key', ${environment}, ${key.slice(0, -32)}, ${key.slice(-4)}, ${options.scopes ?? ['*']},
-      ${options.perMinute ?? 6000}, ${options.perHour ?? 200_000}, ${options.ipAllowlist ?? []}, ${options.reach?.kind ?? 'company'}, ${options.reach?.id ?? null}, ${options.expiresAt ?? null},
-      'test', now(), now(), ${options.revokedAt ?? null}, ${options.legacy ?? false})`;
-  await sql`insert into api_key_usage (company_id, api_key_id) values (${tenant.companyId}, ${id})`;
+    with key as (
+      insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour, ip_allowlist,
+        reach_kind, reach_id, expires_at, created_by_id, created_at, updated_at, revoked_at, is_legacy)
+      values (${tenant.companyId}, ${id}, ${sha256(key)}, 'Test key', ${environment}, ${key.slice(0, -32)}, ${key.slice(-4)}, ${options.scopes ?? ['*']},
+        ${options.perMinute ?? 6000}, ${options.perHour ?? 200_000}, ${options.ipAllowlist ?? []}, ${options.reach?.kind ?? 'company'}, ${options.reach?.id ?? null}, ${options.expiresAt ?? null},
+        'test', now(), now(), ${options.revokedAt ?? null}, ${options.legacy ?? false})
+    ), usage as (insert into api_key_usage (company_id, api_key_id) values (${tenant.companyId}, ${id}))
+    insert into api_key_places (key_hash, company_id) values (${sha256(key)}, ${tenant.companyId})`;
   return key;
 }
 
@@ -137,8 +146,10 @@ export async function newUser(
   const email = `user-${id}@example.com`;
   const sql = database();
   await sql`
-    insert into users (company_id, id, email, full_name, status, branch_id, team_id, created_at, updated_at)
-    values (${tenant.companyId}, ${id}, ${email}, 'Uma User', ${options.status ?? 'active'}, ${options.branchId ?? tenant.branchId}, ${options.teamId ?? null}, ${options.createdAt ?? new Date()}, now())`;
-  await sql`insert into user_roles (company_id, user_id, role_id) select ${tenant.companyId}, ${id}, id from roles where name = ${options.role ?? 'Sales_Rep'}`;
+    with person as (
+      insert into users (company_id, id, email, full_name, status, branch_id, team_id, created_at, updated_at)
+      values (${tenant.companyId}, ${id}, ${email}, 'Uma User', ${options.status ?? 'active'}, ${options.branchId ?? tenant.branchId}, ${options.teamId ?? null}, ${options.createdAt ?? new Date()}, now())
+    ), place as (insert into user_places (user_id, company_id) values (${id}, ${tenant.companyId}))
+    insert into user_roles (company_id, user_id, role_id) select ${tenant.companyId}, ${id}, id from roles where name = ${options.role ?? 'Sales_Rep'}`;
   return { id, email };
 }

@@ -1,7 +1,7 @@
-// Tokens that must never open anything, made from one that does: altered, respelled, unsigned, signed by others, or odd in what they say.
+// Tokens that must never open anything, made from one that does.
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { importJWK, type JWK, type JWTHeaderParameters, SignJWT } from 'jose';
-import { newSigningKey } from '../../runtime/session-tokens.ts';
+import { newSigningKey } from '../../runtime/credentials/session-tokens.ts';
 
 export type Claims = Record<string, unknown>;
 

@@ -1,4 +1,4 @@
-// What the walks over all operations share: the operations by kind, plausible paths, and the failures that they expect.
+// What the walks over all operations share: operations by kind, plausible paths, failures.
 import { v7 as uuidv7 } from 'uuid';
 import { expect } from 'vitest';
 import { plausible } from './arranged-ids.ts';

@@ -607,7 +607,8 @@ export interface paths {
         /**
          * Create a lead
          * @description Takes in one lead. Source, status and tags are sent by name, in any case; the assignee by email. What is left out gets
-         *     a default: the first active status, priority 3, and the active user who has been in the workspace longest.
+         *     a default: the first active status, priority 3, and the active user who has been in the workspace longest; of a key that
+         *     reaches a branch or a team only, the one there, and nobody where there is none.
          *     At least one of `email` and `mobile` is needed. Empty or blank text counts as left out.
          *
          *     Needs the scope `leads:create`; the legacy `leads:write` grants it. Send an `Idempotency-Key`, so that a retry after a
@@ -884,7 +885,7 @@ export interface paths {
         };
         /**
          * Ask what this credential is
-         * @description For any credential, whatever its scopes: who it acts as, for which workspace, live or test, with which scopes and reach, until when,
+         * @description For any credential of a workspace, whatever its scopes: who it acts as, for which workspace, live or test, with which scopes and reach, until when,
          *     and which modules are on in the workspace. The cheapest call to check that a credential works.
          *
          *     An OAuth access token acts as its app, in the name of the user who allowed it: `scopes` are what the user consented to, as far as
@@ -1091,8 +1092,7 @@ export interface paths {
         /**
          * List the objects
          * @description The objects that this credential can view: built-in ones with the scope `<module>:view`, the workspace's own with
-         *     `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it. Answers the
-         *     whole list: `next_cursor` is always null and `has_more` false.
+         *     `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it.
          *
          *     Needs a credential and no scope of its own. Test keys see the same objects as live keys.
          */
@@ -1336,7 +1336,7 @@ export interface paths {
          * Log an activity
          * @description Logs a call, an email, a meeting or another activity on a lead or a deal. In the same transaction the lead or deal gets
          *
-         *     - `last_contacted_at`, moved forward to `performed_at`, never back; a Note is no contact and does not move it;
+         *     - `last_contacted_at`, moved forward to `performed_at`, never back, whatever the type;
          *     - `next_followup_at`, where `followup_at` is given.
          *
          *     The answer shows both beside the activity. One of `summary` and `details` is needed; blank text counts as left out.
@@ -1454,8 +1454,8 @@ export interface paths {
         /**
          * Change an activity type
          * @description Changes what is sent, at least one field. A type is not deleted but switched off with `is_active: false`: activities keep
-         *     it, new ones cannot have it. Types that every workspace starts with (`is_system`) keep their names, since a Note is
-         *     known by its own.
+         *     it, new ones cannot have it. Types that every workspace starts with (`is_system`) keep their names, so that programs for
+         *     all workspaces can rely on them.
          *
          *     Needs `settings:configure` and a live key. **404**: there is no such type. **409** `ALREADY_EXISTS`: another type has the
          *     name; `CONFLICT` with the reason `system_type`: the name of such a type; with `last_active`: no other type is active.
@@ -1474,8 +1474,7 @@ export interface paths {
         /**
          * List activity types
          * @description The kinds of activity that this workspace logs, in their order; the names are what `activity_type` takes, without
-         *     regard to case. Inactive ones stay readable on old activities and are refused on new ones. Answers the whole list: `next_cursor`
-         *     is always null and `has_more` false.
+         *     regard to case. Inactive ones stay readable on old activities and are refused on new ones.
          *
          *     Needs `activities:view`.
          */
@@ -1586,10 +1585,10 @@ export interface paths {
          * List roles and profiles
          * @description The profiles of this workspace: the system profile of each role (`kind: role`), and those that were made in the app
          *     (`kind: profile`), which take the place of what the roles of their users permit. A role of old that has members and no profile is
-         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed. Answers
-         *     the whole list: `next_cursor` is always null and `has_more` false.
+         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed.
          *
-         *     `active_member_count` counts the active users in the credential's reach to whom the profile applies.
+         *     `active_member_count` counts the active users in the credential's reach who have the role, whether or not a custom profile
+         *     takes the place of what it permits, or who have the custom profile.
          *
          *     Needs `access_control:view`. Roles and profiles are changed in the app, not through the API.
          */
@@ -1643,8 +1642,7 @@ export interface paths {
          * List whose records each role sees
          * @description For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
          *     custom profile see their own. Who has several roles may take each action as far as the widest role that permits it, so that a
-         *     record may be seen and yet be 404 to a change. Super_Admin is never listed. Answers the whole list: `next_cursor` is always null
-         *     and `has_more` false.
+         *     record may be seen and yet be 404 to a change. Super_Admin is never listed.
          *
          *     Needs `access_control:view`.
          */
@@ -1792,7 +1790,7 @@ export interface paths {
         };
         /**
          * List the statuses of leads or the stages of deals
-         * @description All statuses of the object in their order, inactive ones included. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         * @description All statuses of the object in their order, inactive ones included.
          *
          *     Needs `settings:view`. Live and test keys see the same. **404**: the object has no statuses.
          */
@@ -1899,7 +1897,7 @@ export interface paths {
         };
         /**
          * List the tags of leads or customers
-         * @description All tags of the object, by priority and name. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         * @description All tags of the object, by priority and name.
          *
          *     Needs `settings:view`. Live and test keys see the same. **404**: the object has no tags.
          */
@@ -1995,7 +1993,7 @@ export interface paths {
         };
         /**
          * List sources
-         * @description All sources by name, disabled ones included: one list for leads, deals and customers. Answers the whole list: `next_cursor` is always null and `has_more` false.
+         * @description All sources by name, disabled ones included: one list for leads, deals and customers.
          *
          *     Needs `settings:view`. Live and test keys see the same.
          */
@@ -2182,10 +2180,11 @@ export interface paths {
          *
          *     What can go wrong:
          *
-         *     - **400**: a value out of range, a `metric` or `bucket` that there is not, a `field` that the metric cannot measure.
+         *     - **400**: a value out of range, a `metric` or `bucket` that there is not, a `field` that the metric cannot measure; a filter
+         *       that is wrong, as in lists.
          *     - **403** `MODULE_DISABLED`: the module of the object is off.
          *     - **404**: the workspace has no such object.
-         *     - **422**: an unknown field, in the body or of the object; a condition whose operator or value does not fit its field.
+         *     - **422**: an unknown field, in the body or as `field` or `group_by`.
          *     - **503** with `details.reason` `query_timeout`: it took longer than 1.5 seconds. Narrow it with `from`, `to` or `filter`.
          */
         post: operations["searchReport"];
@@ -2424,8 +2423,7 @@ export interface paths {
         /**
          * List task types
          * @description The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
-         *     case. Inactive ones stay readable on old tasks and are refused on new ones. Answers the whole list: `next_cursor`
-         *     is always null and `has_more` false.
+         *     case. Inactive ones stay readable on old tasks and are refused on new ones.
          *
          *     Needs `tasks:view`.
          */
@@ -2486,6 +2484,115 @@ export interface paths {
          *     Fires `attachment.created` with `object`, `record_id` and `attachment_id`.
          */
         post: operations["createAttachment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the history of a record
+         * @description Who did what to a record, the newest first: the rows of the audit log that are about it, for 400 days. What was done to
+         *     its attachments is among them.
+         *
+         *     Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such object or record, or this key cannot
+         *     see it. What was done to a record that is deleted, its deletion included, is found with
+         *     [GET /v1/audit-logs?record_id=](#operation/listAuditLogs).
+         */
+        get: operations["listRecordHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what happened
+         * @description What happened in the workspace, in order: every committed change once, and none that was undone. A change that depends on
+         *     another comes after it; changes of one record come in their order. Live and test data have a feed each.
+         *
+         *     **How to follow it.** Keep `next_cursor` with your copy, and send it as `cursor` the next time; it is always there, also when
+         *     nothing is new. `has_more` says that there is more behind it already. With `wait` the answer is held until something happens,
+         *     so that you need not ask again and again. See [Receive events: the feed](#section/Receive-events:-the-feed).
+         *
+         *     **What is in it.** Events about objects: `record.created`, `record.updated`, `record.deleted`, `lead.status_changed`,
+         *     `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`, `schema.changed`. Ignore those that you do
+         *     not know. `record` is the record **as it is now**, not as it was then: take it, whatever the event is. It is null when the
+         *     record is gone, when it is no longer in the reach of your key, and for events about no record.
+         *
+         *     **Who sees what.** It needs no scope of its own. It tells of the objects that the key can view (`leads:view`,
+         *     `object:visits:view`), and of records in its reach; also when a record leaves that reach or is deleted. A page may be empty
+         *     although `has_more` is true, where what happened there is not for this key.
+         *
+         *     What can go wrong:
+         *
+         *     - **400** the cursor is made up, or of another workspace or mode; `wait` is not 0 to 30.
+         *     - **404** a name in `objects` that the workspace does not have. One that the key cannot view is left out, not refused.
+         *     - **409** CONFLICT, `details.reason: cursor_expired`: events are kept for 30 days, and what follows the cursor is gone;
+         *       also after the test data was [removed](#operation/resetTestMode). Take `cursor=now`, copy the records anew from the
+         *       lists at `details.export`, and go on from there.
+         */
+        get: operations["listChanges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit-logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the audit log
+         * @description Who did what and when, the newest first: every change that was made in the workspace, by whichever credential, and
+         *     nothing that was only read. It is kept for 400 days, and no operation changes or removes it. A test key sees what test keys did.
+         *
+         *     Narrow it with `record_id`, `request_id` or a window of time where you can: these are found at once. Other filters look
+         *     through the log from its new end on, so that a page of something rare may have fewer items than `limit`, or none, while
+         *     `has_more` is true: go on with `next_cursor`.
+         *
+         *     `changes` says from what to what. Secrets, passwords and the texts of messages are never in it; of telephone numbers only
+         *     the last digits are.
+         *
+         *     Needs the scope settings:view. What can go wrong: **400** for a time that is none, a `to` before `from`, a malformed
+         *     `request_id`, or a cursor of another list.
+         */
+        get: operations["listAuditLogs"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2570,8 +2677,9 @@ export interface paths {
         };
         /**
          * List SLA policies
-         * @description All SLA policies, the oldest first, which is the order in which they are looked at for a record. Answers the whole list:
-         *     `next_cursor` is always null and `has_more` false. Needs `settings:view`. Live and test keys see the same.
+         * @description All SLA policies, the oldest first, which is the order in which they are looked at for a record.
+         *
+         *     Needs `settings:view`. Live and test keys see the same.
          */
         get: operations["listSlaPolicies"];
         put?: never;
@@ -2585,8 +2693,7 @@ export interface paths {
          *
          *     **Clocks.** Each time that is set is a clock on every such record, in minutes from its start:
          *
-         *     - `first_response_time`: from the creation of the record until the first activity on it other than a Note, at its
-         *       `performed_at`.
+         *     - `first_response_time`: from the creation of the record until the first activity on it, at its `performed_at`.
          *     - `every_response_time`: the same, and begins anew with each such activity.
          *     - `resolution_time`: from the creation until the record enters a status that is won, lost, converted or disqualified, which
          *       ends its other clocks too; a record that leaves it starts anew. Customers have no status, and so no such clock.
@@ -2663,6 +2770,771 @@ export interface paths {
         patch: operations["updateSlaPolicy"];
         trace?: never;
     };
+    "/v1/webhook-events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the events there are
+         * @description The events that a subscription can name, each with its fields, the JSON Schema of its whole body and an example. Fields that are
+         *     not `always_present` may be missing; take no offence at further fields, which later versions may add.
+         *
+         *     Needs `webhooks:view` or `settings:view`. **400**: a cursor of another list.
+         */
+        get: operations["listWebhookEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhook subscriptions
+         * @description All subscriptions of the key's mode, the newest first: test keys see those that test keys made. No secret is shown.
+         *
+         *     Needs `webhooks:view` or `settings:view`. **400**: a cursor of another list.
+         */
+        get: operations["listWebhookSubscriptions"];
+        put?: never;
+        /**
+         * Subscribe to events
+         * @description From now on every event that fits is posted to `url`, signed; the guide [Receive events](#tag/Webhooks) shows how to receive
+         *     and verify it. The answer holds the `secret`, **once**: keep it where your receiver finds it. Lose it, and you rotate it.
+         *
+         *     - **events**: names from [GET /v1/webhook-events](#operation/listWebhookEvents), a group such as `record.*`, or `*` for all of
+         *       them, those of later versions included.
+         *     - **filter**: as for listing records, `{"field", "op", "value"}` joined by `and` and `or` up to three deep, over the fields that
+         *       the subscribed events carry, `object` and `record_id` among them. Of a field that an event lacks only `is_null` is true.
+         *       `contains` on `changed_fields` asks for one of them. Events that do not pass make no request.
+         *     - **include**: `changes` puts into `record.updated` what the fields were and are. A body stays below 64 KB: where it would be
+         *       longer they are left out, and `changes_truncated` is true.
+         *     - **skip_own**: leaves out what this very credential does, so that two systems do not answer each other for ever.
+         *     - **url**: https, without user or password, port 443, 8443 or from 1024 on, at a public address. That is checked again for each
+         *       request, and redirects are not followed. For development a server may be told to let *test* keys use http and private
+         *       addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
+         *
+         *     Live keys are told of live data, test keys of test data.
+         *
+         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company: events are told whichever
+         *     branch or team a record is in (403, `details.reason` `company_reach_required`). **409** `subscription_limit`: a workspace has 50
+         *     in each mode. **422**: an unknown event (with what was probably meant), a filter over a field that no subscribed event
+         *     carries, an unknown field or a wrong JSON type. **400**: any other wrong value, such as an address that is not public.
+         */
+        post: operations["createWebhookSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the subscription.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a webhook subscription
+         * @description One subscription, and how its receiver is doing: `consecutive_failures` counts the failed attempts since the last success, and
+         *     `disabled_reason` says why nothing is sent any more.
+         *
+         *     Needs `webhooks:view` or `settings:view`. **404**: there is none with this id in this mode.
+         */
+        get: operations["getWebhookSubscription"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a webhook subscription
+         * @description Nothing more is sent; deliveries that wait become `cancelled`. What was sent can be listed for 30 days under its id.
+         *
+         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode.
+         */
+        delete: operations["deleteWebhookSubscription"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a webhook subscription
+         * @description Changes what you send and leaves the rest; it holds for events from now on. `is_active: false` disables it: what happens meanwhile
+         *     is kept as deliveries with the status `skipped`. `is_active: true` enables it again, whyever it was disabled, forgets its
+         *     failures and sends what had been waiting; ask [recover](#operation/recoverWebhookDeliveries) for what was skipped.
+         *
+         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode. **400** and **422** as on creation; a `filter` that
+         *     is kept must fit `events` that are sent.
+         */
+        patch: operations["updateWebhookSubscription"];
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the secret of a webhook subscription
+         * @description Makes a new secret and answers it, **once**. For `overlap_hours` every request carries two signatures, the one of the new secret
+         *     first, so that a receiver that still has the old one goes on: accept a request if any signature matches. With 0 the old secret
+         *     ends at once; another rotation within the overlap ends the oldest.
+         *
+         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode.
+         */
+        post: operations["rotateWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test event to a webhook subscription
+         * @description Posts the example of an event once, at once, signed as all others, and answers how it went; it waits up to ten seconds for the
+         *     receiver. The body has `test: true`; nothing is tried again, and neither counts as a failure of the receiver. A disabled
+         *     subscription can be tested too.
+         *
+         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode. **422**: an unknown event.
+         */
+        post: operations["testWebhookSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the deliveries of a webhook subscription
+         * @description One item for each event that was sent, or is to be, the newest first, for 30 days; also of a subscription that was deleted. All
+         *     filters that are sent must hold.
+         *
+         *     | `status` | what it means | what to do |
+         *     |---|---|---|
+         *     | `pending` | not tried yet | nothing |
+         *     | `retrying` | failed, and tried again at `next_attempt_at` | look at `last_error` and `last_response_code` |
+         *     | `succeeded` | the receiver answered 2xx | nothing |
+         *     | `failed` | given up after `max_attempts` | mend the receiver, then replay or recover |
+         *     | `cancelled` | the subscription was deleted, or the receiver answered `webhook-delivery: abort-message` | nothing |
+         *     | `skipped` | happened while the subscription was disabled | enable it, then recover |
+         *
+         *     Needs `webhooks:view` or `settings:view`, and a credential that sees the whole company (403, `company_reach_required`).
+         *     **404**: there is no such subscription in this mode.
+         */
+        get: operations["listWebhookDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/recover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send again what a receiver missed
+         * @description Sends everything since a moment that did not arrive: what failed or was cancelled, and what happened while the subscription was
+         *     disabled. Each delivery keeps its id and begins anew with its first attempt. Call it when your receiver works again.
+         *
+         *     One call takes the oldest 10,000; `has_more` says that there are others: call it again. Your receiver may get an event twice; the
+         *     `id` in the body tells.
+         *
+         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is no such
+         *     subscription in this mode. **409** `subscription_disabled`: enable it first.
+         */
+        post: operations["recoverWebhookDeliveries"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send the deliveries of a window again
+         * @description Makes a fresh copy of each delivery of a window and sends it, whether it had arrived or not: for a receiver that lost what it had
+         *     taken. The copies have ids of their own and name theirs in `replay_of`; events keep their ids. At most 1,000 in one call, the
+         *     oldest ones; test deliveries are left out.
+         *
+         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is no such
+         *     subscription in this mode. **409** `subscription_disabled`: enable it first. **400**: `to` lies before `from`.
+         */
+        post: operations["replayWebhookDeliveries"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/deliveries/{deliveryId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a webhook delivery
+         * @description One delivery with the body that was sent, and what its receiver last answered.
+         *
+         *     Needs `webhooks:view` or `settings:view`, and a credential that sees the whole company (403, `company_reach_required`).
+         *     **404**: the subscription never had it, or it is older than 30 days.
+         */
+        get: operations["getWebhookDelivery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/deliveries/{deliveryId}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a webhook delivery again
+         * @description Makes a fresh copy of a delivery, whatever its status, and sends it, signed anew. It has an id of its own and names this one in
+         *     `replay_of`; the event keeps its id, so that a receiver knows what it has seen.
+         *
+         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this
+         *     id in this mode. **409** `subscription_disabled`: enable the subscription first; `subscription_deleted`: it is gone.
+         */
+        post: operations["replayWebhookDelivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/plans": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the plans
+         * @description Every plan with its prices and what it includes, the cheapest first. `is_current` marks the one that the workspace is on, in a trial too;
+         *     one that is not `is_available` is sold by agreement alone, and its prices are null. A plan for a year costs as much as ten months.
+         *
+         *     Extra seats are billed for each month and each seat beyond `included_seats`. `api_call_cap` counts the calls of a month, null: unlimited.
+         *     Modules that a plan does not include can be added to it, see [GET /v1/modules](#operation/listModules).
+         *
+         *     Answers without a subscription too, so that a plan can be chosen. Needs `billing:view`.
+         */
+        get: operations["listPlans"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/modules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the modules that can be added to a plan
+         * @description Every module that plans include or that can be bought beside them, with its price and whether the workspace has it.
+         *
+         *     | `status` | what it means |
+         *     |---|---|
+         *     | `active` | the plan includes it, or it is paid for |
+         *     | `inactive` | add it with [POST /v1/subscription/modules](#operation/createSubscriptionModule) |
+         *     | `pending_webhook` | it was added, and the payment provider has not confirmed it yet; ask again in a few seconds |
+         *     | `scheduled_removal` | it ends at `active_until`; add it again to keep it |
+         *
+         *     Answers without a subscription too. Needs `billing:view`.
+         */
+        get: operations["listModules"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subscription": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the subscription
+         * @description What the workspace subscribes to: plan, period, seats, modules, what is to change when the period ends, and what it all opens
+         *     (`entitlements`). A test key is shown the subscription of the test mode, which begins active on growth.
+         *
+         *     | `billing_status` | `status` | what it means | the API |
+         *     |---|---|---|---|
+         *     | `TRIALING` | `trialing` | a trial of 14 days, until `trial_end` | serves |
+         *     | `ACTIVE` | `active` | paid | serves |
+         *     | `PAST_DUE` | `past_due` | a payment failed; it is tried again on days 1, 3, 5, 7 and 14 after | serves |
+         *     | `CANCELED` | `canceled` | ended; the data is kept until `dormant.data_kept_until` | 402, `subscription_ended` |
+         *     | `PENDING_DELETION` | `canceled` | everything will be removed within 14 days, unless a plan is chosen | 402, `subscription_ended` |
+         *     | `NONE` | `none` | the trial is over and no plan was chosen | 402, `no_subscription` |
+         *
+         *     `scheduled_changes` lists everything that happens at the end of the period, in the order in which it was asked for, a cancellation
+         *     first; `scheduled_change` is the first of them, and `scheduled_downgrade` the downgrade among them. Each stays when something else is changed.
+         *
+         *     Answers without a subscription too. Needs `billing:view`.
+         */
+        get: operations["getSubscription"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subscription/upgrade": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Upgrade the subscription
+         * @description Puts the workspace on a plan that costs more, at once. What is left of the old plan is credited, what is left of the period of the new one is
+         *     charged; modules that the new plan includes are no longer billed beside it. The same `package_code` with another `billing_cycle` changes the
+         *     cycle, and a new period begins. What is scheduled for the end of the period stays scheduled; to ask for the plan that the workspace is on
+         *     drops a downgrade from it.
+         *
+         *     Quota, rate limits, seats and modules follow from the next call on.
+         *
+         *     What is to be paid is charged before anything holds: 402 CARD_CHARGE_FAILED means that the card was declined and nothing was changed;
+         *     `details.action_url`, where it is there, is where the person confirms the payment. On 503 it is not known yet what became of it: send the same
+         *     call with the same Idempotency-Key again, which goes on where the first one was left and charges nothing twice.
+         *
+         *     409 CONFLICT, by `details.reason`: `not_an_upgrade` (it costs less: downgrade), `already_on_package`, `package_not_configured` (no
+         *     plan that can be bought; `details.allowed` lists those).
+         *
+         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
+         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
+         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         */
+        post: operations["upgradeSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subscription/downgrade": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Downgrade the subscription at the end of the period
+         * @description Has the workspace go to a plan that costs less when the period ends; until then nothing changes, and nothing is paid back. A second downgrade
+         *     takes the place of the first. To stay, upgrade to the plan that you are on.
+         *
+         *     409 CONFLICT, by `details.reason`: `not_a_downgrade` (it costs more: upgrade), `already_on_package`, `package_not_configured`,
+         *     `seats_exceed_target` (more users are active than the plan includes; `details` has `seats_used` and `target_included`).
+         *
+         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
+         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
+         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         */
+        post: operations["downgradeSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subscription/seats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Set the number of seats
+         * @description Says how many users can be active at the same time. More than now: at once, those beyond the included ones are charged for the rest of the
+         *     period. Fewer: when the period ends. A number below the included seats means the included seats. Users beyond the new number stay active; what is
+         *     refused then is to create or activate one, with 409 SEAT_LIMIT_REACHED.
+         *
+         *     What is to be paid is charged before anything holds: 402 CARD_CHARGE_FAILED means that the card was declined and nothing was changed;
+         *     `details.action_url`, where it is there, is where the person confirms the payment. On 503 it is not known yet what became of it: send the same
+         *     call with the same Idempotency-Key again, which goes on where the first one was left and charges nothing twice.
+         *
+         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
+         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
+         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         */
+        post: operations["updateSubscriptionSeats"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subscription/modules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add a module to the subscription
+         * @description Adds a module to the plan and charges it for the rest of the period. The answer has `status: pending_webhook`: ask
+         *     [GET /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within seconds. A module
+         *     that was to leave with the period stays, and costs nothing more.
+         *
+         *     What is to be paid is charged before anything holds: 402 CARD_CHARGE_FAILED means that the card was declined and nothing was changed;
+         *     `details.action_url`, where it is there, is where the person confirms the payment. On 503 it is not known yet what became of it: send the same
+         *     call with the same Idempotency-Key again, which goes on where the first one was left and charges nothing twice.
+         *
+         *     An unknown module is refused with 422. 409 CONFLICT, by `details.reason`: `module_already_active`, `module_included_in_plan`.
+         *
+         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
+         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
+         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         */
+        post: operations["createSubscriptionModule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subscription/modules/{module_key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The module.
+                 * @example workforces
+                 */
+                module_key: components["schemas"]["ModuleKey"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a module from the subscription
+         * @description Takes a module out that was added to the plan. It ends with the period, which is paid for; in a trial it ends at once. `applies` says which.
+         *
+         *     404 for what is no module. 409 CONFLICT, by `details.reason`: `module_not_active`, `module_included_in_plan` (downgrade instead),
+         *     `cannot_remove_last_item` (it is the plan itself: cancel instead).
+         *
+         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
+         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
+         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         */
+        delete: operations["deleteSubscriptionModule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subscription/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel the subscription at the end of the period
+         * @description Has the subscription end with its period; until then nothing changes. From then on API keys are answered with 402, people can still sign in,
+         *     and the data is kept for 90 days, in which choosing a plan brings everything back.
+         *     [Reactivate](#operation/reactivateSubscription) undoes it before the period ends.
+         *
+         *     409 CONFLICT with `details.reason` `already_canceled` where that was done before.
+         *
+         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
+         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
+         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         */
+        post: operations["cancelSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/subscription/reactivate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep a subscription that is scheduled to end
+         * @description Undoes a cancellation before the period ends; whatever else is scheduled stays so. After the end a plan is chosen anew, with
+         *     [a checkout](#operation/createCheckoutSession).
+         *
+         *     409 CONFLICT with `details.reason` `not_scheduled_to_end` where nothing was cancelled.
+         *
+         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
+         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
+         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         */
+        post: operations["reactivateSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/checkout-sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a checkout
+         * @description Opens a page of the payment provider on which a person pays: for a subscription (`kind: subscribe`, with `package_code`, and
+         *     `billing_cycle` and `seats` where they are not the usual ones), or into the wallet (`kind: wallet_topup`, with `amount_minor`). Send the
+         *     person to `url`, and ask [GET /v1/checkout-sessions/{id}](#operation/getCheckoutSession) every few seconds until `status` is
+         *     `complete` and `activation.active` is true. That the person came back to `success_url` proves nothing.
+         *
+         *     Subscribing ends a trial, and brings a workspace back whose subscription has ended: a new period begins, and its invoice is paid. The
+         *     page can be used for 24 hours, and once.
+         *
+         *     409 CONFLICT, by `details.reason`: `subscription_exists` (change that one instead), `package_not_configured` (no plan that can be bought).
+         *     409 AGREEMENT_ACTIVE while a negotiated agreement governs the subscription.
+         *
+         *     Needs the session token of a Company_Admin, with or without a subscription.
+         */
+        post: operations["createCheckoutSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/checkout-sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a checkout
+         * @description What became of a checkout. Ask every 3 to 5 seconds for a couple of minutes, then more and more seldom until `expires_at`.
+         *
+         *     | `status` | what it means | what to do |
+         *     |---|---|---|
+         *     | `open` | not paid yet | wait |
+         *     | `complete` | paid | wait until `activation.active`, normally seconds; of a top-up, `wallet.credited` |
+         *     | `expired` | 24 hours have passed, nothing was charged | start another |
+         *
+         *     Answers without a subscription too. An id that is unknown, malformed or another workspace's is 404. Needs `billing:view`.
+         */
+        get: operations["getCheckoutSession"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/billing/portal-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Open the billing portal
+         * @description Answers the address of a page of the payment provider, good for five minutes, where a person sees the invoices and changes the card on
+         *     file. It can neither cancel, pause nor switch plans: that is done here. With `return_url` the page has a link back.
+         *
+         *     409 NO_BILLING_CUSTOMER: the workspace has never checked out, so there is nothing to show. Answers without a subscription too. Needs
+         *     `billing:configure`.
+         */
+        post: operations["createPortalSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the usage
+         * @description What the workspace has used in the month that runs: the calls of the quota (the same numbers as the X-Quota headers), the balance of
+         *     the wallet and what was spent from it, seats, and the room that its files take. In test mode calls are not counted: `used` is 0.
+         *
+         *     With `group_by=key` or `group_by=day` the answer has `groups` too: the calls of each key, the busiest first, or of each day (UTC), in
+         *     their order. They are counted within a second, from the first day of the month on, and also count calls that cost nothing.
+         *
+         *     Answers without a subscription too, with the last month that was paid for. Needs `billing:view`.
+         */
+        get: operations["getUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/invoices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the invoices and the bill to come
+         * @description The 24 newest invoices, and in `pending` what the next period will be charged as things stand: with what is scheduled for the end of this
+         *     one, and less the credit of earlier changes. `pending` is null where nothing will be charged.
+         *
+         *     The lines of an invoice add up to `subtotal_minor`. A change in the middle of a period has a line for what is left of each item that
+         *     goes, and one for what is left of the period of each that comes (`proration`). Where more is given back than charged, the rest is kept and the
+         *     next invoices are less by it.
+         *
+         *     `open`: the payment failed and is tried again. `uncollectible`: it was given up. Answers without a subscription too. Needs `billing:view`.
+         */
+        get: operations["listInvoices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/test-mode/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove all test data
+         * @description Deletes what was made with test keys: all test records with their activities, tasks, notes, messages, tags and attachments,
+         *     files included; what is kept for Idempotency-Keys of test calls; and the events of the test feed, whose cursors are
+         *     expired from then on (409 `cursor_expired`). Live data, settings, fields, users and keys stay, and so does the audit log.
+         *
+         *     With `objects` only the records of these objects go, with what belongs to them alone.
+         *
+         *     It deletes in steps and answers when it is done: some ten thousand records take a few seconds, so allow for it in the
+         *     timeout of your client. What is deleted stays deleted when the call breaks off; call again for the rest. Test data that is
+         *     written meanwhile may stay.
+         *
+         *     Needs the scope settings:configure, and a test key. What can go wrong: **403** FORBIDDEN_SCOPE, `details.reason:
+         *     test_key_required`, for a live key; **404** for a name in `objects` that the workspace does not have;
+         *     **409** CONFLICT, `details.reason: reset_in_progress`, while another reset of the workspace runs.
+         */
+        post: operations["resetTestMode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2673,14 +3545,18 @@ export interface components {
          */
         Success: true;
         /**
+         * @description degraded: rate limits are open, since Redis is out of reach.
+         * @enum {string}
+         */
+        HealthStatus: "ok" | "degraded";
+        /**
          * Format: date-time
          * @description ISO 8601 in UTC with milliseconds.
          * @example 2026-11-20T23:55:00.000Z
          */
         Timestamp: string;
         Health: {
-            /** @enum {string} */
-            status: "ok" | "degraded";
+            status: components["schemas"]["HealthStatus"];
             /** @example 1.0.0 */
             version: string;
             timestamp: components["schemas"]["Timestamp"];
@@ -2764,9 +3640,9 @@ export interface components {
             }[];
             /** @description The scopes that would have opened the operation. */
             required_scopes?: string[];
-            /** @description Calls allowed in the window of the limit that refused, or in the month. */
-            limit?: number;
-            /** @description Calls of the month so far; only where the monthly quota refused. */
+            /** @description Calls allowed in the window of the limit that refused, or in the month; null where a subscription ended that had no limit. */
+            limit?: number | null;
+            /** @description Calls of the month so far, or of the last one that was paid for; only where the monthly quota refused. */
             used?: number;
             /** @description 0 in a refusal. */
             remaining?: number;
@@ -2779,7 +3655,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        Error: {
+        Failure: {
             code: components["schemas"]["ErrorCode"];
             /** @description For people; the wording may change. */
             message: string;
@@ -2789,7 +3665,7 @@ export interface components {
         ErrorAnswer: {
             /** @constant */
             success: false;
-            error: components["schemas"]["Error"];
+            error: components["schemas"]["Failure"];
             meta: components["schemas"]["Meta"];
         };
         /** @description An OpenAPI 3.1 document, with everything that such a document may hold. */
@@ -2815,14 +3691,28 @@ export interface components {
             /** @description What to do about it. */
             action: string;
         };
+        /**
+         * @description Send it as `cursor` to get the next page. Null on the last page.
+         * @example null
+         */
+        NextCursor: string | null;
+        /**
+         * @description True when `next_cursor` is not null.
+         * @example false
+         */
+        HasMore: boolean;
         ErrorCodes: {
             error_codes: components["schemas"]["ErrorCodeEntry"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         ErrorCodesAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["ErrorCodes"];
             meta: components["schemas"]["Meta"];
         };
+        /** @enum {string} */
+        ModuleState: "on" | "not_in_plan" | "disabled_by_admin";
         ScopeEntry: {
             /** @example leads:view */
             scope: string;
@@ -2832,11 +3722,8 @@ export interface components {
             action: string;
             /** @description The add-on that the module belongs to; null for modules of every plan. */
             add_on: string | null;
-            /**
-             * @description While it is not `on`, the scope opens nothing, and is kept.
-             * @enum {string}
-             */
-            module_state: "on" | "not_in_plan" | "disabled_by_admin";
+            /** @description While it is not `on`, the scope opens nothing, and is kept. */
+            module_state: components["schemas"]["ModuleState"];
             /** @description True when this credential holds it. */
             granted: boolean;
         };
@@ -2849,6 +3736,8 @@ export interface components {
         Scopes: {
             scopes: components["schemas"]["ScopeEntry"][];
             legacy_scopes: components["schemas"]["LegacyScope"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
         };
         ScopesAnswer: {
             success: components["schemas"]["Success"];
@@ -2873,12 +3762,17 @@ export interface components {
         QuotaFigures: {
             /** @description What the plan includes; null when it is unlimited. */
             limit: number | null;
+            /** @description Of this month; calls of the last second may be missing. */
             used: number;
             /** @description Null when it is unlimited. */
             remaining: number | null;
             period: components["schemas"]["QuotaPeriod"];
         };
         RequestLimits: {
+            /** @description Of the whole address, path and query, as it is sent. */
+            address_bytes: number;
+            /** @description Of all names and values of headers together. */
+            header_bytes: number;
             /** @description Of a JSON body. */
             body_bytes: number;
             /** @description Levels of objects in a body. */
@@ -2932,6 +3826,8 @@ export interface components {
             sources: number;
             sla_policies: number;
             activity_types: number;
+            /** @description In each mode. */
+            webhook_subscriptions: number;
         };
         Limits: {
             rates: components["schemas"]["RateLimits"];
@@ -2976,14 +3872,17 @@ export interface components {
              */
             password?: string;
         };
+        /**
+         * @description Where a company or a country is.
+         * @example middle_east
+         * @enum {string}
+         */
+        Region: "middle_east" | "europe" | "america";
         OnboardingCreate: {
             company: components["schemas"]["OnboardingCompany"];
             admin_user: components["schemas"]["OnboardingAdmin"];
-            /**
-             * @description Sets the defaults of time zone and currency: Asia/Dubai and AED, Europe/Berlin and EUR, America/New_York and USD.
-             * @enum {string}
-             */
-            region: "middle_east" | "europe" | "america";
+            /** @description Sets the defaults of time zone and currency: Asia/Dubai and AED, Europe/Berlin and EUR, America/New_York and USD. */
+            region: components["schemas"]["Region"];
             /** @description What the company does, in its own words. */
             industry: string;
             /**
@@ -2991,9 +3890,9 @@ export interface components {
              * @default true
              */
             send_welcome_email?: boolean;
-            /** @description Anything of yours, up to 20 keys with simple values; stored on the user. */
+            /** @description Anything of yours, nested as the limits of bodies allow; stored on the user. */
             metadata?: {
-                [key: string]: string | number | boolean | null;
+                [key: string]: unknown;
             };
         };
         /**
@@ -3005,10 +3904,9 @@ export interface components {
             id: components["schemas"]["Uuid"];
             name: string;
             email: string;
-            /** @enum {string} */
+            /** @constant */
             status: "active";
-            /** @enum {string} */
-            region: "middle_east" | "europe" | "america";
+            region: components["schemas"]["Region"];
             country: string | null;
             timezone: string;
             currency: string;
@@ -3022,14 +3920,14 @@ export interface components {
             id: components["schemas"]["Uuid"];
             email: string;
             full_name: string;
-            /** @enum {string} */
+            /** @constant */
             role: "Company_Admin";
             must_change_password: boolean;
         };
         OnboardedSubscription: {
-            /** @enum {string} */
+            /** @constant */
             status: "trialing";
-            /** @enum {string} */
+            /** @constant */
             package_code: "growth";
             trial_ends_at: components["schemas"]["Timestamp"];
         };
@@ -3101,7 +3999,7 @@ export interface components {
          * @description Every published field of the object, null where it has no value; which fields those are, the schema of the object says.
          *     Read-only: `id`, `created_at`, `updated_at`, and fields with `read_only` in the schema.
          */
-        Record: {
+        CrmRecord: {
             id: components["schemas"]["Uuid"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -3109,19 +4007,9 @@ export interface components {
         } & {
             [key: string]: string | number | boolean | null;
         };
-        /**
-         * @description Send it as `cursor` to get the next page. Null on the last page.
-         * @example null
-         */
-        NextCursor: string | null;
-        /**
-         * @description True when `next_cursor` is not null.
-         * @example false
-         */
-        HasMore: boolean;
         RecordList: {
             object: components["schemas"]["RecordObjectName"];
-            records: components["schemas"]["Record"][];
+            records: components["schemas"]["CrmRecord"][];
             next_cursor: components["schemas"]["NextCursor"];
             has_more: components["schemas"]["HasMore"];
             /**
@@ -3147,7 +4035,7 @@ export interface components {
         };
         RecordData: {
             object: components["schemas"]["RecordObjectName"];
-            record: components["schemas"]["Record"];
+            record: components["schemas"]["CrmRecord"];
         };
         RecordAnswer: {
             success: components["schemas"]["Success"];
@@ -3186,7 +4074,7 @@ export interface components {
         };
         RecordUpsertData: {
             object: components["schemas"]["RecordObjectName"];
-            record: components["schemas"]["Record"];
+            record: components["schemas"]["CrmRecord"];
             /** @description True when the record is new, false when there was one. */
             created: boolean;
         };
@@ -3211,13 +4099,14 @@ export interface components {
         RecordBatchSuccess: {
             /** @description Position in the list that was sent. */
             index: number;
-            record: components["schemas"]["Record"];
+            record: components["schemas"]["CrmRecord"];
         };
+        /** @enum {string} */
+        RecordBatchFailureCode: "VALIDATION_ERROR" | "NOT_FOUND" | "ALREADY_EXISTS" | "DUPLICATE_IN_BATCH" | "CONFLICT";
         RecordBatchFailure: {
             /** @description Position in the list that was sent. */
             index: number;
-            /** @enum {string} */
-            code: "VALIDATION_ERROR" | "NOT_FOUND" | "ALREADY_EXISTS" | "DUPLICATE_IN_BATCH" | "CONFLICT";
+            code: components["schemas"]["RecordBatchFailureCode"];
             /** @description For people; the wording may change. */
             message: string;
             details?: components["schemas"]["ErrorDetails"];
@@ -3254,7 +4143,7 @@ export interface components {
         RecordBatchUpserted: {
             /** @description Position in the list that was sent. */
             index: number;
-            record: components["schemas"]["Record"];
+            record: components["schemas"]["CrmRecord"];
             /** @description True when the record is new, false when there was one. */
             created: boolean;
         };
@@ -3408,22 +4297,23 @@ export interface components {
              */
             tags?: string[];
             /**
-             * @description Anything of yours about this call, up to 20 keys with simple values. Kept in the audit log only, and not returned.
+             * @description Anything of yours about this call, nested as the limits of bodies allow. Kept in the audit log only, and not returned.
              * @example {
              *       "form": "contact-us"
              *     }
              */
             metadata?: {
-                [key: string]: string | number | boolean | null;
+                [key: string]: unknown;
             };
         };
+        /**
+         * @example api_key
+         * @enum {string}
+         */
+        ActorKind: "api_key" | "oauth_client" | "user" | "system";
         /** @description Who did it. */
         Actor: {
-            /**
-             * @example api_key
-             * @enum {string}
-             */
-            kind: "api_key" | "oauth_client" | "user" | "system";
+            kind: components["schemas"]["ActorKind"];
             /** @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10 */
             id: string;
             /** @example Website forms */
@@ -3523,7 +4413,7 @@ export interface components {
             outcome: string;
         };
         LeadStatusMoved: {
-            lead: components["schemas"]["Record"];
+            lead: components["schemas"]["CrmRecord"];
             previous_status: components["schemas"]["PreviousStatus"];
             status: components["schemas"]["EnteredStatus"];
             /** @description False when the lead was in the status already. */
@@ -3563,9 +4453,9 @@ export interface components {
             created: boolean;
         } | null;
         /** @description The deal that was made, as a record; null without one. */
-        ConvertedDeal: components["schemas"]["Record"] | null;
+        ConvertedDeal: components["schemas"]["CrmRecord"] | null;
         LeadConversion: {
-            lead: components["schemas"]["Record"];
+            lead: components["schemas"]["CrmRecord"];
             customer: components["schemas"]["ConvertedCustomer"];
             account: components["schemas"]["ConvertedAccount"];
             deal: components["schemas"]["ConvertedDeal"];
@@ -3604,7 +4494,7 @@ export interface components {
             reason?: string;
         };
         DealStageMoved: {
-            deal: components["schemas"]["Record"];
+            deal: components["schemas"]["CrmRecord"];
             previous_stage: components["schemas"]["PreviousStatus"];
             stage: components["schemas"]["EnteredStatus"];
             /** @description False when the deal was in the stage already. */
@@ -3648,13 +4538,14 @@ export interface components {
             refresh_token: string;
             user: components["schemas"]["SessionUser"];
         };
+        /**
+         * @description What went wrong, for programs.
+         * @enum {string}
+         */
+        OAuthErrorCode: "invalid_request" | "invalid_grant" | "unsupported_grant_type" | "invalid_client" | "invalid_token" | "insufficient_scope" | "slow_down" | "server_error" | "temporarily_unavailable";
         /** @description Failures of the sign-in routes have the shape of RFC 6749 instead of the envelope, so that OAuth libraries understand them. */
         OAuthErrorAnswer: {
-            /**
-             * @description What went wrong, for programs.
-             * @enum {string}
-             */
-            error: "invalid_request" | "invalid_grant" | "unsupported_grant_type" | "invalid_client" | "invalid_token" | "insufficient_scope" | "slow_down" | "server_error" | "temporarily_unavailable";
+            error: components["schemas"]["OAuthErrorCode"];
             /** @description For people; the wording may change. */
             error_description: string;
         };
@@ -3684,11 +4575,20 @@ export interface components {
             id: components["schemas"]["Uuid"];
             name: string;
         };
-        /** @enum {string} */
-        MeReachKind: "company" | "branch" | "team" | "own";
+        /**
+         * @description A live key works on live data, a test key on test data; neither sees the other's.
+         * @enum {string}
+         */
+        ApiKeyEnvironment: "live" | "test";
+        /**
+         * @description How far a credential sees.
+         * @example company
+         * @enum {string}
+         */
+        ReachKind: "company" | "branch" | "team" | "own";
         /** @description The records that the credential can see. */
         MeReach: {
-            kind: components["schemas"]["MeReachKind"];
+            kind: components["schemas"]["ReachKind"];
             /**
              * Format: uuid
              * @description The branch, the team, or the user whose own records they are; null for company.
@@ -3705,8 +4605,7 @@ export interface components {
         Me: {
             actor: components["schemas"]["Actor"];
             company: components["schemas"]["MeCompany"];
-            /** @enum {string} */
-            environment: "live" | "test";
+            environment: components["schemas"]["ApiKeyEnvironment"];
             /** @description As granted to a key; for an app every single scope that is in force. */
             scopes: string[];
             /** @description Of the person behind a session token; empty for keys and apps. */
@@ -3745,22 +4644,14 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description A live key works on live data, a test key on test data; neither sees the other's.
-         * @enum {string}
-         */
-        ApiKeyEnvironment: "live" | "test";
-        /**
          * @description Revoked goes before expired.
          * @enum {string}
          */
         ApiKeyStatus: "active" | "expired" | "revoked";
         /** @description The records that a credential can see. */
         Reach: {
-            /**
-             * @description Keys never have own, which is a single user's.
-             * @enum {string}
-             */
-            kind: "company" | "branch" | "team" | "own";
+            /** @description Keys never have own, which is a single user's. */
+            kind: components["schemas"]["ReachKind"];
             /**
              * Format: uuid
              * @description The branch, team or user; null for company.
@@ -3802,7 +4693,7 @@ export interface components {
             last_used_at: string | null;
             /** @description The address of the call that last_used_at tells of. */
             last_used_ip: string | null;
-            /** @description Calls made with the key while it was good, whatever their answer. */
+            /** @description Calls made with the key while it was good, whatever their answer; those of the last second may be missing. */
             total_requests: number;
             /** Format: date-time */
             revoked_at: string | null;
@@ -3848,9 +4739,8 @@ export interface components {
             /**
              * @description A live key works on live data, a test key on test data; neither sees the other's.
              * @default live
-             * @enum {string}
              */
-            environment?: "live" | "test";
+            environment?: components["schemas"]["ApiKeyEnvironment"];
             scopes: components["schemas"]["ApiKeyScopes"];
             /**
              * @description Calls per minute and endpoint.
@@ -3926,14 +4816,15 @@ export interface components {
         };
         /** @enum {string} */
         AvailabilityModuleKey: "leads" | "deals" | "customers" | "accounts" | "tasks" | "activities" | "reports" | "bookings" | "attachments" | "inbox" | "campaigns" | "workforces" | "phone_voice" | "phone_sms" | "fax" | "whatsapp";
+        /** @enum {string} */
+        ModuleAvailabilityStatus: "available" | "limited" | "unavailable";
         ModuleAvailability: {
             module: components["schemas"]["AvailabilityModuleKey"];
             /** @example SMS */
             label: string;
             /** @description True unless the status is `unavailable`. */
             available: boolean;
-            /** @enum {string} */
-            status: "available" | "limited" | "unavailable";
+            status: components["schemas"]["ModuleAvailabilityStatus"];
             /** @description What to know about it. */
             note: string | null;
         };
@@ -3945,8 +4836,7 @@ export interface components {
             country_code: string;
             /** @example United Arab Emirates */
             country_name: string;
-            /** @enum {string} */
-            region: "middle_east" | "europe" | "america";
+            region: components["schemas"]["Region"];
             modules: components["schemas"]["ModuleAvailability"][];
         };
         Availability: {
@@ -4391,13 +5281,13 @@ export interface components {
              */
             outcome?: string;
             /**
-             * @description Anything of yours about this call, up to 20 keys with simple values. Kept in the audit log only, and not returned.
+             * @description Anything of yours about this call, nested as the limits of bodies allow. Kept in the audit log only, and not returned.
              * @example {
              *       "line": "4"
              *     }
              */
             metadata?: {
-                [key: string]: string | number | boolean | null;
+                [key: string]: unknown;
             };
             readonly id?: string;
             readonly activity_type_id?: string;
@@ -4567,6 +5457,11 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
+         * @default active
+         * @enum {string}
+         */
+        UserStatusFilter: "active" | "inactive" | "all";
+        /**
          * @description Active users hold a seat and can sign in; inactive ones do neither.
          * @enum {string}
          */
@@ -4684,6 +5579,11 @@ export interface components {
             readonly must_change_password?: unknown;
             readonly created_at?: unknown;
         };
+        /**
+         * @description What a role permits by itself, or a profile that a company made.
+         * @enum {string}
+         */
+        ProfileKind: "role" | "profile";
         /** @description A profile. */
         Role: {
             id: components["schemas"]["Uuid"];
@@ -4695,13 +5595,12 @@ export interface components {
             /** @example Sales_Rep */
             name: string;
             description: string | null;
-            /** @enum {string} */
-            kind: "role" | "profile";
+            kind: components["schemas"]["ProfileKind"];
             /** @description True for the profile of a role. */
             is_system: boolean;
             /** @description False for a role of old that has members and no profile. */
             has_permissions: boolean;
-            /** @description Active users in the credential's reach to whom it applies. */
+            /** @description Active users in the credential's reach who have the role or the custom profile. */
             active_member_count: number;
         };
         RoleList: {
@@ -4726,11 +5625,8 @@ export interface components {
             actions: string[];
             /** @description What the module offers. */
             available_actions: string[];
-            /**
-             * @description Whose records. Null means own.
-             * @enum {string|null}
-             */
-            scope: "own" | "team" | "branch" | "company" | null;
+            /** @description Whose records. Null means own. */
+            scope: components["schemas"]["ReachKind"] | null;
         };
         /** @description A profile with its permissions. */
         RoleDetail: {
@@ -4743,13 +5639,12 @@ export interface components {
             /** @example Sales_Rep */
             name: string;
             description: string | null;
-            /** @enum {string} */
-            kind: "role" | "profile";
+            kind: components["schemas"]["ProfileKind"];
             /** @description True for the profile of a role. */
             is_system: boolean;
             /** @description False for a role of old that has members and no profile. */
             has_permissions: boolean;
-            /** @description Active users in the credential's reach to whom it applies. */
+            /** @description Active users in the credential's reach who have the role or the custom profile. */
             active_member_count: number;
             permissions: components["schemas"]["RolePermission"][];
         };
@@ -4764,8 +5659,7 @@ export interface components {
         ModuleVisibility: {
             /** @example leads */
             module: string;
-            /** @enum {string} */
-            scope: "own" | "team" | "branch" | "company";
+            scope: components["schemas"]["ReachKind"];
         };
         VisibilityScope: {
             role_id: components["schemas"]["Uuid"];
@@ -4876,20 +5770,35 @@ export interface components {
             data: components["schemas"]["OrgNodeUserPage"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description An object whose records go through statuses.
+         * @example deals
+         * @enum {string}
+         */
+        PipelineObject: "leads" | "deals";
+        /**
+         * @description Of deals open, won, lost; of leads open, converted, disqualified.
+         * @enum {string}
+         */
+        StatusOutcome: "open" | "won" | "lost" | "converted" | "disqualified";
+        /**
+         * @description What a rule asks about.
+         * @enum {string}
+         */
+        StatusRuleKind: "field" | "activity" | "attachment" | "tasks_completed";
+        /**
+         * @description How a condition compares a field with a value.
+         * @example gte
+         * @enum {string}
+         */
+        FilterOperator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
         /** @description A rule inside `or`. */
         StatusRuleAlternative: {
-            /**
-             * @description field unless said.
-             * @enum {string}
-             */
-            kind?: "field" | "activity" | "attachment" | "tasks_completed";
+            /** @description field unless said. */
+            kind?: components["schemas"]["StatusRuleKind"];
             /** @example amount_minor */
             field?: string;
-            /**
-             * @example gte
-             * @enum {string}
-             */
-            op?: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            op?: components["schemas"]["FilterOperator"];
             /**
              * @description Of the type of the field; a list for in, true or false for is_null.
              * @example 100000
@@ -4909,18 +5818,11 @@ export interface components {
         };
         /** @description Which fields a rule takes follows from its kind; a rule with `or` takes nothing else. */
         StatusRule: {
-            /**
-             * @description field unless said.
-             * @enum {string}
-             */
-            kind?: "field" | "activity" | "attachment" | "tasks_completed";
+            /** @description field unless said. */
+            kind?: components["schemas"]["StatusRuleKind"];
             /** @example amount_minor */
             field?: string;
-            /**
-             * @example gte
-             * @enum {string}
-             */
-            op?: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            op?: components["schemas"]["FilterOperator"];
             /**
              * @description Of the type of the field; a list for in, true or false for is_null.
              * @example 100000
@@ -4941,8 +5843,7 @@ export interface components {
         };
         Status: {
             id: components["schemas"]["Uuid"];
-            /** @enum {string} */
-            object: "leads" | "deals";
+            object: components["schemas"]["PipelineObject"];
             name: string;
             description: string | null;
             order_position: number;
@@ -4950,8 +5851,7 @@ export interface components {
             is_active: boolean;
             /** @example #9CA3AF */
             color: string;
-            /** @enum {string} */
-            outcome: "open" | "won" | "lost" | "converted" | "disqualified";
+            outcome: components["schemas"]["StatusOutcome"];
             pre_condition_fields: string[];
             pre_condition_rules: components["schemas"]["StatusRule"][];
             created_at: components["schemas"]["Timestamp"];
@@ -4991,12 +5891,8 @@ export interface components {
              * @example #2563EB
              */
             color?: string;
-            /**
-             * @description Of deals open, won, lost; of leads open, converted, disqualified.
-             * @default open
-             * @enum {string}
-             */
-            outcome?: "open" | "won" | "lost" | "converted" | "disqualified";
+            /** @default open */
+            outcome?: components["schemas"]["StatusOutcome"];
             /**
              * @description Fields that must have a value.
              * @default []
@@ -5054,11 +5950,7 @@ export interface components {
              * @example #2563EB
              */
             color?: string;
-            /**
-             * @description Of deals open, won, lost; of leads open, converted, disqualified.
-             * @enum {string}
-             */
-            outcome?: "open" | "won" | "lost" | "converted" | "disqualified";
+            outcome?: components["schemas"]["StatusOutcome"];
             /**
              * @description Fields that must have a value.
              * @example [
@@ -5073,25 +5965,31 @@ export interface components {
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
         };
+        /**
+         * @example leads
+         * @enum {string}
+         */
+        TagObject: "leads" | "customers";
         /** @description A comparison of a field of the record. */
         TagCondition: {
             /** @example priority */
             field: string;
-            /**
-             * @example eq
-             * @enum {string}
-             */
-            operator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+            /** @example eq */
+            operator: components["schemas"]["FilterOperator"];
             /**
              * @description Of the type of the field; a list for in, true or false for is_null. Texts have 500 characters at most.
              * @example 1
              */
             value?: unknown;
         };
+        /**
+         * @description How conditions are joined.
+         * @enum {string}
+         */
+        TagConditionLogic: "AND" | "OR";
         Tag: {
             id: components["schemas"]["Uuid"];
-            /** @enum {string} */
-            object: "leads" | "customers";
+            object: components["schemas"]["TagObject"];
             name: string;
             description: string | null;
             /** @example #DC2626 */
@@ -5102,11 +6000,8 @@ export interface components {
             fields: (string | components["schemas"]["TagCondition"])[];
             /** @description On customer tags only. */
             conditions?: components["schemas"]["TagCondition"][];
-            /**
-             * @description On customer tags only.
-             * @enum {string}
-             */
-            condition_logic?: "AND" | "OR";
+            /** @description On customer tags only. */
+            condition_logic?: components["schemas"]["TagConditionLogic"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
@@ -5143,11 +6038,8 @@ export interface components {
             fields: (string | components["schemas"]["TagCondition"])[];
             /** @description Of customer tags. */
             conditions?: components["schemas"]["TagCondition"][];
-            /**
-             * @description Of customer tags.
-             * @enum {string}
-             */
-            condition_logic?: "AND" | "OR";
+            /** @description Of customer tags. */
+            condition_logic?: components["schemas"]["TagConditionLogic"];
             readonly id?: unknown;
             readonly object?: unknown;
             readonly created_at?: unknown;
@@ -5181,11 +6073,8 @@ export interface components {
             fields?: (string | components["schemas"]["TagCondition"])[];
             /** @description Of customer tags. */
             conditions?: components["schemas"]["TagCondition"][];
-            /**
-             * @description Of customer tags.
-             * @enum {string}
-             */
-            condition_logic?: "AND" | "OR";
+            /** @description Of customer tags. */
+            condition_logic?: components["schemas"]["TagConditionLogic"];
             readonly id?: unknown;
             readonly object?: unknown;
             readonly created_at?: unknown;
@@ -5251,8 +6140,7 @@ export interface components {
             readonly updated_at?: unknown;
         };
         DuplicateCheck: {
-            /** @enum {string} */
-            object: "leads" | "deals";
+            object: components["schemas"]["PipelineObject"];
             enabled: boolean;
             /**
              * @example [
@@ -5299,7 +6187,7 @@ export interface components {
             label: string | null;
             /** @description The name of the field that gave the hit its place. */
             matched_field: string;
-            record: components["schemas"]["Record"];
+            record: components["schemas"]["CrmRecord"];
         };
         SearchGroup: {
             object: components["schemas"]["RecordObjectName"];
@@ -5327,37 +6215,39 @@ export interface components {
             data: components["schemas"]["SearchResult"];
             meta: components["schemas"]["Meta"];
         };
+        /** @enum {string} */
+        ReportMetric: "count" | "sum" | "avg" | "min" | "max";
+        /** @enum {string} */
+        ReportBucket: "day" | "week" | "month";
         ReportQuery: {
             /** @description API name of the object. */
             object: string;
             /**
              * @description What is told of each group.
              * @default count
-             * @enum {string}
              */
-            metric?: "count" | "sum" | "avg" | "min" | "max";
+            metric?: components["schemas"]["ReportMetric"];
             /** @description The field to measure; needed unless the metric is count. */
             field?: string | null;
             /** @description A published field or created_at. */
             group_by?: string | null;
+            /** @description For a group_by that is a date; day unless given. */
+            bucket?: components["schemas"]["ReportBucket"] | null;
             /**
-             * @description For a group_by that is a date; day unless given.
-             * @enum {string|null}
+             * Format: date-time
+             * @description Only records created at this moment or later. A bare date means 00:00 UTC.
              */
-            bucket?: "day" | "week" | "month" | null;
-            /** @description Only records created at this moment or later, in ISO 8601. A bare date means 00:00 UTC. */
             from?: string | null;
-            /** @description Only records created at this moment or earlier; not before `from`. A bare date means the end of that day in UTC. */
+            /**
+             * Format: date-time
+             * @description Only records created at this moment or earlier; not before `from`. A bare date means the end of that day in UTC.
+             */
             to?: string | null;
             /** @description A filter as for listing records, as JSON. */
             filter?: {
                 [key: string]: unknown;
             } | null;
         };
-        /** @enum {string} */
-        ReportMetric: "count" | "sum" | "avg" | "min" | "max";
-        /** @enum {string} */
-        ReportBucket: "day" | "week" | "month";
         /** @description A number; the least or greatest date is text. */
         ReportValue: number | string | null;
         ReportGroup: {
@@ -5389,8 +6279,6 @@ export interface components {
             data: components["schemas"]["Report"];
             meta: components["schemas"]["Meta"];
         };
-        /** @enum {string} */
-        PipelineObject: "leads" | "deals";
         PipelineStatus: {
             status_id: components["schemas"]["Uuid"] | null;
             status: string | null;
@@ -5489,6 +6377,11 @@ export interface components {
             data: components["schemas"]["NoteData"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @example open
+         * @enum {string}
+         */
+        TaskStatus: "open" | "in_progress" | "completed" | "cancelled";
         Task: {
             id: components["schemas"]["Uuid"];
             /** @example Send the quote */
@@ -5499,8 +6392,7 @@ export interface components {
              * @example Email
              */
             task_type: string | null;
-            /** @enum {string} */
-            status: "open" | "in_progress" | "completed" | "cancelled";
+            status: components["schemas"]["TaskStatus"];
             /**
              * @description 1 (highest) to 4.
              * @example 2
@@ -5596,17 +6488,18 @@ export interface components {
             data: components["schemas"]["RecordActivityList"];
             meta: components["schemas"]["Meta"];
         };
+        /** @enum {string} */
+        MessageChannel: "sms" | "email" | "whatsapp";
+        /** @enum {string} */
+        MessageDirection: "outbound" | "inbound";
+        /** @enum {string} */
+        MessageSource: "campaigns" | "drafts" | "inbox" | "support";
         MessageTimelineItem: {
             id: components["schemas"]["Uuid"];
-            /** @enum {string} */
-            channel: "sms" | "email" | "whatsapp";
-            /** @enum {string} */
-            direction: "outbound" | "inbound";
-            /**
-             * @description Where it is kept; only for support conversations.
-             * @enum {string|null}
-             */
-            source: "campaigns" | "drafts" | "inbox" | "support" | null;
+            channel: components["schemas"]["MessageChannel"];
+            direction: components["schemas"]["MessageDirection"];
+            /** @description Where it is kept; only for support conversations. */
+            source: components["schemas"]["MessageSource"] | null;
             /** @description A telephone number or an address. */
             from: string | null;
             /** @description A telephone number or an address. */
@@ -5716,6 +6609,126 @@ export interface components {
             data: components["schemas"]["AttachmentData"];
             meta: components["schemas"]["Meta"];
         };
+        AuditChange: {
+            /** @description What it was. */
+            from: unknown;
+            /** @description What it became. */
+            to: unknown;
+        };
+        /** @description Something that was done. */
+        AuditLog: {
+            id: components["schemas"]["Uuid"];
+            occurred_at: components["schemas"]["Timestamp"];
+            actor: components["schemas"]["Actor"];
+            /**
+             * @description What was done.
+             * @example account.update
+             */
+            action: string;
+            /**
+             * @description The object that it was done to, by its API name.
+             * @example accounts
+             */
+            object: string | null;
+            /**
+             * @description The id of the record, setting, user or key; of a field its name.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+             */
+            record_id: string | null;
+            /**
+             * @description By the name of the field, from what to what.
+             * @example {
+             *       "city": {
+             *         "from": "Hamburg",
+             *         "to": "Berlin"
+             *       }
+             *     }
+             */
+            changes: {
+                [key: string]: components["schemas"]["AuditChange"];
+            } | null;
+            /** @description What else is to be known, by action; of a lead also what its sender gave as `metadata`. */
+            metadata: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Format: uuid
+             * @description The request that did it.
+             * @example 0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55
+             */
+            request_id: string;
+            /**
+             * @description Where it came from.
+             * @example 203.0.113.7
+             */
+            ip: string;
+            /** @description True for what was done with test keys. */
+            test_mode: boolean;
+        };
+        RecordHistory: {
+            history: components["schemas"]["AuditLog"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        RecordHistoryAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordHistory"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description The record as it is now; null when it is gone, or not to be seen by this key. */
+        FeedRecord: components["schemas"]["CrmRecord"] | null;
+        FeedChange: {
+            /**
+             * @description The id of the event.
+             * @example evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
+             */
+            id: string;
+            /**
+             * @description What happened. New names are added within v1.
+             * @example record.updated
+             */
+            event: string;
+            object: components["schemas"]["RecordObjectName"];
+            /**
+             * Format: uuid
+             * @description The record that it happened to; null for schema.changed.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+             */
+            record_id: string | null;
+            occurred_at: components["schemas"]["Timestamp"];
+            actor: components["schemas"]["Actor"];
+            /** @description Only of record.updated. Names of the fields that changed. */
+            changed_fields?: string[];
+            record: components["schemas"]["FeedRecord"];
+        };
+        ChangeList: {
+            changes: components["schemas"]["FeedChange"][];
+            /**
+             * @description Where to go on. Always there; keep it.
+             * @example eyJ2IjoxLCJrIjpbMTcyOF0sInMiOiJ4eHh4In0.c2ln
+             */
+            next_cursor: string;
+            /**
+             * @description True when more has happened behind these changes already.
+             * @example false
+             */
+            has_more: boolean;
+        };
+        ChangeListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ChangeList"];
+            meta: components["schemas"]["Meta"];
+        };
+        AuditLogList: {
+            audit_logs: components["schemas"]["AuditLog"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        AuditLogListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["AuditLogList"];
+            meta: components["schemas"]["Meta"];
+        };
         LinkedAttachment: {
             id: components["schemas"]["Uuid"];
             object: components["schemas"]["RecordObjectName"];
@@ -5775,10 +6788,22 @@ export interface components {
          */
         AttachmentContent: string;
         /**
+         * @description What it holds for.
+         * @example lead
+         * @enum {string}
+         */
+        SlaEntityType: "lead" | "customer" | "deal";
+        /**
          * @description Minutes, up to a year of them; null means that there is no such clock.
          * @example 60
          */
         SlaMinutes: number | null;
+        /**
+         * @description Which minutes count.
+         * @example business_hours
+         * @enum {string}
+         */
+        SlaMode: "24/7" | "business_hours";
         /**
          * @description A time of the day, HH:MM.
          * @example 09:00
@@ -5813,9 +6838,8 @@ export interface components {
              * @description The clock that it belongs to. Where the policy has no time for it, nothing happens.
              * @default resolution
              * @example first_response
-             * @enum {string}
              */
-            type?: "first_response" | "every_response" | "resolution";
+            type?: components["schemas"]["SlaClockType"];
             /**
              * @description Minutes after the deadline, around the clock.
              * @example 0
@@ -5833,11 +6857,7 @@ export interface components {
             id: components["schemas"]["Uuid"];
             /** @example Urgent leads */
             name: string;
-            /**
-             * @example lead
-             * @enum {string}
-             */
-            entity_type: "lead" | "customer" | "deal";
+            entity_type: components["schemas"]["SlaEntityType"];
             /**
              * @description Null means all.
              * @example 1
@@ -5848,11 +6868,7 @@ export interface components {
             first_response_time: components["schemas"]["SlaMinutes"];
             every_response_time: components["schemas"]["SlaMinutes"];
             resolution_time: components["schemas"]["SlaMinutes"];
-            /**
-             * @example business_hours
-             * @enum {string}
-             */
-            mode: "24/7" | "business_hours";
+            mode: components["schemas"]["SlaMode"];
             business_hours_start: components["schemas"]["SlaTimeOfDay"];
             business_hours_end: components["schemas"]["SlaTimeOfDay"];
             /**
@@ -5889,12 +6905,7 @@ export interface components {
              * @example Urgent leads
              */
             name: string;
-            /**
-             * @description What it holds for.
-             * @example lead
-             * @enum {string}
-             */
-            entity_type: "lead" | "customer" | "deal";
+            entity_type: components["schemas"]["SlaEntityType"];
             /**
              * @description Only for records of this priority; null for all.
              * @example 1
@@ -5909,13 +6920,8 @@ export interface components {
             first_response_time?: components["schemas"]["SlaMinutes"];
             every_response_time?: components["schemas"]["SlaMinutes"];
             resolution_time?: components["schemas"]["SlaMinutes"];
-            /**
-             * @description Which minutes count.
-             * @default 24/7
-             * @example business_hours
-             * @enum {string}
-             */
-            mode?: "24/7" | "business_hours";
+            /** @default 24/7 */
+            mode?: components["schemas"]["SlaMode"];
             business_hours_start?: components["schemas"]["SlaTimeOfDay"];
             business_hours_end?: components["schemas"]["SlaTimeOfDay"];
             /**
@@ -5973,12 +6979,7 @@ export interface components {
              * @example Urgent leads
              */
             name?: string;
-            /**
-             * @description What it holds for.
-             * @example lead
-             * @enum {string}
-             */
-            entity_type?: "lead" | "customer" | "deal";
+            entity_type?: components["schemas"]["SlaEntityType"];
             /**
              * @description Only for records of this priority; null for all.
              * @example 1
@@ -5992,12 +6993,7 @@ export interface components {
             first_response_time?: components["schemas"]["SlaMinutes"];
             every_response_time?: components["schemas"]["SlaMinutes"];
             resolution_time?: components["schemas"]["SlaMinutes"];
-            /**
-             * @description Which minutes count.
-             * @example business_hours
-             * @enum {string}
-             */
-            mode?: "24/7" | "business_hours";
+            mode?: components["schemas"]["SlaMode"];
             business_hours_start?: components["schemas"]["SlaTimeOfDay"];
             business_hours_end?: components["schemas"]["SlaTimeOfDay"];
             /**
@@ -6023,6 +7019,1129 @@ export interface components {
             readonly id?: string;
             readonly created_at?: string;
             readonly updated_at?: string;
+        };
+        WebhookEventField: {
+            /** @example record_id */
+            name: string;
+            /**
+             * @description `string`, `uuid`, `date-time`, `integer`, `string[]` or `object`.
+             * @example uuid
+             */
+            type: string;
+            always_present: boolean;
+            /** @description Whether a filter may name it. */
+            filterable: boolean;
+        };
+        WebhookEvent: {
+            /** @example record.created */
+            name: string;
+            /** @example records */
+            category: string;
+            description: string;
+            /** @description Whether what test keys do is told too. */
+            emitted_in_test_mode: boolean;
+            /** @description What `data` holds. */
+            fields: components["schemas"]["WebhookEventField"][];
+            /** @description JSON Schema of the whole body. */
+            schema: {
+                [key: string]: unknown;
+            };
+            /** @description A whole body. */
+            example: {
+                [key: string]: unknown;
+            };
+        };
+        WebhookEventList: {
+            events: components["schemas"]["WebhookEvent"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        WebhookEventListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookEventList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @example active
+         * @enum {string}
+         */
+        WebhookStatus: "active" | "disabled";
+        /**
+         * @description By hand; because its receiver kept failing; because its receiver answered 410, or `webhook-delivery: disable`.
+         * @example failures
+         * @enum {string}
+         */
+        WebhookDisabledReason: "manual" | "failures" | "gone";
+        WebhookSubscription: {
+            id: components["schemas"]["Uuid"];
+            /** @example https://hooks.example.com/crm */
+            url: string;
+            description: string | null;
+            events: string[];
+            /** @description As it was sent. */
+            filter: {
+                [key: string]: unknown;
+            } | null;
+            include: string[];
+            skip_own: boolean;
+            status: components["schemas"]["WebhookStatus"];
+            disabled_reason: components["schemas"]["WebhookDisabledReason"] | null;
+            /**
+             * Format: date-time
+             * @description When it was disabled.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            disabled_at: string | null;
+            /** @description Failed attempts since the last success. */
+            consecutive_failures: number;
+            /**
+             * Format: date-time
+             * @description When the latest attempt ended.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            last_delivery_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the receiver last took something.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            last_success_at: string | null;
+            secret_last4: string;
+            /**
+             * Format: date-time
+             * @description When the secret was last replaced.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            secret_rotated_at: string | null;
+            /**
+             * Format: date-time
+             * @description Until when the secret before signs as well.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            previous_secret_expires_at: string | null;
+            test_mode: boolean;
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        WebhookSubscriptionList: {
+            subscriptions: components["schemas"]["WebhookSubscription"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        WebhookSubscriptionListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookSubscriptionList"];
+            meta: components["schemas"]["Meta"];
+        };
+        WebhookSubscriptionCreate: {
+            /**
+             * @description Where events are posted to.
+             * @example https://hooks.example.com/crm
+             */
+            url: string;
+            /**
+             * @description Names of events, a group such as `record.*`, or `*`.
+             * @example [
+             *       "record.created"
+             *     ]
+             */
+            events: string[];
+            /** @description Over the fields of the events; null: all of them. */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description For people who look at the list. */
+            description?: string | null;
+            /**
+             * @description False makes it without sending anything yet.
+             * @default true
+             */
+            is_active?: boolean;
+            /**
+             * @description `changes`: what the fields were and are.
+             * @default []
+             */
+            include?: "changes"[];
+            /**
+             * @description Leaves out what this credential itself does.
+             * @default false
+             */
+            skip_own?: boolean;
+            readonly id?: unknown;
+            readonly status?: unknown;
+            readonly disabled_reason?: unknown;
+            readonly disabled_at?: unknown;
+            readonly consecutive_failures?: unknown;
+            readonly last_delivery_at?: unknown;
+            readonly last_success_at?: unknown;
+            readonly secret_last4?: unknown;
+            readonly secret_rotated_at?: unknown;
+            readonly previous_secret_expires_at?: unknown;
+            readonly test_mode?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        /**
+         * @description Shown once. `Service-Signature` is keyed on all of it as text, `webhook-signature` on the bytes that its base64 part stands for.
+         * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw1VQ4vJc8xW8=
+         */
+        WebhookSecret: string;
+        WebhookSecretData: {
+            subscription: components["schemas"]["WebhookSubscription"];
+            secret: components["schemas"]["WebhookSecret"];
+        };
+        WebhookSecretAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookSecretData"];
+            meta: components["schemas"]["Meta"];
+        };
+        WebhookSubscriptionData: {
+            subscription: components["schemas"]["WebhookSubscription"];
+        };
+        WebhookSubscriptionAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookSubscriptionData"];
+            meta: components["schemas"]["Meta"];
+        };
+        WebhookDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        WebhookDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        WebhookSubscriptionPatch: {
+            /**
+             * @description Where events are posted to.
+             * @example https://hooks.example.com/crm
+             */
+            url?: string;
+            /**
+             * @description Names of events, a group such as `record.*`, or `*`.
+             * @example [
+             *       "record.created"
+             *     ]
+             */
+            events?: string[];
+            /** @description Over the fields of the events; null: all of them. */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description For people who look at the list. */
+            description?: string | null;
+            /** @description False disables, true enables again. */
+            is_active?: boolean;
+            /** @description `changes`: what the fields were and are. */
+            include?: "changes"[];
+            /** @description Leaves out what the credential does that made it. */
+            skip_own?: boolean;
+            readonly id?: unknown;
+            readonly status?: unknown;
+            readonly disabled_reason?: unknown;
+            readonly disabled_at?: unknown;
+            readonly consecutive_failures?: unknown;
+            readonly last_delivery_at?: unknown;
+            readonly last_success_at?: unknown;
+            readonly secret_last4?: unknown;
+            readonly secret_rotated_at?: unknown;
+            readonly previous_secret_expires_at?: unknown;
+            readonly test_mode?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        WebhookSecretRotation: {
+            /**
+             * @description How long both secrets sign.
+             * @default 24
+             */
+            overlap_hours?: number;
+        };
+        RotatedWebhookSecret: {
+            subscription: components["schemas"]["WebhookSubscription"];
+            secret: components["schemas"]["WebhookSecret"];
+            /**
+             * Format: date-time
+             * @description Until when the old one signs as well; null where it ended at once.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            previous_secret_expires_at: string | null;
+        };
+        RotatedWebhookSecretAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RotatedWebhookSecret"];
+            meta: components["schemas"]["Meta"];
+        };
+        WebhookTest: {
+            /** @description The name of an event; the first subscribed one unless given. */
+            event?: string;
+        };
+        /**
+         * @example succeeded
+         * @enum {string}
+         */
+        WebhookDeliveryStatus: "pending" | "retrying" | "succeeded" | "failed" | "cancelled" | "skipped";
+        /**
+         * @description Why the latest attempt failed: no answer within 15 seconds, or no connection within 3; no address; TLS or its certificate; refused or unreachable; not a public address; an answer other than 2xx, or none that was HTTP.
+         * @example http_error
+         * @enum {string}
+         */
+        WebhookDeliveryFault: "timeout" | "dns" | "tls" | "connect" | "blocked_address" | "http_error";
+        WebhookDelivery: {
+            id: components["schemas"]["Uuid"];
+            subscription_id: components["schemas"]["Uuid"];
+            /**
+             * @description The `id` in the body; the same whenever the event is sent.
+             * @example evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21
+             */
+            event_id: string;
+            event: string;
+            status: components["schemas"]["WebhookDeliveryStatus"];
+            attempts: number;
+            /** @description 10; of test mode 3. */
+            max_attempts: number;
+            /**
+             * Format: date-time
+             * @description When it is tried again; null while an attempt is on its way or when none follows.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            next_attempt_at: string | null;
+            last_response_code: number | null;
+            /** @description The beginning of the latest answer, up to 1,024 characters. */
+            last_response_snippet: string | null;
+            last_error: components["schemas"]["WebhookDeliveryFault"] | null;
+            /** @description How long the latest attempt took. */
+            duration_ms: number | null;
+            /**
+             * Format: uuid
+             * @description The delivery that this is a copy of.
+             */
+            replay_of: string | null;
+            is_test: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When it ended; null while it may still be tried.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            completed_at: string | null;
+        };
+        WebhookTestData: {
+            delivery: components["schemas"]["WebhookDelivery"];
+        };
+        WebhookTestAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookTestData"];
+            meta: components["schemas"]["Meta"];
+        };
+        WebhookDeliveryList: {
+            deliveries: components["schemas"]["WebhookDelivery"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        WebhookDeliveryListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookDeliveryList"];
+            meta: components["schemas"]["Meta"];
+        };
+        WebhookRecovery: {
+            /**
+             * Format: date-time
+             * @description Deliveries made at this moment or later.
+             * @example 2026-11-20T00:00:00.000Z
+             */
+            since: string;
+        };
+        WebhookRecovered: {
+            /** @description Deliveries that are sent from the beginning. */
+            queued: number;
+            /** @description There are others; call it again. */
+            has_more: boolean;
+        };
+        WebhookRecoveryAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookRecovered"];
+            meta: components["schemas"]["Meta"];
+        };
+        WebhookReplay: {
+            /**
+             * Format: date-time
+             * @description Deliveries made at this moment or later.
+             * @example 2026-11-20T00:00:00.000Z
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description Deliveries made at this moment or earlier; a bare date means its end.
+             * @example 2026-11-20T12:00:00.000Z
+             */
+            to: string;
+            /** @description Only those of this status. */
+            status?: components["schemas"]["WebhookDeliveryStatus"];
+        };
+        WebhookReplayed: {
+            /** @description Copies that are sent. */
+            queued: number;
+        };
+        WebhookReplayAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookReplayed"];
+            meta: components["schemas"]["Meta"];
+        };
+        WebhookDeliveryDetail: {
+            id: components["schemas"]["Uuid"];
+            subscription_id: components["schemas"]["Uuid"];
+            /**
+             * @description The `id` in the body; the same whenever the event is sent.
+             * @example evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21
+             */
+            event_id: string;
+            event: string;
+            status: components["schemas"]["WebhookDeliveryStatus"];
+            attempts: number;
+            /** @description 10; of test mode 3. */
+            max_attempts: number;
+            /**
+             * Format: date-time
+             * @description When it is tried again; null while an attempt is on its way or when none follows.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            next_attempt_at: string | null;
+            last_response_code: number | null;
+            /** @description The beginning of the latest answer, up to 1,024 characters. */
+            last_response_snippet: string | null;
+            last_error: components["schemas"]["WebhookDeliveryFault"] | null;
+            /** @description How long the latest attempt took. */
+            duration_ms: number | null;
+            /**
+             * Format: uuid
+             * @description The delivery that this is a copy of.
+             */
+            replay_of: string | null;
+            is_test: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When it ended; null while it may still be tried.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            completed_at: string | null;
+            /** @description Byte for byte as it is sent. */
+            request_body: string;
+        };
+        WebhookDeliveryDetailData: {
+            delivery: components["schemas"]["WebhookDeliveryDetail"];
+        };
+        WebhookDeliveryDetailAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookDeliveryDetailData"];
+            meta: components["schemas"]["Meta"];
+        };
+        WebhookDeliveryData: {
+            delivery: components["schemas"]["WebhookDelivery"];
+        };
+        WebhookDeliveryAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookDeliveryData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description What a plan is called by programs; GET /v1/plans lists them.
+         * @example growth
+         */
+        PackageCode: string;
+        /**
+         * @description ISO 4217.
+         * @example USD
+         */
+        Currency: string;
+        Plan: {
+            package_code: components["schemas"]["PackageCode"];
+            /** @example Growth */
+            name: string;
+            /**
+             * @description For a month, in minor units; null: by agreement.
+             * @example 9900
+             */
+            price_monthly_minor: number | null;
+            /**
+             * @description For a year, in minor units; null: by agreement.
+             * @example 99000
+             */
+            price_yearly_minor: number | null;
+            currency: components["schemas"]["Currency"];
+            /**
+             * @description Users that can be active at the same time without extra seats.
+             * @example 10
+             */
+            included_seats: number;
+            /**
+             * @description For each month and seat beyond, in minor units; null: by agreement.
+             * @example 1000
+             */
+            extra_seat_price_minor: number | null;
+            /**
+             * @description Calls of a month; null: unlimited.
+             * @example 500000
+             */
+            api_call_cap: number | null;
+            /**
+             * @description Calls per minute over all credentials of the workspace.
+             * @example 600
+             */
+            api_rate_limit_per_minute: number;
+            /** @description Modules that the plan includes. */
+            modules: string[];
+            /** @description True for the plan that the workspace is on. */
+            is_current: boolean;
+            /** @description False for a plan that is sold by agreement alone. */
+            is_available: boolean;
+        };
+        PlanList: {
+            plans: components["schemas"]["Plan"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        PlanListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["PlanList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description What a module is called by programs; GET /v1/modules lists them.
+         * @example campaigns
+         */
+        ModuleKey: string;
+        /**
+         * @description Whether the workspace has the module.
+         * @example active
+         * @enum {string}
+         */
+        ModuleStatus: "active" | "inactive" | "pending_webhook" | "scheduled_removal";
+        PlanModule: {
+            module_key: components["schemas"]["ModuleKey"];
+            /** @example Campaigns */
+            name: string;
+            /**
+             * @description For a month, in minor units.
+             * @example 4900
+             */
+            price_monthly_minor: number;
+            /**
+             * @description For a year, in minor units.
+             * @example 49000
+             */
+            price_yearly_minor: number;
+            currency: components["schemas"]["Currency"];
+            /** @description Plans that include it. */
+            included_in: string[];
+            status: components["schemas"]["ModuleStatus"];
+            /**
+             * Format: date-time
+             * @description When it ends; null while it stays.
+             */
+            active_until: string | null;
+        };
+        ModuleList: {
+            modules: components["schemas"]["PlanModule"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        ModuleListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ModuleList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description Where the subscription stands; see the table of the operation.
+         * @example active
+         * @enum {string}
+         */
+        SubscriptionStatus: "trialing" | "active" | "past_due" | "canceled" | "incomplete" | "none";
+        /**
+         * @description What becomes of the workspace; see the table of the operation.
+         * @example ACTIVE
+         * @enum {string}
+         */
+        BillingStatus: "NONE" | "TRIALING" | "ACTIVE" | "PAST_DUE" | "CANCELED" | "PENDING_DELETION";
+        /**
+         * @description What a period is.
+         * @example monthly
+         * @enum {string}
+         */
+        BillingCycle: "monthly" | "yearly";
+        SubscribedPlan: {
+            package_code: components["schemas"]["PackageCode"];
+            /** @example Growth */
+            name: string;
+            billing_cycle: components["schemas"]["BillingCycle"];
+            /**
+             * @description For a period, without seats and modules; null: as agreed.
+             * @example 9900
+             */
+            price_minor: number | null;
+            currency: components["schemas"]["Currency"];
+        };
+        BillingPeriod: {
+            start: components["schemas"]["Timestamp"];
+            end: components["schemas"]["Timestamp"];
+        };
+        /** @description Users that can be active at the same time. */
+        SubscribedSeats: {
+            /**
+             * @description The larger of included and purchased.
+             * @example 12
+             */
+            allowance: number;
+            /**
+             * @description In the plan.
+             * @example 10
+             */
+            included: number;
+            /**
+             * @description As set last; 0 where that never happened.
+             * @example 12
+             */
+            purchased: number;
+            /**
+             * @description Active users.
+             * @example 11
+             */
+            used: number;
+            /**
+             * @description Users who can still be created or activated.
+             * @example 1
+             */
+            available: number;
+        };
+        SubscribedModule: {
+            module_key: components["schemas"]["ModuleKey"];
+            status: components["schemas"]["ModuleStatus"];
+            /**
+             * @description For a period; 0 where the plan includes it.
+             * @example 4900
+             */
+            price_minor: number;
+            /**
+             * Format: date-time
+             * @description When it ends; null while it stays.
+             */
+            active_until: string | null;
+        };
+        /**
+         * @description boolean: on or off; limit: a number, or null for no limit.
+         * @example limit
+         * @enum {string}
+         */
+        EntitlementType: "boolean" | "limit";
+        /**
+         * @description Where it comes from; override: an agreement.
+         * @example plan
+         * @enum {string}
+         */
+        EntitlementSource: "plan" | "module" | "override";
+        Entitlement: {
+            /** @example module.campaigns */
+            key: string;
+            type: components["schemas"]["EntitlementType"];
+            /** @example true */
+            value: boolean | number | null;
+            /** @description True while it can be used. */
+            active: boolean;
+            source: components["schemas"]["EntitlementSource"];
+        };
+        /**
+         * @description What happens when the period ends.
+         * @example downgrade
+         * @enum {string}
+         */
+        ScheduledAction: "cancel" | "downgrade" | "set_seats" | "remove_module";
+        ScheduledChange: {
+            action: components["schemas"]["ScheduledAction"];
+            /**
+             * @description Of a downgrade.
+             * @example starter
+             */
+            package_code: string | null;
+            /** @description Of a module that leaves. */
+            module_key: string | null;
+            /** @description Of fewer seats. */
+            seats: number | null;
+            effective: components["schemas"]["Timestamp"];
+        };
+        ScheduledDowngrade: {
+            package_code: components["schemas"]["PackageCode"];
+            effective: components["schemas"]["Timestamp"];
+        };
+        /** @description A negotiated agreement; while it is active, the subscription is not changed by API. */
+        BillingAgreement: {
+            active: boolean;
+            /** Format: date-time */
+            ends_at: string | null;
+        };
+        PaymentMethod: {
+            /** @example visa */
+            brand: string;
+            /** @example 4242 */
+            last4: string;
+            /** @example 12 */
+            exp_month: number;
+            /** @example 2029 */
+            exp_year: number;
+        };
+        Dormancy: {
+            since: components["schemas"]["Timestamp"];
+            data_kept_until: components["schemas"]["Timestamp"];
+            /**
+             * @description Until then; 0 afterwards.
+             * @example 83
+             */
+            days_left: number;
+        };
+        Subscription: {
+            status: components["schemas"]["SubscriptionStatus"];
+            billing_status: components["schemas"]["BillingStatus"];
+            /** @description The plan, or the last one; null where none was ever chosen. */
+            plan: components["schemas"]["SubscribedPlan"] | null;
+            /** @description What is paid for now; null where nothing is. */
+            current_period: components["schemas"]["BillingPeriod"] | null;
+            /** @description True when it ends with the period. */
+            cancel_at_period_end: boolean;
+            /**
+             * Format: date-time
+             * @description When it ends, or ended; null while it goes on.
+             */
+            ends_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the trial ends, or ended; null where there is none.
+             */
+            trial_end: string | null;
+            seats: components["schemas"]["SubscribedSeats"];
+            /** @description Modules that the plan includes or that are paid for beside it. */
+            modules: components["schemas"]["SubscribedModule"][];
+            /** @description What the subscription opens. */
+            entitlements: components["schemas"]["Entitlement"][];
+            /** @description The first of scheduled_changes. */
+            scheduled_change: components["schemas"]["ScheduledChange"] | null;
+            /** @description What happens when the period ends. */
+            scheduled_changes: components["schemas"]["ScheduledChange"][];
+            /** @description The downgrade among them. */
+            scheduled_downgrade: components["schemas"]["ScheduledDowngrade"] | null;
+            agreement: components["schemas"]["BillingAgreement"];
+            /** @description What is charged; null where nothing is on file. */
+            payment_method: components["schemas"]["PaymentMethod"] | null;
+            /** @description After the end; null before. */
+            dormant: components["schemas"]["Dormancy"] | null;
+            /** @description True for the subscription of the test mode. */
+            test_mode: boolean;
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SubscriptionShown: {
+            subscription: components["schemas"]["Subscription"];
+        };
+        SubscriptionAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SubscriptionShown"];
+            meta: components["schemas"]["Meta"];
+        };
+        SubscriptionUpgrade: {
+            package_code: components["schemas"]["PackageCode"];
+            billing_cycle?: components["schemas"]["BillingCycle"];
+        };
+        /**
+         * @description What was asked for.
+         * @example upgrade
+         * @enum {string}
+         */
+        SubscriptionAction: "upgrade" | "downgrade" | "set_seats" | "add_module" | "remove_module" | "reactivate" | "cancel";
+        /**
+         * @description When a change holds.
+         * @example immediately
+         * @enum {string}
+         */
+        ChangeApplies: "immediately" | "period_end";
+        SubscriptionChange: {
+            action: components["schemas"]["SubscriptionAction"];
+            /** @description When it holds. */
+            applies: components["schemas"]["ChangeApplies"] | null;
+            /**
+             * Format: date-time
+             * @description The moment from which it holds.
+             */
+            effective: string | null;
+            /** @description `pending_webhook` for a module that was added: the payment provider confirms it within seconds. */
+            status: string | null;
+            /** @description Of a change of modules. */
+            module_key: string | null;
+            /** @description Of a change of seats. */
+            seats: number | null;
+        };
+        SubscriptionChangeAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SubscriptionChange"];
+            meta: components["schemas"]["Meta"];
+        };
+        SubscriptionDowngrade: {
+            package_code: components["schemas"]["PackageCode"];
+        };
+        SubscriptionSeats: {
+            /**
+             * @description Users that shall be able to be active at the same time.
+             * @example 12
+             */
+            seats: number;
+        };
+        SubscriptionModuleAdd: {
+            module_key: components["schemas"]["ModuleKey"];
+        };
+        /**
+         * @description What is paid for.
+         * @example subscribe
+         * @enum {string}
+         */
+        CheckoutKind: "subscribe" | "wallet_topup";
+        /**
+         * Format: uri
+         * @example https://app.example.com/welcome
+         */
+        WebAddress: string;
+        CheckoutSessionCreate: {
+            kind: components["schemas"]["CheckoutKind"];
+            package_code?: components["schemas"]["PackageCode"];
+            billing_cycle?: components["schemas"]["BillingCycle"];
+            /**
+             * @description Users that can be active at the same time, where that is more than the plan includes.
+             * @example 12
+             */
+            seats?: number;
+            /**
+             * @description What is put into the wallet, in minor units.
+             * @example 5000
+             */
+            amount_minor?: number;
+            /** @description Where the person goes when it is paid. */
+            success_url?: components["schemas"]["WebAddress"];
+            /** @description Where the person goes who does not pay. */
+            cancel_url?: components["schemas"]["WebAddress"];
+        };
+        /**
+         * @description What became of it; see the table of the operation.
+         * @example open
+         * @enum {string}
+         */
+        CheckoutStatus: "open" | "complete" | "expired";
+        /** @description Of a subscription that was asked for; only where one checkout is shown. */
+        CheckoutActivation: {
+            /** @description True once it is paid and in force. */
+            active: boolean;
+            subscription_status: components["schemas"]["SubscriptionStatus"];
+            /**
+             * @description The plan that is paid for now.
+             * @example growth
+             */
+            active_package_code: string | null;
+        };
+        /** @description Of a top-up; only where one checkout is shown. */
+        CheckoutWallet: {
+            credited: boolean;
+            /**
+             * @description In minor units.
+             * @example 5000
+             */
+            balance_minor: number;
+        };
+        CheckoutSession: {
+            /** @example cs_4fQ2mWz7Rt9xQbe1Kp4mWz7R */
+            id: string;
+            /**
+             * @description The same as id.
+             * @example cs_4fQ2mWz7Rt9xQbe1Kp4mWz7R
+             */
+            session_id: string;
+            kind: components["schemas"]["CheckoutKind"];
+            status: components["schemas"]["CheckoutStatus"];
+            /**
+             * Format: uri
+             * @description Where the person pays.
+             */
+            url: string;
+            /**
+             * @description Of a subscription.
+             * @example growth
+             */
+            package_code: string | null;
+            /**
+             * @description Of a subscription.
+             * @example monthly
+             */
+            billing_cycle: string | null;
+            /** @description Of a top-up. */
+            amount_minor: number | null;
+            currency: components["schemas"]["Currency"];
+            expires_at: components["schemas"]["Timestamp"];
+            created_at: components["schemas"]["Timestamp"];
+            test_mode: boolean;
+            activation?: components["schemas"]["CheckoutActivation"];
+            wallet?: components["schemas"]["CheckoutWallet"];
+        };
+        CheckoutSessionShown: {
+            checkout_session: components["schemas"]["CheckoutSession"];
+        };
+        CheckoutSessionAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["CheckoutSessionShown"];
+            meta: components["schemas"]["Meta"];
+        };
+        PortalSessionCreate: {
+            /**
+             * Format: uri
+             * @description Where the link back leads; https.
+             * @example https://app.example.com/settings
+             */
+            return_url?: string;
+        };
+        PortalSession: {
+            /** Format: uri */
+            url: string;
+            expires_at: components["schemas"]["Timestamp"];
+        };
+        PortalSessionAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["PortalSession"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description What calls are told by.
+         * @example day
+         * @enum {string}
+         */
+        UsageGrouping: "key" | "day";
+        /** @description Calls of the month. */
+        CallUsage: {
+            /** @example 12840 */
+            used: number;
+            /**
+             * @description null: unlimited.
+             * @example 500000
+             */
+            limit: number | null;
+            /**
+             * @description null: unlimited.
+             * @example 487160
+             */
+            remaining: number | null;
+        };
+        Wallet: {
+            /**
+             * @description What was paid in and not spent yet.
+             * @example 5000
+             */
+            balance_minor: number;
+            currency: components["schemas"]["Currency"];
+            /** @description True where the wallet is topped up by itself. */
+            auto_top_up: boolean;
+        };
+        /**
+         * @description What is paid for by the piece.
+         * @example sms
+         * @enum {string}
+         */
+        ConsumableKind: "sms" | "voice_minutes" | "fax_pages" | "whatsapp" | "email";
+        Consumable: {
+            kind: components["schemas"]["ConsumableKind"];
+            /** @example 10 */
+            quantity: number;
+            /** @example 70 */
+            amount_minor: number;
+        };
+        /** @description What was spent from the wallet in this month. */
+        ConsumableUsage: {
+            /** @example 0 */
+            spend_minor: number;
+            currency: components["schemas"]["Currency"];
+            items: components["schemas"]["Consumable"][];
+        };
+        SeatUsage: {
+            /**
+             * @description Active users.
+             * @example 11
+             */
+            used: number;
+            /** @example 12 */
+            allowance: number;
+        };
+        /** @description Files on records. */
+        StorageUsage: {
+            /** @example 7340032 */
+            used_bytes: number;
+            /** @description null: no limit. */
+            limit_bytes: number | null;
+        };
+        UsageGroup: {
+            /**
+             * @description The id of the API key, or the day.
+             * @example 2026-11-20
+             */
+            key: string;
+            /** @description Of the key; null for a day. */
+            name: string | null;
+            /** @example 12840 */
+            calls: number;
+        };
+        Usage: {
+            period: components["schemas"]["BillingPeriod"];
+            api_calls: components["schemas"]["CallUsage"];
+            wallet: components["schemas"]["Wallet"];
+            consumables: components["schemas"]["ConsumableUsage"];
+            seats: components["schemas"]["SeatUsage"];
+            storage: components["schemas"]["StorageUsage"];
+            test_mode: boolean;
+            /** @description Only where they are asked for. */
+            groups?: components["schemas"]["UsageGroup"][];
+        };
+        UsageShown: {
+            usage: components["schemas"]["Usage"];
+        };
+        UsageAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["UsageShown"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description What became of it.
+         * @example paid
+         * @enum {string}
+         */
+        InvoiceStatus: "draft" | "open" | "paid" | "void" | "uncollectible";
+        /**
+         * @description What it is for.
+         * @example subscription
+         * @enum {string}
+         */
+        InvoiceKind: "subscription" | "wallet_topup" | "adjustment";
+        InvoiceLine: {
+            /** @example Growth, monthly */
+            description: string;
+            /** @example 1 */
+            quantity: number;
+            /**
+             * @description For a whole period.
+             * @example 9900
+             */
+            unit_amount_minor: number;
+            /**
+             * @description What is charged; below 0 what is given back.
+             * @example 4950
+             */
+            amount_minor: number;
+            /** @description True for a part of a period. */
+            proration: boolean;
+        };
+        Invoice: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * @description Counted within the workspace.
+             * @example INV-000002
+             */
+            number: string;
+            status: components["schemas"]["InvoiceStatus"];
+            kind: components["schemas"]["InvoiceKind"];
+            currency: components["schemas"]["Currency"];
+            /**
+             * @description The sum of the lines.
+             * @example 3500
+             */
+            subtotal_minor: number;
+            /** @example 0 */
+            tax_minor: number;
+            /** @example 3500 */
+            total_minor: number;
+            /** @example 3500 */
+            amount_paid_minor: number;
+            /**
+             * @description What is still to be paid.
+             * @example 0
+             */
+            amount_due_minor: number;
+            period_start: components["schemas"]["Timestamp"];
+            period_end: components["schemas"]["Timestamp"];
+            issued_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When it was to be paid; null where it was paid at once.
+             */
+            due_at: string | null;
+            /** Format: date-time */
+            paid_at: string | null;
+            /**
+             * Format: uri
+             * @description A page of the payment provider, where it has one.
+             */
+            hosted_url: string | null;
+            /**
+             * Format: uri
+             * @description The invoice as a file, where the payment provider has one.
+             */
+            pdf_url: string | null;
+            lines: components["schemas"]["InvoiceLine"][];
+        };
+        PendingBill: {
+            currency: components["schemas"]["Currency"];
+            /** @example 9900 */
+            subtotal_minor: number;
+            /** @example 0 */
+            tax_minor: number;
+            /** @example 9900 */
+            total_minor: number;
+            /** Format: date-time */
+            next_charge_at: string | null;
+            lines: components["schemas"]["InvoiceLine"][];
+        };
+        InvoiceList: {
+            invoices: components["schemas"]["Invoice"][];
+            /** @description What the next period will be charged. */
+            pending: components["schemas"]["PendingBill"] | null;
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        InvoiceListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["InvoiceList"];
+            meta: components["schemas"]["Meta"];
+        };
+        TestModeReset: {
+            /**
+             * @description API names of objects; all of them unless given.
+             * @example [
+             *       "tasks"
+             *     ]
+             */
+            objects?: string[];
+        };
+        TestModeResetResult: {
+            /**
+             * @description How many of each, by the API names of objects; of what hung on their records; and, where all objects were reset, of deliveries of webhooks.
+             * @example {
+             *       "leads": 120,
+             *       "notes": 6
+             *     }
+             */
+            deleted: {
+                [key: string]: number;
+            };
+            reset_at: components["schemas"]["Timestamp"];
+        };
+        TestModeResetAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TestModeResetResult"];
+            meta: components["schemas"]["Meta"];
         };
     };
     responses: {
@@ -6145,7 +8264,8 @@ export interface components {
         };
         /**
          * @description Nothing pays for the call. `details.reason` is `no_subscription` (the trial is over and no plan was chosen) or
-         *     `subscription_ended` (the data is kept for 90 days). A retry cannot succeed before a plan is chosen.
+         *     `subscription_ended` (the data is kept for 90 days). A retry cannot succeed before a plan is chosen. The figures are those of
+         *     the last month that was paid for, or of the trial.
          */
         PaymentRequired: {
             headers: {
@@ -6166,8 +8286,8 @@ export interface components {
                  *         "code": "QUOTA_EXCEEDED",
                  *         "message": "This workspace has no subscription. Choose a plan to use the API.",
                  *         "details": {
-                 *           "limit": 0,
-                 *           "used": 0,
+                 *           "limit": 500000,
+                 *           "used": 1234,
                  *           "remaining": 0,
                  *           "reset": null,
                  *           "reason": "no_subscription"
@@ -6702,6 +8822,25 @@ export interface components {
                 "application/json": components["schemas"]["UserAnswer"];
             };
         };
+        /**
+         * @description `CARD_CHARGE_FAILED`: the card was declined, and nothing was changed; `details.action_url`, where it is there, is where the person
+         *     confirms the payment. `QUOTA_EXCEEDED`: nothing pays for the call; `details.reason` is `no_subscription` or `subscription_ended`.
+         */
+        ChargeFailed: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                "X-Quota-Limit": components["headers"]["X-Quota-Limit"];
+                "X-Quota-Used": components["headers"]["X-Quota-Used"];
+                "X-Quota-Remaining": components["headers"]["X-Quota-Remaining"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ErrorAnswer"];
+            };
+        };
     };
     parameters: {
         /**
@@ -6709,6 +8848,17 @@ export interface components {
          * @example W/"mXhVJ2b0Wk9CqkKPq0yfWg"
          */
         IfNoneMatch: string;
+        /**
+         * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+         *     answered.
+         * @example 25
+         */
+        LimitOfWhole: number;
+        /**
+         * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+         *     made it; with another sort, filter or object it is refused with 400.
+         */
+        Cursor: string;
         /**
          * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
          * @example accounts
@@ -6719,11 +8869,6 @@ export interface components {
          * @example 25
          */
         Limit: number;
-        /**
-         * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-         *     made it; with another sort, filter or object it is refused with 400.
-         */
-        Cursor: string;
         /**
          * @description Names of the fields to show, separated by commas; all of them when it is left out. `id`, `created_at` and `updated_at` are
          *     always shown.
@@ -6814,7 +8959,7 @@ export interface components {
          */
         ActivityId: components["schemas"]["Uuid"];
         /** @description Active users, inactive ones, or both. */
-        UserStatusFilter: "active" | "inactive" | "all";
+        UserStatusFilter: components["schemas"]["UserStatusFilter"];
         /**
          * @description The id of the user.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
@@ -6824,7 +8969,7 @@ export interface components {
          * @description Leads have statuses, deals have stages.
          * @example leads
          */
-        StatusObject: "leads" | "deals";
+        StatusObject: components["schemas"]["PipelineObject"];
         /**
          * @description The id of the status.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
@@ -6834,7 +8979,7 @@ export interface components {
          * @description Leads and customers have tags.
          * @example leads
          */
-        TagObject: "leads" | "customers";
+        TagObject: components["schemas"]["TagObject"];
         /**
          * @description The id of the tag.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
@@ -6849,7 +8994,7 @@ export interface components {
          * @description Leads and deals are checked.
          * @example leads
          */
-        CheckedObject: "leads" | "deals";
+        CheckedObject: components["schemas"]["PipelineObject"];
         /**
          * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
          * @example 100
@@ -6870,6 +9015,16 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
          */
         SlaPolicyId: components["schemas"]["Uuid"];
+        /**
+         * @description The id of the subscription.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+         */
+        WebhookId: components["schemas"]["Uuid"];
+        /**
+         * @description The id of the delivery.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11
+         */
+        WebhookDeliveryId: components["schemas"]["Uuid"];
     };
     requestBodies: {
         Onboarding: {
@@ -7079,7 +9234,19 @@ export interface operations {
     };
     listErrorCodes: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -7111,7 +9278,9 @@ export interface operations {
                      *             "retryable": true,
                      *             "action": "Wait as many seconds as Retry-After says."
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -7130,7 +9299,19 @@ export interface operations {
     };
     listScopes: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -7174,7 +9355,9 @@ export interface operations {
                      *             "scope": "leads:write",
                      *             "grants": "leads:create"
                      *           }
-                     *         ]
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -7234,6 +9417,8 @@ export interface operations {
                      *             }
                      *           },
                      *           "requests": {
+                     *             "address_bytes": 163840,
+                     *             "header_bytes": 16384,
                      *             "body_bytes": 102400,
                      *             "json_depth": 5,
                      *             "object_keys": 100,
@@ -7269,7 +9454,8 @@ export interface operations {
                      *             "tag_conditions_of_object": 1000,
                      *             "sources": 500,
                      *             "sla_policies": 100,
-                     *             "activity_types": 200
+                     *             "activity_types": 200,
+                     *             "webhook_subscriptions": 50
                      *           }
                      *         }
                      *       },
@@ -9001,7 +11187,7 @@ export interface operations {
                      *       "access_token": "eyJhbGciOiJFUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiI.c2lnbmF0dXJl",
                      *       "token_type": "bearer",
                      *       "expires_in": 3600,
-                     *       "refresh_token": "Zk3o3G0dTqC0bM1pVb5s2wYxkq8uHn4rJ6eLtA9iXyU",
+                     *       "refresh_token": "AZqfXnwbfMOPOi9vHCudEWTN6NHR01OoLQW81Vuf24sGMXka2ai4feK-nuJexS3Q",
                      *       "user": {
                      *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *         "email": "sara@bluelake.example",
@@ -9560,7 +11746,19 @@ export interface operations {
     };
     listObjects: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -10315,12 +12513,12 @@ export interface operations {
                  */
                 activity_type?: string;
                 /**
-                 * @description Only activities performed at this moment or later.
+                 * @description Only activities performed at this moment or later. A bare date means 00:00 UTC.
                  * @example 2026-11-01T00:00:00.000Z
                  */
                 performed_from?: string;
                 /**
-                 * @description Only activities performed at this moment or earlier; not before `performed_from`.
+                 * @description Only activities performed at this moment or earlier; not before `performed_from`. A bare date means the end of that day in UTC.
                  * @example 2026-11-30T23:59:59.999Z
                  */
                 performed_to?: string;
@@ -10782,7 +12980,19 @@ export interface operations {
     };
     listActivityTypes: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -11068,7 +13278,19 @@ export interface operations {
     };
     listRoles: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -11201,7 +13423,19 @@ export interface operations {
     };
     listVisibilityScopes: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -11609,7 +13843,19 @@ export interface operations {
     };
     listStatuses: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path: {
                 /**
@@ -11976,7 +14222,19 @@ export interface operations {
     };
     listTags: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path: {
                 /**
@@ -12322,7 +14580,19 @@ export interface operations {
     };
     listSources: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -12610,7 +14880,19 @@ export interface operations {
     };
     listDuplicateChecks: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -13562,7 +15844,19 @@ export interface operations {
     };
     listTaskTypes: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -13787,6 +16081,317 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listRecordHistory: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The record's id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the history. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "history": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d80",
+                     *             "occurred_at": "2026-11-20T23:55:00.000Z",
+                     *             "actor": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Website forms"
+                     *             },
+                     *             "action": "account.update",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "changes": {
+                     *               "city": {
+                     *                 "from": "Hamburg",
+                     *                 "to": "Berlin"
+                     *               }
+                     *             },
+                     *             "metadata": null,
+                     *             "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *             "ip": "203.0.113.7",
+                     *             "test_mode": false
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordHistoryAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listChanges: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where to go on: the `next_cursor` of the answer before. Without it, at the oldest event that is kept; `now`: behind
+                 *     the newest. It may be used with another `objects`, and by every key of the workspace and mode.
+                 * @example now
+                 */
+                cursor?: string;
+                /**
+                 * @description API names of objects, separated by commas; all of them unless given.
+                 * @example leads,deals
+                 */
+                objects?: string;
+                /**
+                 * @description Changes on a page, 1 to 1000. A value outside is moved to the nearest bound, not refused.
+                 * @example 100
+                 */
+                limit?: number;
+                /**
+                 * @description Seconds to wait for something new where there is nothing, 0 to 30. The answer comes as soon as something happens. It can
+                 *     come earlier with nothing in it, e.g. when the server stops, or when very many calls wait: ask again after a second.
+                 *     It counts as one call.
+                 * @example 0
+                 */
+                wait?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The next changes, the oldest first. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "changes": [
+                     *           {
+                     *             "id": "evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *             "event": "record.updated",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "occurred_at": "2026-11-20T23:55:00.000Z",
+                     *             "actor": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Website forms"
+                     *             },
+                     *             "changed_fields": [
+                     *               "city"
+                     *             ],
+                     *             "record": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Blue Lake Trading",
+                     *               "email": "office@bluelake.example",
+                     *               "phone": null,
+                     *               "website": null,
+                     *               "industry": "Retail",
+                     *               "employee_count": 40,
+                     *               "annual_revenue_minor": null,
+                     *               "address": null,
+                     *               "city": "Berlin",
+                     *               "state": null,
+                     *               "country": "DE",
+                     *               "postal_code": null,
+                     *               "description": null,
+                     *               "assigned_to": null,
+                     *               "created_at": "2026-11-20T23:55:00.000Z",
+                     *               "updated_at": "2026-11-20T23:55:00.000Z"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "next_cursor": "eyJ2IjoxLCJrIjpbMTcyOF0sInMiOiJ4eHh4In0.c2ln",
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listAuditLogs: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only what this key, user or app did.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13
+                 */
+                actor_id?: string;
+                /**
+                 * @description Only this action, e.g. `lead.create`, `settings.status.delete` or `api_key.revoke`.
+                 * @example lead.create
+                 */
+                action?: string;
+                /**
+                 * @description Only what was done to this object, e.g. `leads`, and to what hangs on its records.
+                 * @example leads
+                 */
+                object?: string;
+                /**
+                 * @description Only what was done to this record, whether it is there or not; or to a setting, user or key of this id.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                record_id?: string;
+                /**
+                 * @description Only what one request did, by the `X-Request-Id` of its answer.
+                 * @example 0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55
+                 */
+                request_id?: string;
+                /**
+                 * @description Only what was done at this time or later. A bare date is its first moment in UTC.
+                 * @example 2026-11-01T00:00:00.000Z
+                 */
+                from?: string;
+                /**
+                 * @description Only what was done at this time or earlier. A bare date is its last moment in UTC.
+                 * @example 2026-11-30T23:59:59.999Z
+                 */
+                to?: string;
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the log. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "audit_logs": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d80",
+                     *             "occurred_at": "2026-11-20T23:55:00.000Z",
+                     *             "actor": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Website forms"
+                     *             },
+                     *             "action": "account.update",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "changes": {
+                     *               "city": {
+                     *                 "from": "Hamburg",
+                     *                 "to": "Berlin"
+                     *               }
+                     *             },
+                     *             "metadata": null,
+                     *             "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *             "ip": "203.0.113.7",
+                     *             "test_mode": false
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuditLogListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     getAttachment: {
         parameters: {
             query?: never;
@@ -13831,7 +16436,7 @@ export interface operations {
                      *           },
                      *           "test_mode": false,
                      *           "created_at": "2026-11-20T23:55:00.000Z",
-                     *           "download_url": "https://api.example.com/v1/attachments/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44/content?exp=1795219500&sig=xmzcIbCv9BK2jSgZ1bHbJw",
+                     *           "download_url": "https://api.example.com/v1/attachments/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44/content?company_id=019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11&environment=live&exp=1795219500&sig=xmzcIbCv9BK2jSgZ1bHbJw",
                      *           "expires_in": 600
                      *         }
                      *       },
@@ -13919,6 +16524,16 @@ export interface operations {
         parameters: {
             query?: {
                 /**
+                 * @description Whose file it is.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                company_id?: string;
+                /**
+                 * @description Whether it is on a live record or on a test record.
+                 * @example live
+                 */
+                environment?: string;
+                /**
                  * @description When the link stops working, in seconds since 1970-01-01 UTC.
                  * @example 1795219500
                  */
@@ -13964,7 +16579,19 @@ export interface operations {
     };
     listSlaPolicies: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -14370,6 +16997,2213 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["SlaPolicyAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWebhookEvents: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All events. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "events": [
+                     *           {
+                     *             "name": "record.deleted",
+                     *             "category": "records",
+                     *             "description": "A record was deleted.",
+                     *             "emitted_in_test_mode": true,
+                     *             "fields": [
+                     *               {
+                     *                 "name": "object",
+                     *                 "type": "string",
+                     *                 "always_present": true,
+                     *                 "filterable": true
+                     *               },
+                     *               {
+                     *                 "name": "record_id",
+                     *                 "type": "uuid",
+                     *                 "always_present": true,
+                     *                 "filterable": true
+                     *               },
+                     *               {
+                     *                 "name": "occurred_at",
+                     *                 "type": "date-time",
+                     *                 "always_present": true,
+                     *                 "filterable": true
+                     *               }
+                     *             ],
+                     *             "schema": {
+                     *               "type": "object"
+                     *             },
+                     *             "example": {
+                     *               "id": "evt_019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18",
+                     *               "event": "record.deleted",
+                     *               "created_at": "2026-11-20T09:30:00.000Z",
+                     *               "test_mode": false,
+                     *               "data": {
+                     *                 "object": "leads",
+                     *                 "record_id": "019a9f2e-7c40-7a10-8f3b-2d6c5e4b1a09",
+                     *                 "occurred_at": "2026-11-20T09:30:00.000Z"
+                     *               }
+                     *             }
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookEventListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWebhookSubscriptions: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 100
+                 */
+                limit?: components["parameters"]["LimitOf100"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of subscriptions. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "subscriptions": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *             "url": "https://hooks.example.com/crm",
+                     *             "description": "Keeps the shop in step",
+                     *             "events": [
+                     *               "record.created",
+                     *               "record.updated"
+                     *             ],
+                     *             "filter": {
+                     *               "field": "object",
+                     *               "op": "eq",
+                     *               "value": "customers"
+                     *             },
+                     *             "include": [],
+                     *             "skip_own": false,
+                     *             "status": "active",
+                     *             "disabled_reason": null,
+                     *             "disabled_at": null,
+                     *             "consecutive_failures": 0,
+                     *             "last_delivery_at": "2026-11-20T23:54:00.000Z",
+                     *             "last_success_at": "2026-11-20T23:54:00.000Z",
+                     *             "secret_last4": "xW8=",
+                     *             "secret_rotated_at": null,
+                     *             "previous_secret_expires_at": null,
+                     *             "test_mode": false,
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Shop"
+                     *             },
+                     *             "created_at": "2026-11-20T23:00:00.000Z",
+                     *             "updated_at": "2026-11-20T23:00:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookSubscriptionListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createWebhookSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookSubscriptionCreate"];
+            };
+        };
+        responses: {
+            /** @description The subscription and its secret. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "subscription": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "url": "https://hooks.example.com/crm",
+                     *           "description": "Keeps the shop in step",
+                     *           "events": [
+                     *             "record.created",
+                     *             "record.updated"
+                     *           ],
+                     *           "filter": {
+                     *             "field": "object",
+                     *             "op": "eq",
+                     *             "value": "customers"
+                     *           },
+                     *           "include": [],
+                     *           "skip_own": false,
+                     *           "status": "active",
+                     *           "disabled_reason": null,
+                     *           "disabled_at": null,
+                     *           "consecutive_failures": 0,
+                     *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
+                     *           "last_success_at": "2026-11-20T23:54:00.000Z",
+                     *           "secret_last4": "xW8=",
+                     *           "secret_rotated_at": null,
+                     *           "previous_secret_expires_at": null,
+                     *           "test_mode": false,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Shop"
+                     *           },
+                     *           "created_at": "2026-11-20T23:00:00.000Z",
+                     *           "updated_at": "2026-11-20T23:00:00.000Z"
+                     *         },
+                     *         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw1VQ4vJc8xW8="
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookSecretAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getWebhookSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the subscription.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The subscription. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "subscription": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "url": "https://hooks.example.com/crm",
+                     *           "description": "Keeps the shop in step",
+                     *           "events": [
+                     *             "record.created",
+                     *             "record.updated"
+                     *           ],
+                     *           "filter": {
+                     *             "field": "object",
+                     *             "op": "eq",
+                     *             "value": "customers"
+                     *           },
+                     *           "include": [],
+                     *           "skip_own": false,
+                     *           "status": "active",
+                     *           "disabled_reason": null,
+                     *           "disabled_at": null,
+                     *           "consecutive_failures": 0,
+                     *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
+                     *           "last_success_at": "2026-11-20T23:54:00.000Z",
+                     *           "secret_last4": "xW8=",
+                     *           "secret_rotated_at": null,
+                     *           "previous_secret_expires_at": null,
+                     *           "test_mode": false,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Shop"
+                     *           },
+                     *           "created_at": "2026-11-20T23:00:00.000Z",
+                     *           "updated_at": "2026-11-20T23:00:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookSubscriptionAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteWebhookSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the subscription.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateWebhookSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the subscription.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookSubscriptionPatch"];
+            };
+        };
+        responses: {
+            /** @description The subscription as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "subscription": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "url": "https://hooks.example.com/crm",
+                     *           "description": "Keeps the shop in step",
+                     *           "events": [
+                     *             "record.created",
+                     *             "record.updated"
+                     *           ],
+                     *           "filter": {
+                     *             "field": "object",
+                     *             "op": "eq",
+                     *             "value": "customers"
+                     *           },
+                     *           "include": [],
+                     *           "skip_own": false,
+                     *           "status": "active",
+                     *           "disabled_reason": null,
+                     *           "disabled_at": null,
+                     *           "consecutive_failures": 0,
+                     *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
+                     *           "last_success_at": "2026-11-20T23:54:00.000Z",
+                     *           "secret_last4": "xW8=",
+                     *           "secret_rotated_at": null,
+                     *           "previous_secret_expires_at": null,
+                     *           "test_mode": false,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Shop"
+                     *           },
+                     *           "created_at": "2026-11-20T23:00:00.000Z",
+                     *           "updated_at": "2026-11-20T23:00:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookSubscriptionAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rotateWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the subscription.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "overlap_hours": 24
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookSecretRotation"];
+            };
+        };
+        responses: {
+            /** @description The subscription and its new secret. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "subscription": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "url": "https://hooks.example.com/crm",
+                     *           "description": "Keeps the shop in step",
+                     *           "events": [
+                     *             "record.created",
+                     *             "record.updated"
+                     *           ],
+                     *           "filter": {
+                     *             "field": "object",
+                     *             "op": "eq",
+                     *             "value": "customers"
+                     *           },
+                     *           "include": [],
+                     *           "skip_own": false,
+                     *           "status": "active",
+                     *           "disabled_reason": null,
+                     *           "disabled_at": null,
+                     *           "consecutive_failures": 0,
+                     *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
+                     *           "last_success_at": "2026-11-20T23:54:00.000Z",
+                     *           "secret_last4": "xW8=",
+                     *           "secret_rotated_at": "2026-11-20T23:55:00.000Z",
+                     *           "previous_secret_expires_at": "2026-11-21T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Shop"
+                     *           },
+                     *           "created_at": "2026-11-20T23:00:00.000Z",
+                     *           "updated_at": "2026-11-20T23:00:00.000Z"
+                     *         },
+                     *         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw1VQ4vJc8xW8=",
+                     *         "previous_secret_expires_at": "2026-11-21T23:55:00.000Z"
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RotatedWebhookSecretAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    testWebhookSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the subscription.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": "record.created"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookTest"];
+            };
+        };
+        responses: {
+            /** @description How it went. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "delivery": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11",
+                     *           "subscription_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "event_id": "evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21",
+                     *           "event": "record.created",
+                     *           "status": "succeeded",
+                     *           "attempts": 1,
+                     *           "max_attempts": 1,
+                     *           "next_attempt_at": null,
+                     *           "last_response_code": 200,
+                     *           "last_response_snippet": "ok",
+                     *           "last_error": null,
+                     *           "duration_ms": 84,
+                     *           "replay_of": null,
+                     *           "is_test": true,
+                     *           "created_at": "2026-11-20T23:54:00.000Z",
+                     *           "completed_at": "2026-11-20T23:54:01.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookTestAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["LimitOf50"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Only deliveries of this status.
+                 * @example failed
+                 */
+                status?: components["schemas"]["WebhookDeliveryStatus"];
+                /**
+                 * @description Only deliveries of this event.
+                 * @example record.created
+                 */
+                event?: string;
+                /**
+                 * @description Only deliveries made at this moment or later.
+                 * @example 2026-11-20T00:00:00.000Z
+                 */
+                from?: string;
+                /**
+                 * @description Only deliveries made at this moment or earlier; a bare date means its end.
+                 * @example 2030-11-20T00:00:00.000Z
+                 */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the subscription.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of deliveries. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "deliveries": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11",
+                     *             "subscription_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *             "event_id": "evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21",
+                     *             "event": "record.created",
+                     *             "status": "succeeded",
+                     *             "attempts": 1,
+                     *             "max_attempts": 10,
+                     *             "next_attempt_at": null,
+                     *             "last_response_code": 200,
+                     *             "last_response_snippet": "ok",
+                     *             "last_error": null,
+                     *             "duration_ms": 84,
+                     *             "replay_of": null,
+                     *             "is_test": false,
+                     *             "created_at": "2026-11-20T23:54:00.000Z",
+                     *             "completed_at": "2026-11-20T23:54:01.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveryListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    recoverWebhookDeliveries: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the subscription.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "since": "2026-11-20T00:00:00.000Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookRecovery"];
+            };
+        };
+        responses: {
+            /** @description How many will be sent. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "queued": 12,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookRecoveryAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    replayWebhookDeliveries: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the subscription.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["WebhookId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "from": "2026-11-20T00:00:00.000Z",
+                 *       "to": "2030-11-20T12:00:00.000Z",
+                 *       "status": "succeeded"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookReplay"];
+            };
+        };
+        responses: {
+            /** @description How many will be sent. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "queued": 12
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookReplayAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getWebhookDelivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the subscription.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["WebhookId"];
+                /**
+                 * @description The id of the delivery.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11
+                 */
+                deliveryId: components["parameters"]["WebhookDeliveryId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The delivery. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "delivery": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11",
+                     *           "subscription_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "event_id": "evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21",
+                     *           "event": "record.created",
+                     *           "status": "succeeded",
+                     *           "attempts": 1,
+                     *           "max_attempts": 10,
+                     *           "next_attempt_at": null,
+                     *           "last_response_code": 200,
+                     *           "last_response_snippet": "ok",
+                     *           "last_error": null,
+                     *           "duration_ms": 84,
+                     *           "replay_of": null,
+                     *           "is_test": false,
+                     *           "created_at": "2026-11-20T23:54:00.000Z",
+                     *           "completed_at": "2026-11-20T23:54:01.000Z",
+                     *           "request_body": "{\"id\":\"evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21\",\"event\":\"record.created\"}"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveryDetailAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    replayWebhookDelivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the delivery.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11
+                 */
+                deliveryId: components["parameters"]["WebhookDeliveryId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The copy. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "delivery": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11",
+                     *           "subscription_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "event_id": "evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21",
+                     *           "event": "record.created",
+                     *           "status": "pending",
+                     *           "attempts": 0,
+                     *           "max_attempts": 10,
+                     *           "next_attempt_at": "2026-11-20T23:55:00.000Z",
+                     *           "last_response_code": null,
+                     *           "last_response_snippet": null,
+                     *           "last_error": null,
+                     *           "duration_ms": null,
+                     *           "replay_of": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10",
+                     *           "is_test": false,
+                     *           "created_at": "2026-11-20T23:54:00.000Z",
+                     *           "completed_at": null
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveryAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listPlans: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The plans. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "plans": [
+                     *           {
+                     *             "package_code": "growth",
+                     *             "name": "Growth",
+                     *             "price_monthly_minor": 9900,
+                     *             "price_yearly_minor": 99000,
+                     *             "currency": "USD",
+                     *             "included_seats": 10,
+                     *             "extra_seat_price_minor": 1000,
+                     *             "api_call_cap": 500000,
+                     *             "api_rate_limit_per_minute": 600,
+                     *             "modules": [
+                     *               "scheduling",
+                     *               "inbox"
+                     *             ],
+                     *             "is_current": true,
+                     *             "is_available": true
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PlanListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listModules: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The modules. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "modules": [
+                     *           {
+                     *             "module_key": "campaigns",
+                     *             "name": "Campaigns",
+                     *             "price_monthly_minor": 4900,
+                     *             "price_yearly_minor": 49000,
+                     *             "currency": "USD",
+                     *             "included_in": [
+                     *               "scale",
+                     *               "enterprise"
+                     *             ],
+                     *             "status": "inactive",
+                     *             "active_until": null
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ModuleListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The subscription. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "subscription": {
+                     *           "status": "active",
+                     *           "billing_status": "ACTIVE",
+                     *           "plan": {
+                     *             "package_code": "growth",
+                     *             "name": "Growth",
+                     *             "billing_cycle": "monthly",
+                     *             "price_minor": 9900,
+                     *             "currency": "USD"
+                     *           },
+                     *           "current_period": {
+                     *             "start": "2026-11-01T09:00:00.000Z",
+                     *             "end": "2026-12-01T09:00:00.000Z"
+                     *           },
+                     *           "cancel_at_period_end": false,
+                     *           "ends_at": null,
+                     *           "trial_end": null,
+                     *           "seats": {
+                     *             "allowance": 12,
+                     *             "included": 10,
+                     *             "purchased": 12,
+                     *             "used": 11,
+                     *             "available": 1
+                     *           },
+                     *           "modules": [
+                     *             {
+                     *               "module_key": "scheduling",
+                     *               "status": "active",
+                     *               "price_minor": 0,
+                     *               "active_until": null
+                     *             },
+                     *             {
+                     *               "module_key": "campaigns",
+                     *               "status": "active",
+                     *               "price_minor": 4900,
+                     *               "active_until": null
+                     *             }
+                     *           ],
+                     *           "entitlements": [
+                     *             {
+                     *               "key": "module.campaigns",
+                     *               "type": "boolean",
+                     *               "value": true,
+                     *               "active": true,
+                     *               "source": "module"
+                     *             },
+                     *             {
+                     *               "key": "api_call_cap",
+                     *               "type": "limit",
+                     *               "value": 500000,
+                     *               "active": true,
+                     *               "source": "plan"
+                     *             }
+                     *           ],
+                     *           "scheduled_change": {
+                     *             "action": "downgrade",
+                     *             "package_code": "starter",
+                     *             "module_key": null,
+                     *             "seats": null,
+                     *             "effective": "2026-12-01T09:00:00.000Z"
+                     *           },
+                     *           "scheduled_changes": [
+                     *             {
+                     *               "action": "downgrade",
+                     *               "package_code": "starter",
+                     *               "module_key": null,
+                     *               "seats": null,
+                     *               "effective": "2026-12-01T09:00:00.000Z"
+                     *             }
+                     *           ],
+                     *           "scheduled_downgrade": {
+                     *             "package_code": "starter",
+                     *             "effective": "2026-12-01T09:00:00.000Z"
+                     *           },
+                     *           "agreement": {
+                     *             "active": false,
+                     *             "ends_at": null
+                     *           },
+                     *           "payment_method": {
+                     *             "brand": "visa",
+                     *             "last4": "4242",
+                     *             "exp_month": 12,
+                     *             "exp_year": 2029
+                     *           },
+                     *           "dormant": null,
+                     *           "test_mode": false,
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    upgradeSubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "package_code": "scale",
+                 *       "billing_cycle": "monthly"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SubscriptionUpgrade"];
+            };
+        };
+        responses: {
+            /** @description What was changed, and when it holds. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "action": "upgrade",
+                     *         "applies": "immediately",
+                     *         "effective": "2026-11-20T23:55:00.000Z",
+                     *         "status": null,
+                     *         "module_key": null,
+                     *         "seats": null
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionChangeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["ChargeFailed"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    downgradeSubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "package_code": "growth"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SubscriptionDowngrade"];
+            };
+        };
+        responses: {
+            /** @description What was changed, and when it holds. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "action": "downgrade",
+                     *         "applies": "period_end",
+                     *         "effective": "2026-12-01T09:00:00.000Z",
+                     *         "status": null,
+                     *         "module_key": null,
+                     *         "seats": null
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionChangeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["ChargeFailed"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateSubscriptionSeats: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "seats": 12
+                 *     }
+                 */
+                "application/json": components["schemas"]["SubscriptionSeats"];
+            };
+        };
+        responses: {
+            /** @description What was changed, and when it holds. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "action": "set_seats",
+                     *         "applies": "immediately",
+                     *         "effective": "2026-11-20T23:55:00.000Z",
+                     *         "status": null,
+                     *         "module_key": null,
+                     *         "seats": 12
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionChangeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["ChargeFailed"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSubscriptionModule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "module_key": "phone_numbers"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SubscriptionModuleAdd"];
+            };
+        };
+        responses: {
+            /** @description What was changed, and when it holds. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "action": "add_module",
+                     *         "applies": "immediately",
+                     *         "effective": "2026-11-20T23:55:00.000Z",
+                     *         "status": "pending_webhook",
+                     *         "module_key": "campaigns",
+                     *         "seats": null
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionChangeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["ChargeFailed"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteSubscriptionModule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The module.
+                 * @example workforces
+                 */
+                module_key: components["schemas"]["ModuleKey"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was changed, and when it holds. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "action": "remove_module",
+                     *         "applies": "period_end",
+                     *         "effective": "2026-12-01T09:00:00.000Z",
+                     *         "status": null,
+                     *         "module_key": "campaigns",
+                     *         "seats": null
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionChangeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["ChargeFailed"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    cancelSubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was changed, and when it holds. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "action": "cancel",
+                     *         "applies": "period_end",
+                     *         "effective": "2026-12-01T09:00:00.000Z",
+                     *         "status": null,
+                     *         "module_key": null,
+                     *         "seats": null
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionChangeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["ChargeFailed"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    reactivateSubscription: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was changed, and when it holds. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "action": "reactivate",
+                     *         "applies": "immediately",
+                     *         "effective": "2026-11-20T23:55:00.000Z",
+                     *         "status": null,
+                     *         "module_key": null,
+                     *         "seats": null
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionChangeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["ChargeFailed"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createCheckoutSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CheckoutSessionCreate"];
+            };
+        };
+        responses: {
+            /** @description The checkout, with the address of its page. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "checkout_session": {
+                     *           "id": "cs_4fQ2mWz7Rt9xQbe1Kp4mWz7R",
+                     *           "session_id": "cs_4fQ2mWz7Rt9xQbe1Kp4mWz7R",
+                     *           "kind": "subscribe",
+                     *           "status": "open",
+                     *           "url": "https://crm.example.com/checkout/live/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10/cs_4fQ2mWz7Rt9xQbe1Kp4mWz7R",
+                     *           "package_code": "growth",
+                     *           "billing_cycle": "monthly",
+                     *           "amount_minor": null,
+                     *           "currency": "USD",
+                     *           "expires_at": "2026-11-21T23:55:00.000Z",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "test_mode": false
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CheckoutSessionAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getCheckoutSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the checkout, which begins with `cs_`.
+                 * @example cs_4fQ2mWz7Rt9xQbe1Kp4mWz7R
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The checkout. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "checkout_session": {
+                     *           "id": "cs_4fQ2mWz7Rt9xQbe1Kp4mWz7R",
+                     *           "session_id": "cs_4fQ2mWz7Rt9xQbe1Kp4mWz7R",
+                     *           "kind": "subscribe",
+                     *           "status": "complete",
+                     *           "url": "https://crm.example.com/checkout/live/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10/cs_4fQ2mWz7Rt9xQbe1Kp4mWz7R",
+                     *           "package_code": "growth",
+                     *           "billing_cycle": "monthly",
+                     *           "amount_minor": null,
+                     *           "currency": "USD",
+                     *           "expires_at": "2026-11-21T23:55:00.000Z",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "activation": {
+                     *             "active": true,
+                     *             "subscription_status": "active",
+                     *             "active_package_code": "growth"
+                     *           }
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CheckoutSessionAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createPortalSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "return_url": "https://app.example.com/settings"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PortalSessionCreate"];
+            };
+        };
+        responses: {
+            /** @description Where the page is. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "url": "https://crm.example.com/portal/live/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10/ps_4fQ2mWz7Rt9xQbe1Kp4mWz7R",
+                     *         "expires_at": "2026-11-21T00:00:00.000Z"
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PortalSessionAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getUsage: {
+        parameters: {
+            query?: {
+                /**
+                 * @description What calls are told by, beside their sum.
+                 * @example day
+                 */
+                group_by?: components["schemas"]["UsageGrouping"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The usage. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "usage": {
+                     *           "period": {
+                     *             "start": "2026-11-01T09:00:00.000Z",
+                     *             "end": "2026-12-01T09:00:00.000Z"
+                     *           },
+                     *           "api_calls": {
+                     *             "used": 12840,
+                     *             "limit": 500000,
+                     *             "remaining": 487160
+                     *           },
+                     *           "wallet": {
+                     *             "balance_minor": 5000,
+                     *             "currency": "USD",
+                     *             "auto_top_up": false
+                     *           },
+                     *           "consumables": {
+                     *             "spend_minor": 0,
+                     *             "currency": "USD",
+                     *             "items": []
+                     *           },
+                     *           "seats": {
+                     *             "used": 11,
+                     *             "allowance": 12
+                     *           },
+                     *           "storage": {
+                     *             "used_bytes": 7340032,
+                     *             "limit_bytes": null
+                     *           },
+                     *           "test_mode": false,
+                     *           "groups": [
+                     *             {
+                     *               "key": "2026-11-20",
+                     *               "name": null,
+                     *               "calls": 12840
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UsageAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listInvoices: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The invoices. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "invoices": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *             "number": "INV-000002",
+                     *             "status": "paid",
+                     *             "kind": "subscription",
+                     *             "currency": "USD",
+                     *             "subtotal_minor": 3500,
+                     *             "tax_minor": 0,
+                     *             "total_minor": 3500,
+                     *             "amount_paid_minor": 3500,
+                     *             "amount_due_minor": 0,
+                     *             "period_start": "2026-11-01T09:00:00.000Z",
+                     *             "period_end": "2026-12-01T09:00:00.000Z",
+                     *             "issued_at": "2026-11-16T09:00:00.000Z",
+                     *             "due_at": null,
+                     *             "paid_at": "2026-11-16T09:00:00.000Z",
+                     *             "hosted_url": null,
+                     *             "pdf_url": null,
+                     *             "lines": [
+                     *               {
+                     *                 "description": "Unused time of Starter, monthly",
+                     *                 "quantity": 1,
+                     *                 "unit_amount_minor": 2900,
+                     *                 "amount_minor": -1450,
+                     *                 "proration": true
+                     *               },
+                     *               {
+                     *                 "description": "Remaining time of Growth, monthly",
+                     *                 "quantity": 1,
+                     *                 "unit_amount_minor": 9900,
+                     *                 "amount_minor": 4950,
+                     *                 "proration": true
+                     *               }
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "pending": {
+                     *           "currency": "USD",
+                     *           "subtotal_minor": 9900,
+                     *           "tax_minor": 0,
+                     *           "total_minor": 9900,
+                     *           "next_charge_at": "2026-12-01T09:00:00.000Z",
+                     *           "lines": [
+                     *             {
+                     *               "description": "Growth, monthly",
+                     *               "quantity": 1,
+                     *               "unit_amount_minor": 9900,
+                     *               "amount_minor": 9900,
+                     *               "proration": false
+                     *             }
+                     *           ]
+                     *         },
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InvoiceListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    resetTestMode: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["TestModeReset"];
+            };
+        };
+        responses: {
+            /** @description What was deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "deleted": {
+                     *           "leads": 120,
+                     *           "deals": 14,
+                     *           "customers": 9,
+                     *           "accounts": 3,
+                     *           "tasks": 40,
+                     *           "activities": 81,
+                     *           "object:visits": 2,
+                     *           "notes": 6,
+                     *           "attachments": 1,
+                     *           "deliveries": 0,
+                     *           "events": 260
+                     *         },
+                     *         "reset_at": "2026-11-20T23:55:00.000Z"
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z",
+                     *         "test_mode": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TestModeResetAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -1,7 +1,7 @@
-// The faults of a long run: what each does to the stand while the writers go on, and what must hold meanwhile.
+// The faults of a long run: what each does to the stand, and what must hold meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from './figures.ts';
-import { points } from './points.ts';
+import { dispatcherPoints, type Point, points, senderPoints } from './points.ts';
 import type { FaultProxy, Link } from './proxy.ts';
 import type { Random } from './random.ts';
 import type { Stand } from './stand.ts';
@@ -59,7 +59,9 @@ async function killBackend({ stand, random }: Scene): Promise<string[]> {
 /** Cuts the next write at a point. */
 async function cutWrite(scene: Scene, how: 'kill' | 'reset' | 'silence', endpoint?: string): Promise<string[]> {
   const { stand, random } = scene;
-  const late = points.filter(({ statement }) => !endpoint || !['begin', 'lock of the key'].includes(statement));
+  const late = points.filter(
+    ({ statement }) => !endpoint || statement !== 'begin, settings and version of the API key',
+  );
   const point = random.pick(late);
   const acts: Record<typeof how, (link: Link) => void> = {
     kill: () => void process.kill(stand.server.pid, 'SIGKILL'),
@@ -73,6 +75,36 @@ async function cutWrite(scene: Scene, how: 'kill' | 'reset' | 'silence', endpoin
   stand.traps.clear();
   if (how === 'kill') await stand.server.restart();
   return hit ? [] : [`no write came to: ${point.statement} ${point.moment}`];
+}
+
+/** How a part of the server is cut off from its database. */
+type Cut = 'kill' | 'reset' | 'silence';
+
+/** Milliseconds in which each part comes to each of its points: what a killed sender had on its way is looked at again after 30 s. */
+const patience = 45_000;
+
+/** Points at which a part has not been cut in this way yet, by the way and the part: each comes before one comes again. */
+const undone = new Map<string, Point[]>();
+
+/** Cuts what works behind the writes at its next point. */
+async function cutJob({ stand, random, measure }: Scene, part: readonly Point[], how: Cut): Promise<string[]> {
+  const deck = `${how} ${part[0]?.statement}`;
+  const left = undone.get(deck) ?? [];
+  const point = left.pop() ?? random.pick(part);
+  if (!undone.has(deck)) undone.set(deck, random.shuffled(part.filter((each) => each !== point)));
+  const acts: Record<Cut, (link: Link) => void> = {
+    kill: () => void process.kill(stand.server.pid, 'SIGKILL'),
+    reset: (link) => link.reset(),
+    silence: (link) => link.silence(),
+  };
+  const hit = await Promise.race([
+    stand.traps.set({ ...point, act: acts[how] }).then(() => true),
+    sleep(patience).then(() => false),
+  ]);
+  stand.traps.clear();
+  if (how === 'kill') await stand.server.restart();
+  measure(`points of ${part.length}`, part.length - (undone.get(deck) ?? []).length);
+  return hit ? [] : [`nothing came to: ${point.statement} ${point.moment}`];
 }
 
 async function pauseDatabase({ stand, writers, count, measure }: Scene): Promise<string[]> {
@@ -200,6 +232,30 @@ export const faults: readonly Fault[] = [
   {
     ...{ name: 'connection reset inside a batch', figure: 'A10', times: 4 },
     strike: (scene) => cutWrite(scene, 'reset', ':batch'),
+  },
+  {
+    ...{ name: 'server killed at a point of the dispatcher', figure: 'A8', times: 9, cutsClients: true },
+    strike: (scene) => cutJob(scene, dispatcherPoints, 'kill'),
+  },
+  {
+    ...{ name: 'dispatcher reset at a point', figure: 'A8', times: 6 },
+    strike: (scene) => cutJob(scene, dispatcherPoints, 'reset'),
+  },
+  {
+    ...{ name: 'dispatcher silent at a point', figure: 'A8', times: 1 },
+    strike: (scene) => cutJob(scene, dispatcherPoints, 'silence'),
+  },
+  {
+    ...{ name: 'server killed at a point of a webhook sender', figure: 'A8', times: 15, cutsClients: true },
+    strike: (scene) => cutJob(scene, senderPoints, 'kill'),
+  },
+  {
+    ...{ name: 'webhook sender reset at a point', figure: 'A8', times: 10 },
+    strike: (scene) => cutJob(scene, senderPoints, 'reset'),
+  },
+  {
+    ...{ name: 'webhook sender silent at a point', figure: 'A8', times: 1 },
+    strike: (scene) => cutJob(scene, senderPoints, 'silence'),
   },
   { name: 'PostgreSQL paused for 5 s', figure: 'B2', times: 1, strike: pauseDatabase },
   {

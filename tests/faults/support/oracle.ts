@@ -1,6 +1,8 @@
-// What must be in the tables when all writers have their final answers: every acknowledged change once, with its traces, and nothing else.
+// What the tables must hold in the end: every acknowledged change once, with its traces.
+
 import { createHash } from 'node:crypto';
 import type { Sql } from '../../../db/connect.ts';
+import { toldEvents } from '../../support/events.ts';
 import type { Write } from './writers.ts';
 
 /** The rows of one company, as lines of text that can be compared. */
@@ -63,7 +65,7 @@ async function found(sql: Sql, companyId: string): Promise<Record<'records' | 'a
       select concat_ws(' ', action, record_id, request_id, encode(idempotency_key_hash, 'hex')) as line
       from audit_logs where company_id = ${companyId}`,
     sql<{ line: string }[]>`
-      select concat_ws(' ', event, data->>'record_id', request_id) as line from outbox_events where company_id = ${companyId}`,
+      select concat_ws(' ', event, data->>'record_id', request_id) as line from ${toldEvents(sql as never)} where company_id = ${companyId}`,
     sql<{ line: string }[]>`
       select concat_ws(' ', endpoint, key, status, encode(sha256(convert_to(body, 'UTF8')), 'hex')) as line
       from idempotency_records where company_id = ${companyId}`,

@@ -8,6 +8,9 @@ export class OwnServer {
   readonly url: string;
   readonly #settings: Record<string, string>;
   #server: TestServer | undefined;
+  /** Settles when it has started; undefined where it does not start just now. */
+  #starting: Promise<TestServer> | undefined;
+  #isOver = false;
   readonly #failures: string[] = [];
 
   private constructor(port: number, settings: Record<string, string>) {
@@ -46,7 +49,18 @@ export class OwnServer {
   /** Starts it; ends it before by SIGKILL if it still runs. */
   async restart(): Promise<void> {
     await this.kill();
-    this.#server = await startServer(this.#settings);
+    if (this.#isOver) throw new Error('the run has ended');
+    this.#starting = startServer(this.#settings);
+    this.#server = await this.#starting.finally(() => {
+      this.#starting = undefined;
+    });
+  }
+
+  /** Kills it for good: whoever is about to start it again does not. */
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await (await this.#starting?.catch(() => undefined))?.stop('SIGKILL');
+    await this.kill();
   }
 
   async kill(): Promise<void> {

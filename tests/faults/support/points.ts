@@ -1,12 +1,10 @@
-// The named points of a write: where it can be cut, seen from the statements as they pass, so that the server knows nothing of it.
+// The named points of writes, dispatcher and webhook senders, seen from statements as they pass.
 import type { Link, Passed, Watcher } from './proxy.ts';
 
 /** Every statement of a write with an Idempotency-Key, in their order, and how each is recognised. */
 export const statements = {
-  begin: /^begin; set local/,
-  'lock of the key': /pg_try_advisory_xact_lock/,
-  'look for a kept answer': /^select request_hash, status, body\s+from idempotency_records/,
-  savepoint: /^savepoint/,
+  'begin, settings and version of the API key': /^(commit; )?begin; set local app\.company_id/,
+  'claim of the key': /^select claim_key/,
   change: /\b(insert into|update|delete from) "?(accounts|leads)\b/,
   'audit row': /^insert into audit_logs/,
   event: /^insert into outbox_events/,
@@ -14,7 +12,49 @@ export const statements = {
   commit: /^call require_time_left.*; commit$/,
 } as const;
 
-export type Statement = keyof typeof statements;
+/** Every statement with which the dispatcher moves a feed; on connections of its own. */
+export const dispatches = {
+  'look for what waits': /^select distinct company_id .* from outbox_events/s,
+  'begin of a dispatch': /^(commit; )?begin; set local app\.company_id/,
+  'lock of the feed': /^select last_position as last from feeds/,
+  'taking of events': /^with taken as/,
+  'move of the feed': /^update feeds set last_position/,
+  'commit of a dispatch': /^call require_time_left.*; commit$/,
+} as const;
+
+/** Every statement with which deliveries are taken and the outcome of their attempts is noted; on connections of the senders. */
+export const sendings = {
+  'look for due webhooks': /^select company_id .* from webhook_subscriptions\s+where due_at/s,
+  'begin of a sender': /^(commit; )?begin; set local app\.company_id/,
+  'lock of a webhook': /^select url, sealed_secret/,
+  'count of what is on its way': /^select count\(\*\)::int as "inFlight"/,
+  'taking of deliveries': /^with due as materialized/,
+  'end of a look': /^update webhook_subscriptions\s+set recent_attempts/,
+  'lock of the health': /^select failing_since/,
+  'outcome of an attempt': /^update webhook_deliveries d\s+set status = /,
+  'trace of an attempt': /^update webhook_subscriptions\s+set last_delivery_at/,
+  'commit of a sender': /^call require_time_left.*; commit$/,
+} as const;
+
+/** Every statement with which a call has a payment provider asked, the books of the test provider included. */
+export const payments = {
+  'lock of the subscription': /^select .* from "subscriptions" .* for no key update/s,
+  order: /^insert into billing_orders/,
+  'hold of the key': /^insert into idempotency_records .*leased_until\)/s,
+  charge: /^insert into test_charges/,
+  'look at the charge': /^select .* from test_charges/s,
+  outcome: /^update billing_orders set status/,
+  'new subscription': /^update "subscriptions" set/,
+  invoice: /^insert into "?invoices/,
+  'audit row': /^insert into audit_logs/,
+  'kept answer': /^insert into idempotency_records .*created_at\)/s,
+} as const;
+
+export type Statement =
+  | keyof typeof statements
+  | keyof typeof dispatches
+  | keyof typeof sendings
+  | keyof typeof payments;
 
 /** before: it never reaches PostgreSQL. sent: PostgreSQL has it. answered: PostgreSQL has done it, and the server does not learn. */
 export type Moment = 'before' | 'sent' | 'answered';
@@ -30,11 +70,21 @@ export interface Point {
 const withCommit: readonly Statement[] = ['audit row', 'event', 'kept answer'];
 
 /** Everywhere that a write can be cut. */
-export const points: readonly Point[] = (Object.keys(statements) as Statement[]).flatMap((statement) =>
-  (['before', 'sent', 'answered'] as const)
-    .filter((moment) => moment !== 'answered' || !withCommit.includes(statement))
-    .map((moment) => ({ statement, moment, applied: statement === 'commit' && moment !== 'before' })),
-);
+export const points: readonly Point[] = pointsOf(Object.keys(statements) as Statement[]);
+
+/** Everywhere that the dispatcher can be cut. */
+export const dispatcherPoints: readonly Point[] = pointsOf(Object.keys(dispatches) as Statement[]);
+
+/** Everywhere that a sender of webhooks can be cut. */
+export const senderPoints: readonly Point[] = pointsOf(Object.keys(sendings) as Statement[]);
+
+function pointsOf(names: readonly Statement[]): Point[] {
+  return names.flatMap((statement) =>
+    (['before', 'sent', 'answered'] as const)
+      .filter((moment) => moment !== 'answered' || !withCommit.includes(statement))
+      .map((moment) => ({ statement, moment, applied: statement.startsWith('commit') && moment !== 'before' })),
+  );
+}
 
 export interface Trap {
   statement: Statement;
@@ -47,10 +97,19 @@ export interface Trap {
   handOn?: boolean;
 }
 
+/** Everywhere that a payment can be cut. */
+export const paymentPoints: readonly Point[] = pointsOf(Object.keys(payments) as Statement[]);
+
 /** Waits at one point at a time for a write to come by. */
 export class Traps {
+  readonly #kindsOfCalls: Readonly<Record<string, RegExp>>;
   #trap: Trap | undefined;
   #sprung: () => void = () => undefined;
+
+  /** @param kindsOfCalls statements of requests that are looked for, beside those of the dispatcher and of webhook senders */
+  constructor(kindsOfCalls: Readonly<Record<string, RegExp>> = statements) {
+    this.#kindsOfCalls = kindsOfCalls;
+  }
 
   /** Resolves when it has sprung. */
   set(trap: Trap): Promise<void> {
@@ -89,7 +148,7 @@ export class Traps {
   }
 
   /** For the proxy in front of PostgreSQL. */
-  readonly watch = (link: Link): Watcher => new StatementWatcher(link, this);
+  readonly watch = (link: Link): Watcher => new StatementWatcher(link, this, this.#kindsOfCalls);
 }
 
 /** Reads PostgreSQL's protocol, version 3, on one connection. */
@@ -105,8 +164,11 @@ class StatementWatcher implements Watcher {
   #executed = false;
   /** Method and path of the call that claimed its key in the transaction at hand. */
   #endpoint: string | undefined;
+  readonly #kindsOfCalls: Readonly<Record<string, RegExp>>;
+  #kinds: Readonly<Record<string, RegExp>> = {};
 
-  constructor(link: Link, traps: Traps) {
+  constructor(link: Link, traps: Traps, kindsOfCalls: Readonly<Record<string, RegExp>>) {
+    this.#kindsOfCalls = kindsOfCalls;
     this.#link = link;
     this.#traps = traps;
   }
@@ -114,11 +176,12 @@ class StatementWatcher implements Watcher {
   toServer(chunk: Buffer): Passed {
     const passed: Buffer[] = [];
     for (const { type, body, bytes } of this.#fromClient.read(chunk)) {
+      if (type === '') this.#kinds = kindsOf(body, this.#kindsOfCalls);
       if (type === 'Q' || type === 'P' || type === 'B') {
         this.#begin(type, body);
         if (this.#traps.waitsAt(this.#current, 'before', this.#endpoint)) {
-          const then = this.#traps.spring(this.#link);
-          if (then) return { bytes: Buffer.concat(passed), then };
+          const afterwards = this.#traps.spring(this.#link);
+          if (afterwards) return { bytes: Buffer.concat(passed), afterwards };
         }
       }
       passed.push(bytes);
@@ -128,8 +191,8 @@ class StatementWatcher implements Watcher {
       this.#executed = false;
       this.#running.push(statement);
       if (this.#traps.waitsAt(statement, 'sent', this.#endpoint)) {
-        const then = this.#traps.spring(this.#link);
-        if (then) return { bytes: Buffer.concat(passed), then };
+        const afterwards = this.#traps.spring(this.#link);
+        if (afterwards) return { bytes: Buffer.concat(passed), afterwards };
       }
     }
     return { bytes: Buffer.concat(passed) };
@@ -141,8 +204,8 @@ class StatementWatcher implements Watcher {
       const waits = this.#traps.waitsAt(this.#running[0], 'answered', this.#endpoint);
       if (type === 'Z') {
         this.#running.shift();
-        const then = waits ? this.#traps.spring(this.#link) : undefined;
-        if (then) return { bytes: Buffer.concat(passed), then };
+        const afterwards = waits ? this.#traps.spring(this.#link) : undefined;
+        if (afterwards) return { bytes: Buffer.concat(passed), afterwards };
       }
       // An answer that must not arrive is kept back from its first part on.
       if (!waits) passed.push(bytes);
@@ -154,21 +217,33 @@ class StatementWatcher implements Watcher {
   #begin(type: 'Q' | 'P' | 'B', body: Buffer): void {
     const texts = body.toString('latin1').split('\0', 2);
     const [first = '', second = ''] = texts;
-    if (type === 'Q') this.#current = statementOf(first);
+    if (type === 'Q') this.#current = statementOf(first, this.#kinds);
     if (type === 'P') {
-      this.#current = statementOf(second);
+      this.#current = statementOf(second, this.#kinds);
       this.#prepared.set(first, this.#current);
     }
     if (type === 'B') this.#current = this.#prepared.get(second);
-    if (this.#current === 'begin') this.#endpoint = undefined;
-    if (type === 'B' && this.#current === 'look for a kept answer')
+    if (this.#current === 'begin, settings and version of the API key') this.#endpoint = undefined;
+    if (type === 'B' && this.#current === 'claim of the key')
       this.#endpoint = /(?:POST|PUT|PATCH|DELETE) \/[\x21-\x7e]+/.exec(body.toString('latin1'))?.[0];
   }
 }
 
-function statementOf(text: string): Statement | undefined {
+/** What is recognised on a connection, by its name; on others nothing, since what else the server does has commits as well. */
+function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>): Readonly<Record<string, RegExp>> {
+  const name = /application_name\0([^\0]*)/.exec(start.toString('latin1'))?.[1] ?? '';
+  const kinds: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
+    'crm crm_app': kindsOfCalls,
+    'crm payments': kindsOfCalls,
+    'crm dispatcher': dispatches,
+    'crm webhooks': sendings,
+  };
+  return kinds[name] ?? {};
+}
+
+function statementOf(text: string, kinds: Readonly<Record<string, RegExp>>): Statement | undefined {
   const trimmed = text.trim();
-  return (Object.keys(statements) as Statement[]).find((name) => statements[name].test(trimmed));
+  return (Object.keys(kinds) as Statement[]).find((name) => kinds[name]?.test(trimmed));
 }
 
 interface Message {

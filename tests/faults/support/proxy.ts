@@ -1,10 +1,10 @@
-// A network that fails on command: a TCP proxy on loopback that can be slow, stall, swallow what it is given, or reset.
+// A network that fails on command: a TCP proxy that can be slow, stall, swallow, or reset.
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
 /** What goes on, and what happens after that. */
 export interface Passed {
   bytes: Buffer;
-  then?: () => void;
+  afterwards?: () => void;
 }
 
 /** Looks at what passes on one connection, and says what of it goes on. */
@@ -59,11 +59,11 @@ export class Link {
     from.on('data', (chunk: Buffer) => {
       if (proxy.mode === 'swallow') this.silence();
       if (this.#lost) return;
-      const { bytes, then } = through(chunk);
-      if (bytes.length === 0 && !then) return;
+      const { bytes, afterwards } = through(chunk);
+      if (bytes.length === 0 && !afterwards) return;
       later(() => {
         if (to.writable && bytes.length > 0) to.write(bytes);
-        then?.();
+        afterwards?.();
       });
     });
     const end = (): void => {

@@ -1,4 +1,4 @@
-// Chance that can be repeated: everything that a fault run draws comes from one seed, which it prints.
+// Chance that can be repeated: all that a fault run draws comes from one seed, which it prints.
 
 export class Random {
   readonly seed: number;

@@ -1,4 +1,4 @@
-// Everything that a long run torments: a PostgreSQL and a Redis of its own behind proxies, and two servers at fixed addresses.
+// What a long run torments: PostgreSQL and Redis behind proxies, and two servers.
 import postgres from 'postgres';
 import { OwnDatabase } from '../../support/own-database.ts';
 import { findProgram } from '../../support/programs.ts';
@@ -49,7 +49,7 @@ export class Stand {
 
   /** Ends every process that it started. */
   async stop(): Promise<void> {
-    await Promise.all([this.server.kill(), this.second.kill()]);
+    await Promise.all([this.server.end(), this.second.end()]);
     this.redis?.resume();
     await this.redis?.kill();
     await this.redisProxy?.close();

@@ -1,4 +1,4 @@
-// Writes without an Idempotency-Key: which of those that were answered with 503 were done nevertheless, and when.
+// Writes without an Idempotency-Key: which of those answered with 503 were done, and when.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { database, newTenant } from '../../support/tenants.ts';
 import { send } from './writers.ts';
@@ -48,7 +48,7 @@ export async function unkeyedDuring(server: string, count: number, happens: () =
   await Promise.all([writing, happens().finally(() => (finished = true))]);
   const done = await database()<{ request_id: string; committed_at: Date }[]>`
     select request_id, pg_xact_commit_timestamp(xmin) as committed_at
-    from outbox_events
+    from audit_logs
     where company_id = ${companyId} and request_id = any(${[...refused.keys()]}::uuid[])`;
   const after = done.filter((row) => row.committed_at.getTime() > (refused.get(row.request_id) as number));
   return { refused: refused.size, doneBefore: done.length - after.length, doneAfter: after.length };

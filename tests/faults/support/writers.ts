@@ -1,4 +1,4 @@
-// Clients as they should be: each writes with Idempotency-Keys, and repeats a call with its key until it has a final answer.
+// Clients as they should be: each repeats a call with its key until it has a final answer.
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from './random.ts';

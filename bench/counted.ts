@@ -1,0 +1,121 @@
+// Counts of what requests cost: writes to sockets, statements, bytes of log and disk (P16).
+import postgres from 'postgres';
+import { load, sendOne } from './load.ts';
+import { startProxy } from './proxy.ts';
+import { batchRequest, createLead, createRequest, listRequest, readRequest } from './records.ts';
+import type { Result, Value } from './report.ts';
+import { startServer } from './sides.ts';
+import { folder, openWorkspace } from './workspace.ts';
+
+/** Requests of each kind, one after the other. */
+const calls = 500;
+/** Of the leads whose bytes on disk are counted. */
+const leads = 2000;
+
+export interface Counts {
+  /** By kind of request: writes of the server to all of its sockets, and statements, for one request. */
+  writes: Record<string, number>;
+  statements: Record<string, number>;
+  /** Bytes of write-ahead log for one. */
+  log: Record<string, number>;
+  /** Bytes on disk for one lead, audit and event included. */
+  disk: number;
+}
+
+/** Counts on a server and a database of its own. @param dataDir where the database lives meanwhile */
+export async function count(dataDir: string): Promise<Counts> {
+  const workspace = await openWorkspace(dataDir);
+  const { DATABASE_URL = '' } = workspace.env;
+  const proxy = await startProxy(DATABASE_URL, 0);
+  const sql = postgres(DATABASE_URL, { max: 1, onnotice: () => undefined });
+  try {
+    // The first change of a page after a checkpoint would write the whole page to the log.
+    await sql`alter system set full_page_writes = off`;
+    await sql`select pg_reload_conf()`;
+    const server = await startServer('ours', { ...workspace.env, DATABASE_URL: proxy.url });
+    try {
+      const id = await createLead(server.port, workspace);
+      const { key } = workspace;
+      let number = 1;
+      const next = (): number => {
+        number += 1;
+        return number;
+      };
+      const kinds: Record<string, () => Buffer> = {
+        read: () => readRequest(key, id),
+        list: () => listRequest(key),
+        create: () => createRequest(key, 'counted', next()),
+        'batch of 100': () => batchRequest(key, 'counted', next() * 100),
+      };
+      const counts: Counts = { writes: {}, statements: {}, log: {}, disk: 0 };
+      for (const [kind, bytes] of Object.entries(kinds)) {
+        const send = (most: number) =>
+          load({ port: server.port, connections: 1, milliseconds: 60_000, most, next: bytes });
+        await send(20);
+        const before = { ...proxy.sent(), log: await logOf(sql) };
+        const { requests: some } = await send(kind === 'batch of 100' ? calls / 20 : calls);
+        const { writes, statements } = proxy.sent();
+        // The answer is one.
+        counts.writes[kind] = (writes - before.writes) / some + 1;
+        counts.statements[kind] = (statements - before.statements) / some;
+        counts.log[kind] = ((await logOf(sql)) - before.log) / some;
+      }
+      const before = await diskOf(sql);
+      for (let lead = 0; lead < leads; lead += 100) await sendOne(server.port, batchRequest(key, 'disk', next() * 100));
+      counts.disk = ((await diskOf(sql)) - before) / leads;
+      return counts;
+    } finally {
+      await server.stop();
+    }
+  } finally {
+    proxy.stop();
+    await sql.end();
+    await workspace.stop();
+  }
+}
+
+/** What a request may cost at most; a test holds it too. */
+export const most: Readonly<Record<'writes' | 'log', Readonly<Record<string, number>>>> = {
+  writes: { read: 2, list: 2, create: 4, 'batch of 100': 5 },
+  log: { read: 0, create: 4096 },
+};
+
+export async function counted(): Promise<Result> {
+  const counts = await count(folder);
+  const values: Value[] = [];
+  for (const [kind, value] of Object.entries(counts.writes))
+    values.push({ name: `writes to sockets for a ${kind}`, value, unit: '', target: most.writes[kind] ?? 0 });
+  for (const [kind, value] of Object.entries(counts.statements))
+    values.push({ name: `statements for a ${kind}`, value, unit: '', target: Number.POSITIVE_INFINITY });
+  for (const [kind, value] of Object.entries(counts.log))
+    values.push({
+      name: `bytes of log for a ${kind}`,
+      value,
+      unit: 'bytes',
+      target: most.log[kind] ?? Number.POSITIVE_INFINITY,
+    });
+  values.push({ name: 'bytes on disk for a lead', value: counts.disk, unit: 'bytes', target: 2048 });
+  return {
+    name: 'counted',
+    figure: 'P16',
+    what: 'counts for one request',
+    settings: { calls },
+    sides: [],
+    ratios: [],
+    values,
+  };
+}
+
+async function logOf(sql: postgres.Sql): Promise<number> {
+  const [row] = await sql`select pg_current_wal_insert_lsn() - '0/0' as bytes`;
+  return Number(row?.bytes);
+}
+
+async function diskOf(sql: postgres.Sql): Promise<number> {
+  await sql.unsafe('vacuum');
+  const [row] = await sql`
+    select sum(pg_total_relation_size(c.oid))::bigint as bytes from pg_class c
+    where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
+      and not c.relname = any('{idempotency_records,api_key_usage,api_quota,api_quota_blocks}')`;
+  return Number(row?.bytes);
+}

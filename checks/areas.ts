@@ -1,0 +1,109 @@
+// The order of areas, circles of imports, and that a noun has one area.
+import { posix } from 'node:path';
+import type { Source } from './sources.ts';
+import { readSyntax } from './syntax.ts';
+
+/** A file of domain or db may import its own area and those before it; what is in no area is below all of them. */
+const order: readonly string[] = [
+  'service',
+  'access',
+  'people',
+  'billing',
+  'objects',
+  'settings',
+  'records',
+  'sales',
+  'reports',
+  'messaging',
+  'onboarding',
+  'scheduling',
+  'automation',
+  'demo',
+];
+/** Layers whose folders are areas. */
+const layers = new Set(['spec', 'handlers', 'db', 'domain']);
+const ordered = new Set(['db', 'domain']);
+/** Folders of a layer that are rooms of another kind. */
+const otherRooms = new Set(['db/migrations', 'spec/rules']);
+
+function areaOf(path: string): { layer: string; area: string | undefined; noun: string } | undefined {
+  const [layer = '', ...rest] = path.split('/');
+  if (!layers.has(layer) || otherRooms.has(`${layer}/${rest[0]}`)) return undefined;
+  const noun = (rest.at(-1) ?? '').replace(/\.\w+$/, '');
+  return { layer, area: rest.length > 1 ? rest[0] : undefined, noun };
+}
+
+interface Arrow {
+  from: string;
+  to: string;
+  line: number;
+}
+
+function arrowsOf(sources: readonly Source[]): Arrow[] {
+  return sources
+    .filter(({ path }) => path.endsWith('.ts'))
+    .flatMap((source) =>
+      readSyntax(source)
+        .imports.filter(({ name }) => name.startsWith('.'))
+        .map(({ name, line }) => ({
+          from: source.path,
+          to: posix.join(posix.dirname(source.path), name),
+          line,
+        })),
+    );
+}
+
+/** Folders that are no area, imports of domain and db that go against the order, and nouns that stand in two areas. */
+export function areaProblems(sources: readonly Source[]): string[] {
+  const places = sources.flatMap(({ path }) => areaOf(path) ?? []);
+  const unknown = new Set(
+    places.flatMap(({ layer, area }) => (area !== undefined && !order.includes(area) ? [`${layer}/${area}`] : [])),
+  );
+  const homes = new Map<string, Set<string>>();
+  for (const { area, noun, layer } of places) {
+    // A file of decisions may be called as one of another area; the noun is what spec, handlers and db share.
+    if (area === undefined || layer === 'domain') continue;
+    homes.set(noun, (homes.get(noun) ?? new Set()).add(area));
+  }
+  return [
+    ...[...unknown].map((folder) => `${folder}/ is no area (checks/areas.ts)`),
+    ...arrowsOf(sources).flatMap(({ from, to, line }) => {
+      const [here, there] = [areaOf(from), areaOf(to)];
+      if (!here || !there || !ordered.has(here.layer) || !ordered.has(there.layer) || there.area === undefined)
+        return [];
+      const isBefore = here.area !== undefined && order.indexOf(there.area) <= order.indexOf(here.area);
+      const name = here.area ?? 'what is below all areas';
+      return isBefore ? [] : [`${from}:${line} must not import ${to}: ${there.area} comes after ${name}`];
+    }),
+    ...[...homes]
+      .filter(([, areas]) => areas.size > 1)
+      .map(([noun, areas]) => `${noun} stands in ${[...areas].sort().join(' and ')}: one noun, one area`),
+  ];
+}
+
+/** Nouns of the document without a file of tests of their own, where everybody looks for them. */
+export function untestedNouns(sources: readonly Source[]): string[] {
+  const paths = new Set(sources.map(({ path }) => path));
+  return sources.flatMap(({ path }) => {
+    const { layer, area, noun } = areaOf(path) ?? {};
+    const tests = `tests/${area}/${noun}.test.ts`;
+    return layer === 'spec' && area !== undefined && !paths.has(tests) ? [`${path} has no ${tests}`] : [];
+  });
+}
+
+/** Files that import each other in a circle, types included. */
+export function circleProblems(sources: readonly Source[]): string[] {
+  const arrows = new Map<string, string[]>();
+  for (const { from, to } of arrowsOf(sources)) arrows.set(from, [...(arrows.get(from) ?? []), to]);
+  const done = new Set<string>();
+  const problems: string[] = [];
+  const visit = (path: string, way: readonly string[]): void => {
+    const start = way.indexOf(path);
+    if (start >= 0) problems.push(`${[...way.slice(start), path].join(' → ')} is a circle`);
+    if (start >= 0 || done.has(path)) return;
+    for (const next of arrows.get(path) ?? []) visit(next, [...way, path]);
+    done.add(path);
+  };
+  for (const path of arrows.keys()) visit(path, []);
+  return problems;
+}

@@ -1,0 +1,119 @@
+// The image: that Dockerfile and .dockerignore leave in it what the server runs on.
+import { posix } from 'node:path';
+import type { Source } from './sources.ts';
+import { readSyntax } from './syntax.ts';
+
+/** The files of the project that the image has, each where the project has it. */
+export function imageFiles(sources: readonly Source[]): Set<string> {
+  const isIgnored = readIgnored(textOf(sources, '.dockerignore'));
+  const copies = copiesOf(textOf(sources, 'Dockerfile'));
+  const kept = sources.map(({ path }) => path).filter((path) => !isIgnored(path));
+  return new Set(kept.filter((path) => copies.some(({ from, to }) => staysInPlace(path, from, to))));
+}
+
+/** Sentences for what the image is told to start or to copy and does not have, and for what that needs and the image lacks. */
+export function imageProblems(sources: readonly Source[]): string[] {
+  const dockerfile = textOf(sources, 'Dockerfile');
+  const files = imageFiles(sources);
+  const started = programsOf(dockerfile);
+  if (started.length === 0) return ['Dockerfile has no CMD that starts a program of the project'];
+  const named = copiesOf(dockerfile).flatMap(({ from }) => from.filter((path) => path !== '.'));
+  return [
+    ...named
+      .filter((path) => ![...files].some((file) => file === path || file.startsWith(`${path}/`)))
+      .map((path) => `Dockerfile copies ${path}, which .dockerignore leaves out or which is not there`),
+    ...[...neededBy(started, sources)]
+      .filter(([path]) => !files.has(path))
+      .map(([path, by]) => `${by} needs ${path}, which is not in the image (Dockerfile, .dockerignore)`),
+  ];
+}
+
+const textOf = (sources: readonly Source[], path: string): string =>
+  sources.find((source) => source.path === path)?.text ?? '';
+
+/** The files that CMD names, in the form that is a list. */
+function programsOf(dockerfile: string): string[] {
+  const [, list = '[]'] = /^CMD (\[.*\])$/m.exec(dockerfile) ?? [];
+  return (JSON.parse(list) as string[]).filter((part) => /\.[mc]?[jt]s$/.test(part)).map(posix.normalize);
+}
+
+interface Copy {
+  from: string[];
+  to: string;
+}
+
+function copiesOf(dockerfile: string): Copy[] {
+  return [...dockerfile.matchAll(/^COPY (?!--from)(?:--\S+ )*(.+)$/gm)].map(([, text = '']) => {
+    const paths = text
+      .trim()
+      .split(/\s+/)
+      .map((path) => posix.join(path, '.'));
+    return { from: paths.slice(0, -1), to: paths.at(-1) ?? '' };
+  });
+}
+
+/** Of a folder its content is copied, of a file the file. */
+function staysInPlace(path: string, from: readonly string[], to: string): boolean {
+  return from.some((source) => {
+    if (source === '.') return to === '.';
+    if (path === source) return to === path || to === posix.dirname(path);
+    return path.startsWith(`${source}/`) && to === source;
+  });
+}
+
+/** Rules in the order of the file, of which the last that fits a path or a folder above it decides. */
+function readIgnored(text: string): (path: string) => boolean {
+  const rules = text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => ({ isKept: line.startsWith('!'), pattern: patternOf(line.replace(/^!/, '')) }));
+  return (path) => {
+    const parts = path.split('/');
+    const places = parts.map((_, index) => parts.slice(0, index + 1).join('/'));
+    const last = rules.findLast(({ pattern }) => places.some((place) => pattern.test(place)));
+    return last !== undefined && !last.isKept;
+  };
+}
+
+function patternOf(rule: string): RegExp {
+  const source = rule
+    .replace(/^\/|\/$/g, '')
+    .replace(/[.+^${}()|[\]\\]/g, '\\$&')
+    .replaceAll('**/', '\0')
+    .replaceAll('**', '\u0001')
+    .replaceAll('*', '[^/]*')
+    .replaceAll('?', '[^/]')
+    .replaceAll('\0', '(?:.*/)?')
+    .replaceAll('\u0001', '.*');
+  return new RegExp(`^${source}$`);
+}
+
+/** What programs import and what they read beside themselves, by path, each with a file that needs it. */
+function neededBy(programs: readonly string[], sources: readonly Source[]): Map<string, string> {
+  const byPath = new Map(sources.map((source) => [source.path, source]));
+  const needed = new Map(programs.map((path) => [path, 'Dockerfile']));
+  // A map is walked to what is added on the way.
+  for (const [path] of needed) {
+    const source = byPath.get(path);
+    if (!source || !/\.[mc]?[jt]s$/.test(path)) continue;
+    for (const target of [...importsOf(source), ...addressesOf(source)]) {
+      const files = target.endsWith('/') ? [...byPath.keys()].filter((each) => each.startsWith(target)) : [target];
+      for (const file of files) if (!needed.has(file)) needed.set(file, path);
+    }
+  }
+  return needed;
+}
+
+function importsOf(source: Source): string[] {
+  return readSyntax(source)
+    .imports.filter(({ name }) => name.startsWith('.'))
+    .map(({ name }) => posix.join(posix.dirname(source.path), name));
+}
+
+/** Files and folders that a program finds from where it stands itself. */
+function addressesOf({ path, text }: Source): string[] {
+  return [...text.matchAll(/new URL\(\s*'(\.[^']*)',\s*import\.meta\.url/g)].map(([, name = '']) =>
+    posix.join(posix.dirname(path), name),
+  );
+}

@@ -1,0 +1,166 @@
+// API keys as their owners see them. The key itself is never here, and its digest never leaves.
+import type { Sql } from '../connect.ts';
+import { lockValues } from '../value-locks.ts';
+import { insertKeyPlace } from './places.ts';
+
+export interface ApiKeyRow {
+  id: string;
+  name: string;
+  description: string | null;
+  environment: 'live' | 'test';
+  prefix: string;
+  last4: string;
+  scopes: string[];
+  perMinute: number;
+  perHour: number;
+  perDay: number | null;
+  ipAllowlist: string[];
+  reachKind: 'company' | 'branch' | 'team';
+  reachId: string | null;
+  expiresAt: Date | null;
+  createdById: string;
+  createdByName: string | null;
+  createdAt: Date;
+  revokedAt: Date | null;
+  revokedBy: string | null;
+  revokeReason: string | null;
+  isLegacy: boolean;
+  lastUsedAt: Date | null;
+  lastUsedIp: string | null;
+  totalRequests: number;
+}
+
+/** What can be changed about a key. */
+export type ApiKeySettings = Pick<
+  ApiKeyRow,
+  'name' | 'description' | 'scopes' | 'perMinute' | 'perHour' | 'perDay' | 'ipAllowlist' | 'expiresAt'
+>;
+
+export type NewApiKey = ApiKeySettings &
+  Pick<
+    ApiKeyRow,
+    'id' | 'environment' | 'prefix' | 'last4' | 'reachKind' | 'reachId' | 'createdById' | 'createdByName' | 'createdAt'
+  >;
+
+const columns = (sql: Sql) => sql`
+  k.id, k.name, k.description, k.environment, k.prefix, k.last4, k.scopes, k.rate_limit_per_minute as "perMinute",
+  k.rate_limit_per_hour as "perHour", k.rate_limit_per_day as "perDay", k.ip_allowlist as "ipAllowlist", k.reach_kind as "reachKind",
+  k.reach_id as "reachId", k.expires_at as "expiresAt", k.created_by_id as "createdById", k.created_by_name as "createdByName",
+  k.created_at as "createdAt", k.revoked_at as "revokedAt", k.revoked_by as "revokedBy", k.revoke_reason as "revokeReason",
+  k.is_legacy as "isLegacy", u.last_used_at as "lastUsedAt", u.last_used_ip as "lastUsedIp", coalesce(u.total_requests, 0) as "totalRequests"`;
+
+/** Counts the keys that are good now. Until the transaction ends nobody else can add one, so that the count holds. */
+export async function lockActiveKeyCount(sql: Sql, companyId: string, now: Date): Promise<number> {
+  const locked = lockValues(sql, companyId, ['number of API keys']);
+  // A statement of its own: it must see what the lock's last holder committed.
+  const counted = sql<{ active: number }[]>`
+    select count(*)::int as active from api_keys
+    where company_id = ${companyId} and revoked_at is null and (expires_at is null or expires_at > ${now})`.execute();
+  const [, [row]] = await Promise.all([locked, counted]);
+  return row?.active ?? 0;
+}
+
+export async function insertApiKey(sql: Sql, companyId: string, key: NewApiKey, keyHash: Buffer): Promise<void> {
+  await Promise.all([
+    insertKeyPlace(sql, companyId, keyHash),
+    sql`
+      insert into api_keys (company_id, id, key_hash, name, description, environment, prefix, last4, scopes, rate_limit_per_minute,
+        rate_limit_per_hour, rate_limit_per_day, ip_allowlist, reach_kind, reach_id, expires_at, created_by_id, created_by_name,
+        created_at, updated_at)
+      values (${companyId}, ${key.id}, ${keyHash}, ${key.name}, ${key.description}, ${key.environment}, ${key.prefix}, ${key.last4},
+        ${key.scopes}, ${key.perMinute}, ${key.perHour}, ${key.perDay}, ${key.ipAllowlist}, ${key.reachKind}, ${key.reachId},
+        ${key.expiresAt}, ${key.createdById}, ${key.createdByName}, ${key.createdAt}, ${key.createdAt})`.execute(),
+    sql`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${key.id})`.execute(),
+  ]);
+}
+
+export async function findApiKey(sql: Sql, companyId: string, id: string): Promise<ApiKeyRow | undefined> {
+  const [row] = await sql<ApiKeyRow[]>`
+    select ${columns(sql)}
+    from api_keys k
+    left join api_key_usage u on u.company_id = k.company_id and u.api_key_id = k.id
+    where k.company_id = ${companyId} and k.id = ${id}`;
+  return row;
+}
+
+/** Finds a key and keeps others from changing it until the transaction ends. */
+export async function lockApiKey(sql: Sql, companyId: string, id: string): Promise<ApiKeyRow | undefined> {
+  const [row] = await sql<ApiKeyRow[]>`
+    select ${columns(sql)}
+    from api_keys k
+    left join api_key_usage u on u.company_id = k.company_id and u.api_key_id = k.id
+    where k.company_id = ${companyId} and k.id = ${id}
+    for update of k`;
+  return row;
+}
+
+export interface KeyFilter {
+  environment: 'live' | 'test' | undefined;
+  status: 'active' | 'expired' | 'revoked' | undefined;
+  /** The last row of the page before. */
+  after: readonly [string, string] | undefined;
+}
+
+/** A page of keys, newest first. */
+export async function listApiKeys(
+  sql: Sql,
+  companyId: string,
+  { environment, status, after }: KeyFilter,
+  limit: number,
+  now: Date,
+): Promise<ApiKeyRow[]> {
+  const inStatus = {
+    active: sql`and k.revoked_at is null and (k.expires_at is null or k.expires_at > ${now})`,
+    expired: sql`and k.revoked_at is null and k.expires_at <= ${now}`,
+    revoked: sql`and k.revoked_at is not null`,
+  };
+  return sql<ApiKeyRow[]>`
+    select ${columns(sql)}
+    from api_keys k
+    left join api_key_usage u on u.company_id = k.company_id and u.api_key_id = k.id
+    where k.company_id = ${companyId}
+      ${environment ? sql`and k.environment = ${environment}` : sql``}
+      ${status ? inStatus[status] : sql``}
+      ${after ? sql`and (k.created_at, k.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by k.created_at desc, k.id desc
+    limit ${limit}`;
+}
+
+export async function updateApiKey(
+  sql: Sql,
+  companyId: string,
+  id: string,
+  settings: ApiKeySettings,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update api_keys
+    set name = ${settings.name}, description = ${settings.description}, scopes = ${settings.scopes},
+      rate_limit_per_minute = ${settings.perMinute}, rate_limit_per_hour = ${settings.perHour}, rate_limit_per_day = ${settings.perDay},
+      ip_allowlist = ${settings.ipAllowlist}, expires_at = ${settings.expiresAt}, updated_at = ${now}
+    where company_id = ${companyId} and id = ${id}`;
+}
+
+/** Revokes a key that is not revoked yet. @returns false when it was, or is not there */
+export async function revokeApiKey(
+  sql: Sql,
+  companyId: string,
+  id: string,
+  by: string,
+  reason: string | null,
+  now: Date,
+): Promise<boolean> {
+  const revoked = await sql`
+    update api_keys set revoked_at = ${now}, revoked_by = ${by}, revoke_reason = ${reason}, updated_at = ${now}
+    where company_id = ${companyId} and id = ${id} and revoked_at is null`;
+  return revoked.count === 1;
+}
+
+/** True when the company has this branch or team. */
+export async function reachExists(sql: Sql, companyId: string, kind: 'branch' | 'team', id: string): Promise<boolean> {
+  const [row] =
+    kind === 'branch'
+      ? await sql`select from branches where company_id = ${companyId} and id = ${id}`
+      : await sql`select from teams where company_id = ${companyId} and id = ${id}`;
+  return row !== undefined;
+}

@@ -1,0 +1,131 @@
+// The audit log as it is read, and the months of it that are past their time.
+import type { Fragment } from 'postgres';
+import type { Sql } from '../connect.ts';
+import type { Actor } from '../created-by.ts';
+import { type DueRow, removeByCompany } from '../sweeping.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface AuditLogRow {
+  id: string;
+  occurredAt: Date;
+  actor: Actor;
+  action: string;
+  object: string | null;
+  recordId: string | null;
+  changes: Record<string, { from: unknown; to: unknown }> | null;
+  metadata: Record<string, unknown> | null;
+  requestId: string;
+  ip: string;
+  testMode: boolean;
+}
+
+/** What rows are asked for; undefined: any. */
+export interface AuditFilter {
+  actorId?: string | undefined;
+  action?: string | undefined;
+  object?: string | undefined;
+  recordId?: string | undefined;
+  requestId?: string | undefined;
+  /** Both included. */
+  from?: Date | undefined;
+  to?: Date | undefined;
+}
+
+/** The place of a row: its time and id. */
+export type AuditPlace = readonly [string, string];
+
+/** Rows of a stretch of the log, and where to go on. */
+export interface AuditStretch {
+  rows: AuditLogRow[];
+  /** The last row that was looked at, where there may be matching ones behind it; undefined at the end of the log. */
+  reached: AuditPlace | undefined;
+}
+
+/**
+ * Rows that match, the newest first, among the next so many of the log: a rare one among millions is found in several stretches, none of
+ * which takes long. Where an index knows the rows of the record, only these are looked at.
+ * @param limit how many rows at most
+ * @param stretch how many rows are looked at
+ */
+export async function listAuditLogs(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  filter: AuditFilter,
+  after: AuditPlace | undefined,
+  limit: number,
+  stretch: number,
+): Promise<AuditStretch> {
+  const conditions = matching(sql, filter);
+  const rows = await sql<(AuditLogRow & { isMatch: boolean })[]>`
+    with looked as (
+      select * from audit_logs
+      where company_id = ${companyId} and test_mode = ${testMode}
+        ${filter.recordId === undefined ? sql`` : sql`and record_id = ${filter.recordId} and ${ofObject(sql, filter)}`}
+        ${filter.from ? sql`and occurred_at >= ${filter.from}` : sql``}
+        ${filter.to ? sql`and occurred_at <= ${filter.to}` : sql``}
+        ${after ? sql`and (occurred_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+      order by occurred_at desc, id desc
+      limit ${stretch}
+    ), matching as (
+      select * from looked where ${conditions} order by occurred_at desc, id desc limit ${limit}
+    ), last as (
+      select * from looked order by occurred_at, id limit 1
+    )
+    select m.id, occurred_at as "occurredAt", jsonb_build_object('kind', actor_kind, 'id', actor_id, 'name', coalesce(key_name, u.full_name)) as actor,
+      action, object, record_id as "recordId", changes, m.metadata, request_id as "requestId", ip, test_mode as "testMode", true as "isMatch"
+    from matching m
+    left join users u on u.company_id = ${companyId} and u.id = case when actor_kind = 'user' then actor_id::uuid end
+    union all
+    select id, occurred_at, null, action, object, record_id, null, null, request_id, ip, test_mode, false
+    from last
+    where (select count(*) from looked) = ${stretch}
+    order by "isMatch" desc, "occurredAt" desc, id desc`;
+  const found = rows.filter(({ isMatch }) => isMatch);
+  const last = found.length === limit ? found.at(-1) : rows.find(({ isMatch }) => !isMatch);
+  return { rows: found, reached: last && [last.occurredAt.toISOString(), last.id] };
+}
+
+function ofObject(sql: Sql, { object }: AuditFilter): Fragment {
+  return object === undefined ? sql`true` : sql`object = ${object}`;
+}
+
+function matching(sql: Sql, filter: AuditFilter): Fragment {
+  const { actorId, action, requestId } = filter;
+  return sql`${ofObject(sql, filter)}
+    ${actorId === undefined ? sql`` : sql`and actor_id = ${actorId}`}
+    ${action === undefined ? sql`` : sql`and action = ${action}`}
+    ${requestId === undefined ? sql`` : sql`and request_id = ${requestId}`}`;
+}
+
+const day = 86_400_000;
+/** Days that the audit log is kept. */
+const keptDays = 400;
+
+/** Drops the months of the log that are past their time. @returns how many; none where somebody writes just now */
+export async function dropAuditMonths(sql: Sql, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - keptDays * day).toISOString().slice(0, 10);
+  const rows = await sql<{ dropped: number }[]>`select drop_audit_partitions(${before}::date) as dropped`.catch(
+    (error: { code?: string }) => {
+      if (error.code === lockTimeout) return [];
+      throw error;
+    },
+  );
+  return rows[0]?.dropped ?? 0;
+}
+
+/** Removes rows that are past their time and of no month that has a partition. @returns how many, at most the limit */
+export async function sweepOtherAuditLogs(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - keptDays * day);
+  const due = await sql<DueRow[]>`
+    select company_id as "companyId", id from audit_logs_other
+    where occurred_at < ${before} order by occurred_at limit ${limit}`;
+  return removeByCompany(due, async (companyId, rows) => {
+    const removed = await sql`
+      delete from audit_logs_other
+      where company_id = ${companyId} and occurred_at < ${before} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
+    return removed.count;
+  });
+}
+
+/** PostgreSQL's code for a lock that was not to be had in time. */
+const lockTimeout = '55P03';

@@ -1,0 +1,171 @@
+// The look-up of credentials, under a role that sees nothing else.
+// Those of one company share a statement, once it is known whose they are.
+
+import type { Sql } from '../connect.ts';
+import { keyStamp } from '../key-versions.ts';
+import { type SubscriptionRow, subscriptionColumns } from './quota.ts';
+
+export interface KeyRow extends SubscriptionRow {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+  keyId: string;
+  keyName: string;
+  testMode: boolean;
+  scopes: string[];
+  ipAllowlist: string[];
+  reachKind: 'company' | 'branch' | 'team';
+  reachId: string | null;
+  expiresAt: Date | null;
+  revokedAt: Date | null;
+  perMinute: number;
+  perHour: number;
+  /** As in keyStamp. */
+  stamp: string;
+}
+
+/** Finds keys of a company by their hashes in hexadecimal. @returns rows by hash */
+export async function findKeys(sql: Sql, companyId: string, hashes: readonly string[]): Promise<Map<string, KeyRow>> {
+  const rows = await sql<(KeyRow & { hash: string })[]>`
+    select encode(k.key_hash, 'hex') as hash, c.id as "companyId", c.name as "companyName", c.config_version as "configVersion",
+      c.disabled_modules as "disabledModules", ${subscriptionColumns(sql)}, k.id as "keyId", k.name as "keyName",
+      k.environment = 'test' as "testMode", k.scopes, k.ip_allowlist as "ipAllowlist", k.reach_kind as "reachKind", k.reach_id as "reachId",
+      k.expires_at as "expiresAt", k.revoked_at as "revokedAt", k.rate_limit_per_minute as "perMinute", k.rate_limit_per_hour as "perHour",
+      ${keyStamp(sql)} as stamp
+    from api_keys k
+    join companies c on c.id = ${companyId} and c.status = 'active'
+    left join subscriptions s on s.company_id = ${companyId}
+    where k.company_id = ${companyId} and k.key_hash in (select decode(hash, 'hex') from unnest(${hashes as string[]}::text[]) asked (hash))`;
+  return new Map(rows.map(({ hash, ...row }) => [hash, row]));
+}
+
+/** How often a key was used since it was last counted. */
+export interface KeyUse {
+  keyId: string;
+  calls: number;
+  ip: string;
+}
+
+/** Counts the use of keys of a company. In the order of the keys: two servers that count the same ones never wait for each other. */
+export async function countUse(sql: Sql, companyId: string, uses: readonly KeyUse[], now: Date): Promise<void> {
+  const recently = new Date(now.getTime() - useNotedEvery);
+  await sql`
+    with used as (
+      select * from unnest(${uses.map(({ keyId }) => keyId)}::uuid[], ${uses.map(({ calls }) => calls)}::int[], ${uses.map(({ ip }) => ip)}::text[])
+        as used (key_id, calls, ip)
+    ),
+    locked as (
+      select u.api_key_id from api_key_usage u
+      where u.company_id = ${companyId} and u.api_key_id in (select key_id from used)
+      order by u.api_key_id
+      for no key update
+    ),
+    by_day as (
+      insert into api_key_days (company_id, day, api_key_id, calls)
+      select ${companyId}, ${now.toISOString().slice(0, 10)}::date, used.key_id, used.calls
+      from locked join used on used.key_id = locked.api_key_id
+      order by used.key_id
+      on conflict (company_id, day, api_key_id) do update set calls = api_key_days.calls + excluded.calls
+    )
+    update api_key_usage u
+    set total_requests = u.total_requests + used.calls,
+      last_used_at = case when u.last_used_at > ${recently} then u.last_used_at else ${now} end,
+      last_used_ip = case when u.last_used_at > ${recently} then u.last_used_ip else used.ip end
+    from locked
+    join used on used.key_id = locked.api_key_id
+    where u.company_id = ${companyId} and u.api_key_id = locked.api_key_id`;
+}
+
+/** When a key was last used is written down again after so many milliseconds. */
+const useNotedEvery = 5 * 60_000;
+
+export interface SessionRow extends SubscriptionRow {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+  sessionId: string;
+  userId: string;
+  fullName: string;
+  roles: string[];
+}
+
+/** Finds sessions of a company that have not ended, of active users. @returns rows by session id */
+export async function findSessions(
+  sql: Sql,
+  companyId: string,
+  ids: readonly string[],
+): Promise<Map<string, SessionRow>> {
+  const rows = await sql<SessionRow[]>`
+    select c.id as "companyId", c.name as "companyName", c.config_version as "configVersion", c.disabled_modules as "disabledModules",
+      ${subscriptionColumns(sql)}, i.id as "sessionId", u.id as "userId", u.full_name as "fullName",
+      array(
+        select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = u.id
+      ) as roles
+    from sessions i
+    join users u on u.company_id = ${companyId} and u.id = i.user_id and u.status = 'active'
+    join companies c on c.id = ${companyId} and c.status = 'active'
+    left join subscriptions s on s.company_id = ${companyId}
+    where i.company_id = ${companyId} and i.id = any(${ids as string[]}::uuid[]) and i.ended_at is null`;
+  return new Map(rows.map((row) => [row.sessionId, row]));
+}
+
+export interface AskedGrant {
+  userId: string;
+  clientId: string;
+}
+
+export interface GrantRow extends SubscriptionRow {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+  userId: string;
+  branchId: string | null;
+  teamId: string | null;
+  roles: string[];
+  /** Rows of the custom profile that is assigned to the user; null without one. */
+  profile: { module: string; actions: string[] }[] | null;
+  clientId: string;
+  /** What the user last allowed the app; null when that never happened. */
+  grant: { clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;
+}
+
+/** Finds active users of a company, each with what they allowed an app to do. @returns rows in the order asked, undefined for unknown users */
+export async function findGrants(
+  sql: Sql,
+  companyId: string,
+  asked: readonly AskedGrant[],
+): Promise<(GrantRow | undefined)[]> {
+  const rows = await sql<(GrantRow & { place: number })[]>`
+    with found as (
+      select a.place, a.client_id, u.id as user_id, u.branch_id, u.team_id, u.profile_id, g.grant
+      from unnest(${asked.map((each) => each.userId)}::uuid[], ${asked.map((each) => each.clientId)}::text[])
+        with ordinality as a (user_id, client_id, place)
+      join users u on u.company_id = ${companyId} and u.id = a.user_id and u.status = 'active'
+      left join lateral (
+        select jsonb_build_object('clientName', client_name, 'groups', groups, 'extraScopes', extra_scopes, 'revoked', revoked_at is not null) as grant
+        from oauth_grants
+        where company_id = ${companyId} and user_id = u.id and client_id = a.client_id
+        -- The active one, else the one that was revoked last.
+        order by revoked_at desc
+        limit 1
+      ) g on true
+    )
+    select f.place::int as place, c.id as "companyId", c.name as "companyName", c.config_version as "configVersion",
+      c.disabled_modules as "disabledModules", ${subscriptionColumns(sql)},
+      f.user_id as "userId", f.branch_id as "branchId", f.team_id as "teamId", f.client_id as "clientId", f.grant,
+      array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = f.user_id) as roles,
+      case when f.profile_id is not null then (
+        select coalesce(jsonb_agg(jsonb_build_object('module', module, 'actions', actions)), '[]')
+        from profile_permissions where company_id = ${companyId} and profile_id = f.profile_id
+      ) end as profile
+    from found f
+    join companies c on c.id = ${companyId} and c.status = 'active'
+    left join subscriptions s on s.company_id = ${companyId}
+    order by f.place`;
+  const found: (GrantRow | undefined)[] = asked.map(() => undefined);
+  for (const { place, ...row } of rows) found[place - 1] = row;
+  return found;
+}

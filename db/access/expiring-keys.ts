@@ -1,0 +1,35 @@
+// API keys that are about to expire: found under the platform role, noted under the tenant's.
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface ExpiringKey extends TenantScope {
+  id: string;
+  name: string;
+  expiresAt: Date;
+}
+
+/** Keys that expire before a time and of which that was not told yet. @param besides companies that are left out */
+export async function findExpiringKeys(
+  sql: Sql,
+  now: Date,
+  until: Date,
+  besides: readonly string[],
+  limit: number,
+): Promise<ExpiringKey[]> {
+  return sql<ExpiringKey[]>`
+    select company_id as "companyId", environment = 'test' as "testMode", id, name, expires_at as "expiresAt"
+    from api_keys
+    where expires_at > ${now} and expires_at <= ${until} and revoked_at is null and expiry_told_for is distinct from expires_at
+      and company_id <> all(${[...besides]}::uuid[])
+    order by expires_at
+    limit ${limit}`;
+}
+
+/** Notes that it is told. @returns false where another server was first, or the key is another now */
+export async function noteExpiryTold(sql: Sql, { companyId, id, expiresAt }: ExpiringKey): Promise<boolean> {
+  const noted = await sql`
+    update api_keys set expiry_told_for = expires_at
+    where company_id = ${companyId} and id = ${id} and expires_at = ${expiresAt} and revoked_at is null
+      and expiry_told_for is distinct from expires_at`;
+  return noted.count === 1;
+}

@@ -1,0 +1,259 @@
+// The monthly quota of each company: calls charged one by one or in blocks, and given back.
+import type { Sql } from '../connect.ts';
+import { removeByCompany } from '../sweeping.ts';
+
+/** What the look-up of a credential tells about the subscription that pays for its calls; all null without one. */
+export interface SubscriptionRow {
+  packageCode: string | null;
+  subscriptionStatus: string | null;
+  trialEndsAt: Date | null;
+  /** Where an agreement says something other than the package. */
+  agreedPerMinute: number | null;
+  agreedPerDay: number | null;
+  agreedPerMonth: number | null;
+  /** Modules bought beside the package. */
+  addOns: string[];
+}
+
+/** Columns of SubscriptionRow, from a subscription called s. */
+export const subscriptionColumns = (sql: Sql) => sql`
+  s.package_code as "packageCode", s.status as "subscriptionStatus", s.trial_ends_at as "trialEndsAt",
+  s.api_rate_limit_per_minute as "agreedPerMinute", s.api_daily_cap as "agreedPerDay", s.api_call_cap as "agreedPerMonth", coalesce(s.add_ons, '{}') as "addOns"`;
+
+/** Unlimited, for arithmetic. */
+const plenty = Number.MAX_SAFE_INTEGER;
+
+/** Calls per month of each package, null: unlimited; and those that an add-on brings beside them. */
+export interface CallCatalogue {
+  callsPerMonth: Readonly<Record<string, number | null>>;
+  extraCalls: Readonly<Record<string, number>>;
+}
+
+/**
+ * Tables to select from about a company: the counter q, when the subscription ended (e, null while it pays), the month m
+ * (month_start, month_end) of now or the last one that was paid for, the calls l of the plan (null: unlimited), and the calls u used in it.
+ */
+function counters(sql: Sql, companyId: string, { callsPerMonth, extraCalls }: CallCatalogue, now: Date) {
+  const codes = Object.keys(callsPerMonth);
+  const limits = Object.values(callsPerMonth);
+  const [extras, amounts] = [Object.keys(extraCalls), Object.values(extraCalls)];
+  return sql`
+    api_quota q
+    join subscriptions s on q.company_id = ${companyId} and s.company_id = ${companyId}
+    left join unnest(${codes}::text[], ${limits}::bigint[]) as plan (code, calls) on plan.code = s.package_code
+    cross join lateral (
+      select case
+        when s.status in ('active', 'past_due') or s.status = 'trialing' and coalesce(s.trial_ends_at > ${now}, true) then null
+        else least(case when s.status = 'trialing' then s.trial_ends_at else s.period_end end, ${now})
+      end as ended_at
+    ) as e
+    cross join lateral (
+      select whole_months(s.period_start,
+        case when e.ended_at is null then ${now} else greatest(e.ended_at - interval '1 millisecond', s.period_start) end) as months
+    ) as w
+    cross join lateral (select add_months(s.period_start, w.months) as month_start, add_months(s.period_start, w.months + 1) as month_end) as m
+    cross join lateral (
+      select coalesce(s.api_call_cap, plan.calls) + coalesce((
+        select sum(extra.calls) from unnest(${extras}::text[], ${amounts}::bigint[]) as extra (key, calls) where extra.key = any(s.add_ons)
+      ), 0)::bigint as calls
+    ) as l
+    cross join lateral (select case when q.month_start = m.month_start then q.calls else 0 end as calls) as u`;
+}
+
+/** What became of charging calls. */
+export interface ChargedRow {
+  /** How many of the calls that wait were charged; the others are beyond the limit. */
+  charged: number;
+  /** How many more were charged for a block of calls to come. */
+  ahead: number;
+  /** null: unlimited. */
+  limit: number | null;
+  monthStart: Date;
+  monthEnd: Date;
+  /** True while other processes have blocks of this month that are not used up. */
+  elsewhere: boolean;
+}
+
+/** So near to its end a month is charged call by call, so that exactly as many pass as it has. */
+export const reserve = 2000;
+/** A block is at most such a part of what is left of the month. */
+const partOfRest = 16;
+
+/**
+ * Charges calls to the month of a company, and where there is plenty a block of calls to come; in a transaction with saveBlock then.
+ * @param holder the process that asks
+ * @param calls that wait
+ * @param ahead how large a block may be at most
+ * @returns undefined where nothing is subscribed to
+ */
+export async function chargeCalls(
+  sql: Sql,
+  companyId: string,
+  holder: string,
+  calls: number,
+  ahead: number,
+  catalogue: CallCatalogue,
+  now: Date,
+): Promise<ChargedRow | undefined> {
+  const [row] = await sql<ChargedRow[]>`
+    with quota as (
+      select m.month_start, m.month_end, l.calls as month_limit, u.calls as used, e.ended_at is null as open,
+        greatest(coalesce(l.calls, ${plenty}::bigint) - u.calls, 0) as room
+      from ${counters(sql, companyId, catalogue, now)}
+      for no key update of q
+    ),
+    share as (
+      select quota.*, case when open then least(${calls}::bigint, room) else 0 end as charged,
+        case when open and room >= ${calls}::bigint + ${reserve} then least(${ahead}::bigint, (room - ${calls}::bigint) / ${partOfRest}) else 0 end as ahead
+      from quota
+    ),
+    written as (
+      update api_quota q set month_start = s.month_start, calls = s.used + s.charged + s.ahead from share s where q.company_id = ${companyId}
+    )
+    select s.charged, s.ahead, s.month_limit as "limit", s.month_start as "monthStart", s.month_end as "monthEnd",
+      exists (
+        select from api_quota_blocks b
+        where b.company_id = ${companyId} and b.holder <> ${holder} and b.month_start = s.month_start and b.calls > 0
+      ) as elsewhere
+    from share s`;
+  return row;
+}
+
+/** A block of calls that a process has charged ahead. */
+export interface CallBlock {
+  companyId: string;
+  holder: string;
+  monthStart: Date;
+  /** Not used yet. */
+  calls: number;
+}
+
+/**
+ * Notes what a process has charged ahead. Where it has a block already, that is of a charge of whose end it never learnt: unused, and added.
+ * @returns the calls of the block
+ */
+export async function saveBlock(
+  sql: Sql,
+  { companyId, holder, monthStart, calls }: CallBlock,
+  now: Date,
+): Promise<number> {
+  const [row] = await sql<{ calls: number }[]>`
+    insert into api_quota_blocks as b (company_id, holder, month_start, calls, renewed_at)
+    values (${companyId}, ${holder}, ${monthStart}, ${calls}, ${now})
+    on conflict (company_id, holder) do update
+    set month_start = excluded.month_start, renewed_at = excluded.renewed_at,
+      calls = excluded.calls + case when b.month_start = excluded.month_start then b.calls else 0 end
+    returning b.calls`;
+  return row?.calls ?? 0;
+}
+
+/**
+ * Notes what is left of a block, so that it is not taken for one whose process died.
+ * @returns the calls charged to the month by now, blocks included; undefined when the block is not there any more
+ */
+export async function renewBlock(
+  sql: Sql,
+  companyId: string,
+  holder: string,
+  left: number,
+  now: Date,
+): Promise<number | undefined> {
+  const [row] = await sql<{ charged: number }[]>`
+    update api_quota_blocks b set calls = ${left}, renewed_at = ${now}
+    where b.company_id = ${companyId} and b.holder = ${holder}
+    returning (select q.calls from api_quota q where q.company_id = ${companyId}) as charged`;
+  return row?.charged;
+}
+
+/** The counter of a company, locked before any of its blocks as charging does: whoever locks both waits for nobody who waits for them. */
+const lockedCounter = (sql: Sql, companyId: string) =>
+  sql`select q.company_id from api_quota q where q.company_id = ${companyId} for no key update`;
+
+/**
+ * Ends a block and gives back what is left of it, unless the sweep has done so.
+ * @param left null: what was last noted
+ */
+export async function returnBlock(sql: Sql, companyId: string, holder: string, left: number | null): Promise<void> {
+  await sql`
+    with counter as (${lockedCounter(sql, companyId)}),
+    ended as (
+      delete from api_quota_blocks b using counter
+      where b.company_id = ${companyId} and b.holder = ${holder}
+      returning b.month_start, coalesce(${left}::bigint, b.calls) as calls
+    )
+    update api_quota q set calls = greatest(q.calls - ended.calls, 0)
+    from ended
+    where q.company_id = ${companyId} and q.month_start = ended.month_start`;
+}
+
+/** Milliseconds after which a block that nobody renews belonged to a process that died; none is used for so long without being renewed. */
+const blockKept = 30_000;
+
+/** Gives back the blocks of processes that died, of all companies. @returns how many there were, at most the limit */
+export async function sweepBlocks(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - blockKept);
+  const due = await sql<{ companyId: string; holder: string }[]>`
+    select company_id as "companyId", holder from api_quota_blocks where renewed_at < ${before} order by renewed_at limit ${limit}`;
+  return removeByCompany(due, (companyId) => sweepBlocksOf(sql, companyId, now));
+}
+
+/** The same for those of one company. */
+export async function sweepBlocksOf(sql: Sql, companyId: string, now: Date): Promise<number> {
+  const [row] = await sql<{ ended: number }[]>`
+    with counter as (${lockedCounter(sql, companyId)}),
+    ended as (
+      delete from api_quota_blocks b using counter
+      where b.company_id = ${companyId} and b.renewed_at < ${new Date(now.getTime() - blockKept)}
+      returning b.month_start, b.calls
+    ),
+    rest as (
+      select month_start, sum(calls)::bigint as calls from ended group by month_start
+    ),
+    given as (
+      update api_quota q set calls = greatest(q.calls - rest.calls, 0)
+      from rest
+      where q.company_id = ${companyId} and q.month_start = rest.month_start
+    )
+    select count(*)::int as ended from ended`;
+  return row?.ended ?? 0;
+}
+
+/** Calls to give back. */
+export interface Refund {
+  companyId: string;
+  monthStart: Date;
+  calls: number;
+}
+
+/** Gives calls back to the month that they were charged to; a month that is over needs none. */
+export async function refundCalls(sql: Sql, { companyId, monthStart, calls }: Refund): Promise<void> {
+  await sql`
+    update api_quota set calls = greatest(calls - ${calls}::bigint, 0)
+    where company_id = ${companyId} and month_start = ${monthStart}`;
+}
+
+export interface QuotaFigures {
+  used: number;
+  /** null: unlimited. */
+  limit: number | null;
+  monthStart: Date;
+  monthEnd: Date;
+}
+
+/**
+ * The calls of a company in its current month, or in the last one of a subscription that ended; undefined where nothing was ever
+ * subscribed to.
+ */
+export async function findQuota(
+  sql: Sql,
+  companyId: string,
+  catalogue: CallCatalogue,
+  now: Date,
+): Promise<QuotaFigures | undefined> {
+  const [row] = await sql<QuotaFigures[]>`
+    select u.calls - coalesce((
+        select sum(b.calls) from api_quota_blocks b where b.company_id = ${companyId} and b.month_start = m.month_start
+      ), 0)::bigint as used, l.calls as "limit", m.month_start as "monthStart", m.month_end as "monthEnd"
+    from ${counters(sql, companyId, catalogue, now)}`;
+  return row;
+}

@@ -1,0 +1,58 @@
+// Roles and profiles: the system's, the same for every company, and those that a company made.
+import type { Sql } from '../connect.ts';
+import { type UserScope, userInReach } from '../reach.ts';
+
+export interface ProfileRow {
+  id: string;
+  /** Null for custom profiles. */
+  roleId: string | null;
+  name: string;
+  /** Null for roles, which the catalogue describes. */
+  description: string | null;
+  /** False for a role of old that has no profile. */
+  hasPermissions: boolean;
+  /** Active users in the caller's reach who have the role, or the custom profile. */
+  activeMemberCount: number;
+}
+
+/**
+ * The system profiles, then roles of old with members, then custom profiles by name; hidden roles never.
+ * @param id only this one; of a profile or of its role
+ */
+export async function listProfiles(sql: Sql, { companyId, reach }: UserScope, id?: string): Promise<ProfileRow[]> {
+  const members = sql`
+    select count(*)::int
+    from user_roles ur
+    join users u on u.company_id = ur.company_id and u.id = ur.user_id
+    where ur.company_id = ${companyId} and ur.role_id = r.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}`;
+  return sql<ProfileRow[]>`
+    select id, "roleId", name, description, "hasPermissions", "activeMemberCount"
+    from (
+      select case when r.profile_id is null then 2 else 1 end as part, r.id::text as position,
+        coalesce(r.profile_id, r.id) as id, r.id as "roleId", r.name, null as description, r.profile_id is not null as "hasPermissions",
+        (${members}) as "activeMemberCount"
+      from roles r
+      where not r.is_hidden and (r.profile_id is not null
+        or exists (select from user_roles ur where ur.company_id = ${companyId} and ur.role_id = r.id))
+      union all
+      select 3, lower(p.name), p.id, null, p.name, p.description, true,
+        (select count(*)::int from users u
+          where u.company_id = ${companyId} and u.profile_id = p.id and u.status = 'active' and ${userInReach(sql, reach, 'u')})
+      from profiles p
+      where p.company_id = ${companyId}
+    ) profile
+    ${id === undefined ? sql`` : sql`where ${id} in (id, "roleId")`}
+    order by part, position, id`;
+}
+
+/** What a custom profile permits. */
+export async function listPermissions(
+  sql: Sql,
+  companyId: string,
+  profileId: string,
+): Promise<{ module: string; actions: string[] }[]> {
+  return sql<{ module: string; actions: string[] }[]>`
+    select module, actions from profile_permissions
+    where company_id = ${companyId} and profile_id = ${profileId}
+    order by module`;
+}

@@ -1,0 +1,163 @@
+// Sign-ins, sessions and refresh tokens.
+// All but the end of one's own session run under the platform role: nobody is known yet.
+import type { Sql } from '../connect.ts';
+import { type DueRow, removeByCompany } from '../sweeping.ts';
+import { findSignInPlace } from './places.ts';
+
+export interface SignInRow {
+  companyId: string;
+  userId: string;
+  fullName: string;
+  email: string;
+  passwordHash: string;
+  mustChangePassword: boolean;
+  /** False for deactivated users, and for users of companies that are not active. */
+  isActive: boolean;
+}
+
+/** Finds who signs in with an address, in whatever company. */
+export async function findSignIn(sql: Sql, email: string): Promise<SignInRow | undefined> {
+  // Of an unknown address nothing is found in no company, so that this takes as long as for a known one.
+  const companyId = (await findSignInPlace(sql, email)) ?? nowhere;
+  const [row] = await sql<SignInRow[]>`
+    select i.company_id as "companyId", i.user_id as "userId", u.full_name as "fullName", i.email, i.password_hash as "passwordHash",
+      i.must_change_password as "mustChangePassword", u.status = 'active' and c.status = 'active' as "isActive"
+    from sign_ins i
+    join users u on u.company_id = ${companyId} and u.id = i.user_id
+    join companies c on c.id = ${companyId}
+    where i.company_id = ${companyId} and i.email = ${email}`;
+  return row;
+}
+
+/** A company that does not exist. */
+const nowhere = '00000000-0000-0000-0000-000000000000';
+
+export interface NewSession {
+  companyId: string;
+  sessionId: string;
+  userId: string;
+  expiresAt: Date;
+}
+
+/** Begins a session with its first refresh token, and notes when the person signed in. */
+export async function createSession(sql: Sql, session: NewSession, tokenHash: Buffer, now: Date): Promise<void> {
+  await Promise.all([
+    sql`
+      insert into sessions (company_id, id, user_id, created_at, expires_at)
+      values (${session.companyId}, ${session.sessionId}, ${session.userId}, ${now}, ${session.expiresAt})`.execute(),
+    insertRefreshToken(sql, session, tokenHash, now),
+    sql`
+      update users set last_sign_in_at = ${now}
+      where company_id = ${session.companyId} and id = ${session.userId}`.execute(),
+  ]);
+}
+
+export interface RefreshTokenRow {
+  companyId: string;
+  sessionId: string;
+  userId: string;
+  fullName: string;
+  email: string;
+  mustChangePassword: boolean;
+  isActive: boolean;
+  issuedAt: Date;
+  usedAt: Date | null;
+  endedAt: Date | null;
+}
+
+/** Finds a refresh token and locks it and its session, so that of two calls with it the second sees what the first did. */
+export async function lockRefreshToken(
+  sql: Sql,
+  companyId: string,
+  tokenHash: Buffer,
+): Promise<RefreshTokenRow | undefined> {
+  const [row] = await sql<RefreshTokenRow[]>`
+    select t.company_id as "companyId", t.session_id as "sessionId", u.id as "userId", u.full_name as "fullName", i.email,
+      i.must_change_password as "mustChangePassword", u.status = 'active' and c.status = 'active' as "isActive",
+      t.issued_at as "issuedAt", t.used_at as "usedAt", s.ended_at as "endedAt"
+    from refresh_tokens t
+    join sessions s on s.company_id = ${companyId} and s.id = t.session_id
+    join users u on u.company_id = ${companyId} and u.id = s.user_id
+    join sign_ins i on i.company_id = ${companyId} and i.user_id = u.id
+    join companies c on c.id = ${companyId}
+    where t.company_id = ${companyId} and t.token_hash = ${tokenHash}
+    for update of t, s`;
+  return row;
+}
+
+/** Marks a token as used, unless it is already, and gives the session another one and more time. */
+export async function replaceRefreshToken(
+  sql: Sql,
+  usedHash: Buffer,
+  session: NewSession,
+  tokenHash: Buffer,
+  now: Date,
+): Promise<void> {
+  await Promise.all([
+    sql`
+      update refresh_tokens set used_at = ${now}
+      where company_id = ${session.companyId} and token_hash = ${usedHash} and used_at is null`.execute(),
+    insertRefreshToken(sql, session, tokenHash, now),
+    sql`
+      update sessions set expires_at = ${session.expiresAt}
+      where company_id = ${session.companyId} and id = ${session.sessionId}`.execute(),
+  ]);
+}
+
+function insertRefreshToken(sql: Sql, session: NewSession, tokenHash: Buffer, now: Date): Promise<unknown> {
+  return sql`
+    insert into refresh_tokens (token_hash, company_id, session_id, issued_at)
+    values (${tokenHash}, ${session.companyId}, ${session.sessionId}, ${now})`.execute();
+}
+
+/** Ends a session: the next call with a token of it is refused. */
+export async function endSession(sql: Sql, companyId: string, sessionId: string, now: Date): Promise<void> {
+  await sql`
+    update sessions set ended_at = ${now}
+    where company_id = ${companyId} and id = ${sessionId} and ended_at is null`;
+}
+
+/** Ends all sessions of a user. @param but one that goes on */
+export async function endSessionsOf(
+  sql: Sql,
+  companyId: string,
+  userId: string,
+  now: Date,
+  but: string | null = null,
+): Promise<void> {
+  await sql`
+    update sessions set ended_at = ${now}
+    where company_id = ${companyId} and user_id = ${userId} and id is distinct from ${but} and ended_at is null`;
+}
+
+/** How a user signs in; for the platform role. */
+export async function findSignInOf(
+  sql: Sql,
+  companyId: string,
+  userId: string,
+): Promise<{ email: string; passwordHash: string } | undefined> {
+  const [row] = await sql<{ email: string; passwordHash: string }[]>`
+    select email, password_hash as "passwordHash" from sign_ins
+    where company_id = ${companyId} and user_id = ${userId}`;
+  return row;
+}
+
+/** Sets a password that the user chose; for the platform role. */
+export async function updatePassword(sql: Sql, companyId: string, userId: string, passwordHash: string): Promise<void> {
+  await sql`
+    update sign_ins set password_hash = ${passwordHash}, must_change_password = false
+    where company_id = ${companyId} and user_id = ${userId}`;
+}
+
+/** Removes sessions whose last refresh token ran out a day ago or longer, with their tokens. @returns how many, at most the limit */
+export async function sweepSessions(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - 86_400_000);
+  const due = await sql<DueRow[]>`
+    select company_id as "companyId", id from sessions where expires_at < ${before} order by expires_at limit ${limit}`;
+  return removeByCompany(due, async (companyId, rows) => {
+    const removed = await sql`
+      delete from sessions
+      where company_id = ${companyId} and id = any(${rows.map(({ id }) => id)}::uuid[]) and expires_at < ${before}`;
+    return removed.count;
+  });
+}

@@ -1,0 +1,246 @@
+// Deliveries as tenants see them: listed, shown, made for events, and sent again.
+import type { DeliveryStatus, StoredDelivery } from '../../domain/automation/webhook-view.ts';
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+const columns = [
+  'id',
+  'subscription_id',
+  'event_id',
+  'event',
+  'status',
+  'attempts',
+  'max_attempts',
+  'next_attempt_at',
+  'leased_until',
+  'last_response_code',
+  'last_response_snippet',
+  'last_error',
+  'duration_ms',
+  'replay_of',
+  'is_test',
+  'created_at',
+  'completed_at',
+] as const;
+
+export interface DeliveryFilter {
+  status: DeliveryStatus | undefined;
+  event: string | undefined;
+  from: Date | undefined;
+  to: Date | undefined;
+}
+
+/** A page of a subscription's deliveries, newest first. */
+export async function listDeliveries(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  subscriptionId: string,
+  { status, event, from, to }: DeliveryFilter,
+  after: readonly [createdAt: string, id: string] | undefined,
+  limit: number,
+): Promise<StoredDelivery[]> {
+  return await sql<StoredDelivery[]>`
+    select ${sql(columns)}
+    from webhook_deliveries
+    where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId}
+      ${status ? sql`and status = ${status}` : sql``}
+      ${event ? sql`and event = ${event}` : sql``}
+      ${from ? sql`and created_at >= ${from}` : sql``}
+      ${to ? sql`and created_at <= ${to}` : sql``}
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
+/** Whether there are deliveries of a subscription, which may be gone itself. */
+export async function hasDeliveries(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  subscriptionId: string,
+): Promise<boolean> {
+  const rows = await sql`
+    select from webhook_deliveries
+    where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId}
+    limit 1`;
+  return rows.length > 0;
+}
+
+export async function findDelivery(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+): Promise<(StoredDelivery & { body: string }) | undefined> {
+  const [row] = await sql<(StoredDelivery & { body: string })[]>`
+    select ${sql([...columns, 'body'])}
+    from webhook_deliveries
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+  return row;
+}
+
+export interface NewDelivery {
+  id: string;
+  subscription_id: string;
+  event_id: string;
+  event: string;
+  status: DeliveryStatus;
+  attempts: number;
+  max_attempts: number;
+  next_attempt_at: Date | null;
+  last_response_code: number | null;
+  last_response_snippet: string | null;
+  last_error: string | null;
+  duration_ms: number | null;
+  replay_of: string | null;
+  is_test: boolean;
+  body: string;
+  created_at: Date;
+  completed_at: Date | null;
+}
+
+/** Rows of one statement: their values stay below what the protocol can count. */
+const batch = 1000;
+
+export async function insertDeliveries(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  deliveries: readonly NewDelivery[],
+): Promise<void> {
+  for (let start = 0; start < deliveries.length; start += batch) {
+    const rows = deliveries.slice(start, start + batch);
+    await sql`
+      insert into webhook_deliveries ${sql(rows.map((row) => ({ company_id: companyId, test_mode: testMode, ...row })))}`;
+  }
+}
+
+/** A body as it is sent, to one subscription or many. */
+export interface DeliveryMessage {
+  event_id: string;
+  event: string;
+  body: string;
+}
+
+/** A delivery of an event that just happened. */
+export interface DeliveryOfEvent {
+  id: string;
+  subscription_id: string;
+  /** The place of its message. */
+  message: number;
+  /** Kept, and not sent. */
+  skipped: boolean;
+}
+
+/** Adds deliveries of events; each message travels once, however many subscriptions get it. @param most attempts of each */
+export async function insertDeliveriesOfEvents(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  messages: readonly DeliveryMessage[],
+  deliveries: readonly DeliveryOfEvent[],
+  most: number,
+  now: Date,
+): Promise<void> {
+  for (let start = 0; start < deliveries.length; start += batch) {
+    const rows = deliveries.slice(start, start + batch);
+    const used = [...new Set(rows.map(({ message }) => message))].map((number) => ({ number, ...messages[number] }));
+    await sql`
+      insert into webhook_deliveries (company_id, test_mode, id, subscription_id, event_id, event, status, max_attempts, next_attempt_at, body,
+        created_at, completed_at)
+      select ${companyId}, ${testMode}, d.id, d.subscription_id, m.event_id, m.event, case when d.skipped then 'skipped' else 'pending' end,
+        ${most}, case when not d.skipped then ${now}::timestamptz end, m.body, ${now}, case when d.skipped then ${now}::timestamptz end
+      from jsonb_to_recordset(${sql.json(rows as never)}) as d (id uuid, subscription_id uuid, message int, skipped boolean)
+      join jsonb_to_recordset(${sql.json(used as never)}) as m (number int, event_id uuid, event text, body text) on m.number = d.message`;
+  }
+}
+
+/** What is sent again in a window. */
+export interface ReplayWindow {
+  from: Date;
+  to: Date;
+  status: DeliveryStatus | undefined;
+}
+
+/** Deliveries of a window, oldest first; tests are none. */
+export async function findInWindow(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  subscriptionId: string,
+  { from, to, status }: ReplayWindow,
+  limit: number,
+): Promise<{ id: string; event_id: string; event: string; body: string }[]> {
+  return await sql<{ id: string; event_id: string; event: string; body: string }[]>`
+    select id, event_id, event, body
+    from webhook_deliveries
+    where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId} and not is_test
+      and created_at >= ${from} and created_at <= ${to}
+      ${status ? sql`and status = ${status}` : sql``}
+    order by created_at, id
+    limit ${limit}`;
+}
+
+// What is limited is chosen in a part of its own: as a condition it could be asked several times, and choose others each time.
+
+/**
+ * Has what did not arrive sent from the beginning, oldest first.
+ * @returns how many
+ */
+export async function reopenDeliveries(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  subscriptionId: string,
+  since: Date,
+  limit: number,
+  now: Date,
+): Promise<number> {
+  const reopened = await sql`
+    with missed as materialized (
+      select id from webhook_deliveries
+      where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId} and not is_test
+        and created_at >= ${since} and status in ('failed', 'cancelled', 'skipped')
+      order by created_at, id
+      limit ${limit}
+      for update
+    )
+    update webhook_deliveries
+    set status = 'pending', attempts = 0, next_attempt_at = ${now}, completed_at = null
+    where company_id = ${companyId} and test_mode = ${testMode} and id in (select id from missed)`;
+  return reopened.count;
+}
+
+/** Ends what waits for a subscription that goes. @returns how many; fewer than the limit: nothing waits any more */
+export async function cancelDeliveries(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  subscriptionId: string,
+  limit: number,
+  now: Date,
+): Promise<number> {
+  const cancelled = await sql`
+    with waiting as materialized (
+      select id from webhook_deliveries
+      where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId}
+        and status in ('pending', 'retrying')
+      order by next_attempt_at
+      limit ${limit}
+      for update
+    )
+    update webhook_deliveries
+    set status = 'cancelled', next_attempt_at = null, completed_at = ${now}
+    where company_id = ${companyId} and test_mode = ${testMode} and id in (select id from waiting)`;
+  return cancelled.count;
+}
+
+/** Deletes some deliveries of a company and mode, the oldest first. @returns how many */
+export async function deleteSomeDeliveries(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  limit: number,
+): Promise<number> {
+  const gone = await sql`
+    delete from webhook_deliveries
+    where company_id = ${companyId} and test_mode = ${testMode} and id in (
+      select id from webhook_deliveries
+      where company_id = ${companyId} and test_mode = ${testMode}
+      order by id
+      limit ${limit}
+    )`;
+  return gone.count;
+}

@@ -1,0 +1,44 @@
+// Whose turn it is: subscriptions that are due, and orders that somebody left in the middle.
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+/** Subscriptions of which something is to become by now, those first that have waited longest. @param besides companies that are left out */
+export async function findDueSubscriptions(
+  sql: Sql,
+  besides: readonly string[],
+  limit: number,
+  now: Date,
+): Promise<TenantScope[]> {
+  return await sql<TenantScope[]>`
+    (
+      select company_id as "companyId", false as "testMode", due_at from subscriptions
+      where due_at <= ${now} and company_id <> all(${[...besides]}::uuid[])
+      order by due_at limit ${limit}
+    )
+    union all
+    (
+      select company_id, true, due_at from test_subscriptions
+      where due_at <= ${now} and company_id <> all(${[...besides]}::uuid[])
+      order by due_at limit ${limit}
+    )
+    order by due_at
+    limit ${limit}`;
+}
+
+export interface LeftOrder extends TenantScope {
+  id: string;
+}
+
+/** Orders that somebody left in the middle, the oldest first. @param besides companies that are left out */
+export async function findLeftOrders(
+  sql: Sql,
+  besides: readonly string[],
+  limit: number,
+  now: Date,
+): Promise<LeftOrder[]> {
+  return await sql<LeftOrder[]>`
+    select company_id as "companyId", test_mode as "testMode", id from billing_orders
+    where status = 'pending' and leased_until <= ${now} and company_id <> all(${[...besides]}::uuid[])
+    order by leased_until
+    limit ${limit}`;
+}

@@ -1,0 +1,94 @@
+// Invoices: written with the change that they are of, and shown.
+import { v7 as uuidv7 } from 'uuid';
+import type { InvoiceLine, NewInvoice } from '../../domain/billing/proration.ts';
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface InvoiceRow {
+  id: string;
+  number: string;
+  status: 'draft' | 'open' | 'paid' | 'void' | 'uncollectible';
+  kind: 'subscription' | 'wallet_topup' | 'adjustment';
+  currency: string;
+  subtotalMinor: number;
+  taxMinor: number;
+  totalMinor: number;
+  amountPaidMinor: number;
+  periodStart: Date;
+  periodEnd: Date;
+  issuedAt: Date;
+  dueAt: Date | null;
+  paidAt: Date | null;
+  lines: InvoiceLine[];
+}
+
+/** The newest invoices. */
+export async function listInvoices(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  limit: number,
+): Promise<InvoiceRow[]> {
+  return await sql<InvoiceRow[]>`
+    select id, number, status, kind, currency, subtotal_minor as "subtotalMinor", tax_minor as "taxMinor", total_minor as "totalMinor",
+      amount_paid_minor as "amountPaidMinor", period_start as "periodStart", period_end as "periodEnd", issued_at as "issuedAt",
+      due_at as "dueAt", paid_at as "paidAt", lines
+    from invoices
+    where company_id = ${companyId} and test_mode = ${testMode}
+    order by issued_at desc, id desc
+    limit ${limit}`;
+}
+
+/** What open invoices ask for together, in minor units. */
+export async function openAmount(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
+  const [row] = await sql<{ amount: number }[]>`
+    select coalesce(sum(total_minor - amount_paid_minor), 0)::bigint as amount from invoices
+    where company_id = ${companyId} and test_mode = ${testMode} and status = 'open'`;
+  return row?.amount ?? 0;
+}
+
+/** Writes the invoice of an order. Its number follows the one before: the lock of the subscription keeps others from taking the same. */
+export async function insertInvoice(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  orderId: string,
+  { kind, currency, totalMinor, periodStart, periodEnd, lines }: NewInvoice,
+  isPaid: boolean,
+  now: Date,
+): Promise<void> {
+  const [counted] = await sql<{ count: number }[]>`
+    select count(*)::int as count from invoices where company_id = ${companyId} and test_mode = ${testMode}`;
+  const row = {
+    company_id: companyId,
+    test_mode: testMode,
+    id: uuidv7(),
+    order_id: orderId,
+    number: `INV-${String((counted?.count ?? 0) + 1).padStart(6, '0')}`,
+    status: isPaid ? 'paid' : 'open',
+    kind,
+    currency,
+    subtotal_minor: totalMinor,
+    total_minor: totalMinor,
+    amount_paid_minor: isPaid ? totalMinor : 0,
+    period_start: periodStart,
+    period_end: periodEnd,
+    issued_at: now,
+    due_at: isPaid ? null : now,
+    paid_at: isPaid ? now : null,
+    lines: sql.json(lines as never),
+  };
+  await sql`insert into invoices ${sql(row)}`;
+}
+
+/** Ends what is open: it was paid after all, or it never will be. */
+export async function settleOpenInvoices(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  status: 'paid' | 'uncollectible',
+  now: Date,
+): Promise<void> {
+  const isPaid = status === 'paid';
+  await sql`
+    update invoices
+    set status = ${status}, amount_paid_minor = ${isPaid ? sql`total_minor` : sql`amount_paid_minor`}, paid_at = ${isPaid ? now : null}
+    where company_id = ${companyId} and test_mode = ${testMode} and status = 'open'`;
+}

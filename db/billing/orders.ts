@@ -1,0 +1,137 @@
+// Orders to a payment provider: committed before it is asked, finished once.
+import type { Settlement } from '../../domain/billing/provider.ts';
+import type { Change, Subscription } from '../../domain/billing/subscription.ts';
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+import { completeCheckout } from './checkout-sessions.ts';
+import { insertInvoice, settleOpenInvoices } from './invoices.ts';
+import { lockSubscription, saveSubscription } from './subscriptions.ts';
+import { addToWallet } from './wallet.ts';
+
+/** Who asked for it; null: nobody but the calendar, or a page. */
+export type AskedBy = { kind: string; id: string; name: string | null } | null;
+
+/** What the caller is told of a change. */
+export interface ChangeResult<Action = Change['action']> {
+  action: Action;
+  applies: 'immediately' | 'period_end' | null;
+  effective: string | null;
+  status: string | null;
+  module_key: string | null;
+  seats: number | null;
+}
+
+export interface OrderRow {
+  id: string;
+  change: Change;
+  askedBy: AskedBy;
+  status: 'pending' | 'done' | 'declined';
+  result: ChangeResult;
+  leasedUntil: Date;
+  createdAt: Date;
+}
+
+/** Of an order that no caller waits for. */
+export const untold = (action: Change['action']): ChangeResult => ({
+  action,
+  applies: null,
+  effective: null,
+  status: null,
+  module_key: null,
+  seats: null,
+});
+
+/** Milliseconds after which whoever carries an order out is taken for dead; longer than a provider is waited for. */
+const lease = 60_000;
+
+const columns = (sql: Sql) => sql`
+  id, change, asked_by as "askedBy", status, result, leased_until as "leasedUntil", created_at as "createdAt"`;
+
+/** The order that is not finished, of which there is one at most. */
+export async function findPendingOrder(sql: Sql, { companyId, testMode }: TenantScope): Promise<OrderRow | undefined> {
+  const [row] = await sql<OrderRow[]>`
+    select ${columns(sql)} from billing_orders
+    where company_id = ${companyId} and test_mode = ${testMode} and status = 'pending'`;
+  return row;
+}
+
+/** The last order of a call that is tried again, unless it was declined: then it is tried anew. */
+export async function findOrderOfKey(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  retryKey: string,
+  since: Date,
+): Promise<OrderRow | undefined> {
+  const [row] = await sql<OrderRow[]>`
+    select ${columns(sql)} from billing_orders
+    where company_id = ${companyId} and test_mode = ${testMode} and retry_key = ${retryKey} and created_at >= ${since}
+      and status <> 'declined'
+    order by created_at desc, id desc
+    limit 1`;
+  return row;
+}
+
+export interface NewOrder {
+  id: string;
+  change: Change;
+  retryKey: string | null;
+  askedBy: AskedBy;
+  result: ChangeResult;
+}
+
+export async function insertOrder(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { id, change, retryKey, askedBy, result }: NewOrder,
+  now: Date,
+): Promise<void> {
+  await sql`
+    insert into billing_orders (company_id, test_mode, id, change, retry_key, asked_by, result, leased_until, created_at)
+    values (${companyId}, ${testMode}, ${id}, ${sql.json(change as never)}, ${retryKey}, ${askedBy && sql.json(askedBy)},
+      ${sql.json(result as never)}, ${new Date(now.getTime() + lease)}, ${now})`;
+}
+
+/** Takes up an order that was left. @returns false where somebody else has it, or it is finished */
+export async function takeOrder(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  now: Date,
+): Promise<boolean> {
+  const taken = await sql`
+    update billing_orders set leased_until = ${new Date(now.getTime() + lease)}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending' and leased_until <= ${now}`;
+  return taken.count === 1;
+}
+
+/** What became of finishing an order. */
+export interface Finished {
+  /** False where somebody else was first; nothing was written then. */
+  isFirst: boolean;
+  before: Subscription | undefined;
+}
+
+/** Writes what became of an order, once. @param settlement undefined: it was declined, and nothing changes */
+export async function finishOrder(
+  sql: Sql,
+  scope: TenantScope,
+  id: string,
+  settlement: Settlement | undefined,
+  now: Date,
+): Promise<Finished> {
+  const { companyId, testMode } = scope;
+  const before = await lockSubscription(sql, scope);
+  const closed = await sql`
+    update billing_orders set status = ${settlement ? 'done' : 'declined'}, finished_at = ${now}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
+  if (closed.count === 0 || !before) return { isFirst: false, before };
+  if (!settlement) return { isFirst: true, before };
+  // The card on file may have been changed since the order was made.
+  const paymentMethod = settlement.card ?? before.paymentMethod;
+  await saveSubscription(sql, scope, { ...settlement.after, paymentMethod }, now);
+  if (settlement.walletMinor) await addToWallet(sql, scope, id, settlement.walletMinor, now);
+  if (settlement.checkoutSession) await completeCheckout(sql, scope, settlement.checkoutSession, now);
+  if (settlement.openInvoice) await settleOpenInvoices(sql, scope, settlement.openInvoice, now);
+  if (settlement.invoice) await insertInvoice(sql, scope, id, settlement.invoice, settlement.isPaid, now);
+  return { isFirst: true, before };
+}

@@ -1,0 +1,31 @@
+// Sessions of the portal, where a person changes the card on file.
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface PortalSession {
+  id: string;
+  returnUrl: string | null;
+  createdAt: Date;
+  expiresAt: Date;
+}
+
+export async function insertPortalSession(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { id, returnUrl, createdAt, expiresAt }: PortalSession,
+): Promise<void> {
+  await sql`
+    insert into portal_sessions (company_id, test_mode, id, return_url, created_at, expires_at)
+    values (${companyId}, ${testMode}, ${id}, ${returnUrl}, ${createdAt}, ${expiresAt})`;
+}
+
+export async function findPortalSession(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+): Promise<PortalSession | undefined> {
+  const [row] = await sql<PortalSession[]>`
+    select id, return_url as "returnUrl", created_at as "createdAt", expires_at as "expiresAt" from portal_sessions
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+  return row;
+}

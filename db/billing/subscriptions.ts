@@ -1,0 +1,119 @@
+// Subscriptions: what a company has, and what its test keys have; read, locked and written.
+import type { Subscription } from '../../domain/billing/subscription.ts';
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+const tableOf = ({ testMode }: TenantScope): string => (testMode ? 'test_subscriptions' : 'subscriptions');
+
+const columns = (sql: Sql) => sql`
+  status, package_code as "packageCode", billing_cycle as "billingCycle", currency, seats, add_ons as "addOns",
+  trial_ends_at as "trialEndsAt", period_start as "periodStart", period_end as "periodEnd", cancel_at_period_end as "cancelAtPeriodEnd",
+  scheduled, ended_at as "endedAt", past_due_since as "pastDueSince", charge_attempts as "chargeAttempts", credit_minor as "creditMinor",
+  payment_method as "paymentMethod", has_agreement as "hasAgreement", agreement_ends_at as "agreementEndsAt", due_at as "dueAt",
+  updated_at as "updatedAt"`;
+
+/** undefined where nothing was ever subscribed to. */
+export async function findSubscription(sql: Sql, scope: TenantScope): Promise<Subscription | undefined> {
+  const [row] = await sql<Subscription[]>`
+    select ${columns(sql)} from ${sql(tableOf(scope))} where company_id = ${scope.companyId}`;
+  return row;
+}
+
+/** The same, with nobody else able to change it until the transaction ends. */
+export async function lockSubscription(sql: Sql, scope: TenantScope): Promise<Subscription | undefined> {
+  const [row] = await sql<Subscription[]>`
+    select ${columns(sql)} from ${sql(tableOf(scope))} where company_id = ${scope.companyId} for no key update`;
+  return row;
+}
+
+/**
+ * Locks a subscription; test keys begin with one of their own.
+ * @param begin what they begin with, given when the workspace began
+ */
+export async function openSubscription(
+  sql: Sql,
+  scope: TenantScope,
+  begin: (since: Date) => Subscription,
+  now: Date,
+): Promise<Subscription | undefined> {
+  const locked = await lockSubscription(sql, scope);
+  if (locked || !scope.testMode) return locked;
+  const since = await findBeginning(sql, scope.companyId);
+  if (!since) return undefined;
+  await beginSubscription(sql, scope, begin(since), now);
+  return lockSubscription(sql, scope);
+}
+
+/** Puts another card on file. */
+export async function savePaymentMethod(
+  sql: Sql,
+  scope: TenantScope,
+  method: NonNullable<Subscription['paymentMethod']>,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update ${sql(tableOf(scope))} set payment_method = ${sql.json(method as never)}, updated_at = ${now}
+    where company_id = ${scope.companyId}`;
+}
+
+/** Writes what test keys begin with, unless they have something. */
+async function beginSubscription(sql: Sql, scope: TenantScope, subscription: Subscription, now: Date): Promise<void> {
+  const row = { company_id: scope.companyId, ...rowOf(sql, subscription, now), created_at: now };
+  await sql`insert into ${sql(tableOf(scope))} ${sql(row)} on conflict (company_id) do nothing`;
+}
+
+export async function saveSubscription(
+  sql: Sql,
+  scope: TenantScope,
+  subscription: Subscription,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update ${sql(tableOf(scope))} set ${sql(rowOf(sql, subscription, now))} where company_id = ${scope.companyId}`;
+}
+
+function rowOf(sql: Sql, subscription: Subscription, now: Date) {
+  return {
+    status: subscription.status,
+    package_code: subscription.packageCode,
+    billing_cycle: subscription.billingCycle,
+    currency: subscription.currency,
+    seats: subscription.seats,
+    add_ons: [...subscription.addOns],
+    trial_ends_at: subscription.trialEndsAt,
+    period_start: subscription.periodStart,
+    period_end: subscription.periodEnd,
+    cancel_at_period_end: subscription.cancelAtPeriodEnd,
+    scheduled: sql.json(subscription.scheduled as never),
+    ended_at: subscription.endedAt,
+    past_due_since: subscription.pastDueSince,
+    charge_attempts: subscription.chargeAttempts,
+    credit_minor: subscription.creditMinor,
+    payment_method: subscription.paymentMethod === null ? null : sql.json(subscription.paymentMethod as never),
+    has_agreement: subscription.hasAgreement,
+    agreement_ends_at: subscription.agreementEndsAt,
+    due_at: subscription.dueAt,
+    updated_at: now,
+  };
+}
+
+/** When the workspace began. */
+export async function findBeginning(sql: Sql, companyId: string): Promise<Date | undefined> {
+  const [row] = await sql<{ createdAt: Date }[]>`
+    select created_at as "createdAt" from companies where id = ${companyId}`;
+  return row?.createdAt;
+}
+
+/** Where an agreement says something about calls that the package does not; all null without a row. */
+export interface AgreedLimitsRow {
+  agreedPerMinute: number | null;
+  agreedPerDay: number | null;
+  agreedPerMonth: number | null;
+}
+
+export async function findAgreedLimits(sql: Sql, scope: TenantScope): Promise<AgreedLimitsRow> {
+  const [row] = await sql<AgreedLimitsRow[]>`
+    select api_rate_limit_per_minute as "agreedPerMinute", api_daily_cap as "agreedPerDay", api_call_cap as "agreedPerMonth"
+    from ${sql(tableOf(scope))} where company_id = ${scope.companyId}`;
+  return row ?? { agreedPerMinute: null, agreedPerDay: null, agreedPerMonth: null };
+}

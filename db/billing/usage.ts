@@ -1,0 +1,61 @@
+// What a company uses: calls by key and by day, and the room that its files take.
+import type { Sql } from '../connect.ts';
+import { removeByCompany } from '../sweeping.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface KeyCalls {
+  keyId: string;
+  name: string;
+  calls: number;
+}
+
+/** Calls of each key of the mode since a day, the busiest first. @param since YYYY-MM-DD */
+export async function callsByKey(sql: Sql, { companyId, testMode }: TenantScope, since: string): Promise<KeyCalls[]> {
+  return await sql<KeyCalls[]>`
+    select k.id as "keyId", k.name, sum(d.calls)::bigint as calls
+    from api_key_days d
+    join api_keys k on k.company_id = ${companyId} and k.id = d.api_key_id and k.environment = ${testMode ? 'test' : 'live'}
+    where d.company_id = ${companyId} and d.day >= ${since}
+    group by k.id, k.name
+    order by calls desc, k.id`;
+}
+
+/** Calls of all keys of the mode by day since a day, in their order. @param since YYYY-MM-DD */
+export async function callsByDay(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  since: string,
+): Promise<{ day: string; calls: number }[]> {
+  return await sql<{ day: string; calls: number }[]>`
+    select d.day, sum(d.calls)::bigint as calls
+    from api_key_days d
+    join api_keys k on k.company_id = ${companyId} and k.id = d.api_key_id and k.environment = ${testMode ? 'test' : 'live'}
+    where d.company_id = ${companyId} and d.day >= ${since}
+    group by d.day
+    order by d.day`;
+}
+
+/** Bytes of the files of the mode. */
+export async function storedBytes(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
+  const [row] = await sql<{ bytes: number }[]>`
+    select coalesce(sum(size_bytes), 0)::bigint as bytes from attachments
+    where company_id = ${companyId} and test_mode = ${testMode}`;
+  return row?.bytes ?? 0;
+}
+
+/** Days that calls by day are kept. */
+const keptDays = 400;
+
+/** Removes counts that are past their time. @returns how many, at most the limit */
+export async function sweepKeyDays(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - keptDays * 86_400_000).toISOString().slice(0, 10);
+  const due = await sql<{ companyId: string; day: string; keyId: string }[]>`
+    select company_id as "companyId", day, api_key_id as "keyId" from api_key_days
+    where day < ${before} order by day limit ${limit}`;
+  return removeByCompany(due, async (companyId, rows) => {
+    const removed = await sql`
+      delete from api_key_days
+      where company_id = ${companyId} and day < ${before} and api_key_id = any(${rows.map(({ keyId }) => keyId)}::uuid[])`;
+    return removed.count;
+  });
+}

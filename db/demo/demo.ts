@@ -1,0 +1,302 @@
+// The demo workspace in the database: found, written with multi-row inserts, and given a key.
+import postgres from 'postgres';
+import { v7 as uuidv7 } from 'uuid';
+import { insertKeyPlace } from '../access/places.ts';
+import type { Sql } from '../connect.ts';
+import { enterTenant } from '../tenant.ts';
+import { lockValues } from '../value-locks.ts';
+
+/** A record with its columns by name; names of configured things stand where the table has their ids. */
+interface Row {
+  id: string;
+  /** A user of the company. */
+  created_by: string;
+}
+
+export interface DemoConfiguration {
+  branch: { id: string; name: string; code: string; city: string; country: string; timezone: string };
+  /** In the company's first branch, with all who sell there. */
+  team: { id: string; name: string };
+  users: readonly { id: string; email: string; fullName: string; role: string; branch: string; createdAt: Date }[];
+  sources: readonly { id?: string; name: string; description: string; isEnabled: boolean }[];
+  tags: readonly {
+    id?: string;
+    object: string;
+    name: string;
+    description: string;
+    color: string;
+    priority: number;
+    conditions: readonly object[];
+    fields: readonly string[];
+  }[];
+  customObject: { slug: string; label: string; plural: string };
+  customFields: readonly {
+    object: string;
+    name: string;
+    label: string;
+    type: string;
+    required: boolean;
+    options: readonly object[] | null;
+  }[];
+  statuses: readonly object[];
+  activityTypes: readonly object[];
+  slaPolicies: readonly { business_days: readonly number[] }[];
+}
+
+export interface DemoRecords {
+  leads: readonly (Row & { source: string; lead_status: string; custom: object })[];
+  accounts: readonly Row[];
+  customers: readonly (Row & { source: string })[];
+  deals: readonly (Row & { source: string; stage: string })[];
+  tasks: readonly (Row & { task_type: string })[];
+  activities: readonly (Row & { activity_type: string })[];
+  /** Records of the custom object. */
+  visits: readonly (Row & { object: string; custom: object })[];
+  tagged: readonly { object: string; record_id: string; tag: string; is_manual: boolean }[];
+  notes: readonly Row[];
+  messages: readonly object[];
+  /** Their files are in the storage already. */
+  attachments: readonly (Row & { file_id: string })[];
+}
+
+/** The company whose demo it is, and its first branch. */
+interface Company {
+  id: string;
+  branchId: string;
+  founded: Date;
+}
+
+/** Of the operator, which is there before any other: where servers meet that make the demo. */
+const platformCompany = '00000000-0000-7000-8000-000000000000';
+
+/**
+ * Runs work in one transaction and under a lock: of two servers that start at once, one makes the demo and the other finds it.
+ * @param url a user that may take the server's roles
+ */
+export async function inDemoTransaction<T extends object>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+  const sql = postgres(url, { max: 1, onnotice: () => undefined, connect_timeout: 5, fetch_types: false });
+  try {
+    return (await sql.begin(async (transaction) => {
+      await transaction`set local role crm_platform`;
+      await lockValues(transaction, platformCompany, ['demo']);
+      return work(transaction);
+    })) as T;
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+/** What there is of the demo, whatever the company's rows say since. */
+export async function findDemo(
+  sql: Sql,
+  wanted: { companyId: string; email: string; keyHash: Buffer | null },
+  now: Date,
+): Promise<{ exists: boolean; keyWorks: boolean; passwordHash: string | null }> {
+  await sql`set local role crm_platform`;
+  const [row] = await sql<{ exists: boolean; keyWorks: boolean; passwordHash: string | null }[]>`
+    select exists (select from companies where id = ${wanted.companyId}) as exists,
+      exists (
+        select from api_keys
+        where company_id = ${wanted.companyId} and key_hash = ${wanted.keyHash} and revoked_at is null and (expires_at is null or expires_at > ${now})
+      ) as "keyWorks",
+      (select password_hash from sign_ins where company_id = ${wanted.companyId} and email = ${wanted.email}) as "passwordHash"`;
+  return row as { exists: boolean; keyWorks: boolean; passwordHash: string | null };
+}
+
+export async function setPassword(sql: Sql, companyId: string, email: string, passwordHash: string): Promise<void> {
+  await sql`set local role crm_platform`;
+  await sql`
+    update sign_ins set password_hash = ${passwordHash}, must_change_password = false
+    where company_id = ${companyId} and email = ${email}`;
+}
+
+export interface DemoKey {
+  id: string;
+  name: string;
+  description: string;
+  environment: 'live' | 'test';
+  scopes: readonly string[];
+  rate_limit_per_minute: number;
+  rate_limit_per_hour: number;
+}
+
+/** Gives the demo a key. */
+export async function insertDemoKey(
+  sql: Sql,
+  companyId: string,
+  made: { hash: Buffer; prefix: string; last4: string },
+  { id, ...key }: DemoKey,
+  now: Date,
+): Promise<void> {
+  await enterTestMode(sql, companyId);
+  const { hash: key_hash, prefix, last4 } = made;
+  const by = { created_by_id: 'system', created_by_name: 'Demo', created_at: now, updated_at: now };
+  await sql`insert into api_keys ${sql({ company_id: companyId, id, ...key, scopes: arrayOf(key.scopes), key_hash, prefix, last4, ...by })}`;
+  await sql`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${id})`;
+  await insertKeyPlace(sql, companyId, key_hash);
+}
+
+/** Binds what follows to the company's test mode, as row-level security wants it. */
+export async function enterTestMode(sql: Sql, companyId: string): Promise<void> {
+  await sql`set local role crm_app`;
+  await enterTenant(sql, { companyId, testMode: true });
+}
+
+/** Adds to a new company what the demo has beyond the defaults, and opens every module of the plans. */
+export async function insertConfiguration(sql: Sql, company: Company, demo: DemoConfiguration): Promise<void> {
+  const { id: companyId, founded } = company;
+  const stamp = { company_id: companyId, created_at: founded };
+  const changed = { ...stamp, updated_at: founded };
+  const branch = { ...stamp, ...demo.branch };
+  await sql`insert into branches ${sql(branch)}`;
+  await sql`insert into teams ${sql({ ...stamp, ...demo.team, branch_id: company.branchId })}`;
+  const users = demo.users.map((user) => ({
+    company_id: companyId,
+    id: user.id,
+    email: user.email,
+    full_name: user.fullName,
+    branch_id: user.branch === 'second' ? branch.id : company.branchId,
+    team_id: user.branch === 'second' ? null : demo.team.id,
+    created_at: user.createdAt,
+    updated_at: user.createdAt,
+  }));
+  await sql`insert into users ${sql(users)}`;
+  await sql`insert into user_places ${sql(users.map(({ company_id, id }) => ({ company_id, user_id: id })))}`;
+  const roles = new Map(
+    (await sql<{ id: string; name: string }[]>`select id, name from roles`).map((r) => [r.name, r.id]),
+  );
+  const userRoles = demo.users.map((user) => ({
+    company_id: companyId,
+    user_id: user.id,
+    role_id: find(roles, user.role),
+  }));
+  await sql`insert into user_roles ${sql(userRoles)}`;
+  const sources = demo.sources.map(({ isEnabled, ...source }) => ({
+    ...changed,
+    ...source,
+    id: source.id ?? uuidv7(),
+    is_enabled: isEnabled,
+  }));
+  await sql`insert into sources ${sql(sources)}`;
+  const tags = demo.tags.map(({ object, conditions, fields, ...tag }) => ({
+    ...changed,
+    object,
+    ...tag,
+    id: tag.id ?? uuidv7(),
+    // A lead's tag keeps its conditions as fields; a customer's keeps both.
+    fields: sql.json((object === 'leads' ? conditions : fields) as never),
+    conditions: sql.json((object === 'leads' ? [] : conditions) as never),
+  }));
+  await sql`insert into tags ${sql(tags)}`;
+  const added = (rows: readonly object[], stamps: object) => sql(rows.map((row) => ({ ...stamps, ...row })));
+  await sql`insert into statuses ${added(demo.statuses, changed)}`;
+  await sql`insert into activity_types ${added(demo.activityTypes, { company_id: companyId })}`;
+  const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: arrayOf(each.business_days) }));
+  await sql`insert into sla_policies ${added(policies, changed)}`;
+  await sql`insert into custom_objects ${sql({ ...changed, ...demo.customObject })}`;
+  const fields = demo.customFields.map((field, index) => ({
+    ...changed,
+    ...field,
+    options: field.options && sql.json(field.options as never),
+    // Fields are shown in the order that they were made in.
+    created_at: new Date(founded.getTime() + index),
+  }));
+  await sql`insert into custom_fields ${sql(fields)}`;
+  await sql`
+    update subscriptions
+    set status = 'trialing', trial_ends_at = null, due_at = null, period_start = ${founded}, period_end = ${founded}::timestamptz + interval '1 month'
+    where company_id = ${companyId}`;
+}
+
+/** Writes the records into the company's test mode. */
+export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecords): Promise<void> {
+  const ids = await idsByName(sql, companyId);
+  const names = new Map(
+    (
+      await sql<{ id: string; name: string }[]>`select id, full_name as name from users where company_id = ${companyId}`
+    ).map((user) => [user.id, user.name]),
+  );
+  const row = <Given extends Row>({ created_by, ...columns }: Given) => ({
+    ...columns,
+    company_id: companyId,
+    test_mode: true,
+    created_by_kind: 'user',
+    created_by_id: created_by,
+    created_by_name: find(names, created_by),
+  });
+  const sourceOf = (source: string) => find(ids, `source ${source}`);
+  const leads = demo.leads.map(({ source, lead_status, custom, ...lead }) => ({
+    ...row(lead),
+    source_id: sourceOf(source),
+    lead_status_id: find(ids, `leads ${lead_status}`),
+    custom: sql.json(custom as never),
+  }));
+  await sql`insert into leads ${sql(leads)}`;
+  await sql`insert into accounts ${sql(demo.accounts.map(row))}`;
+  const customers = demo.customers.map(({ source, ...customer }) => ({
+    ...row(customer),
+    source_id: sourceOf(source),
+  }));
+  await sql`insert into customers ${sql(customers)}`;
+  await sql`
+    update leads l set converted_customer_id = c.id
+    from customers c
+    where l.company_id = ${companyId} and l.test_mode and c.company_id = ${companyId} and c.test_mode and c.lead_id = l.id`;
+  const deals = demo.deals.map(({ source, stage, ...deal }) => ({
+    ...row(deal),
+    source_id: sourceOf(source),
+    stage_id: find(ids, `deals ${stage}`),
+  }));
+  await sql`insert into deals ${sql(deals)}`;
+  const tasks = demo.tasks.map(({ task_type, ...task }) => ({
+    ...row(task),
+    task_type_id: find(ids, `task ${task_type}`),
+  }));
+  await sql`insert into tasks ${sql(tasks)}`;
+  const activities = demo.activities.map(({ activity_type, ...activity }) => ({
+    ...row(activity),
+    activity_type_id: find(ids, `activity ${activity_type}`),
+  }));
+  await sql`insert into activities ${sql(activities)}`;
+  const visits = demo.visits.map(({ custom, ...visit }) => ({
+    ...row(visit),
+    custom: sql.json(custom as never),
+  }));
+  await sql`insert into custom_records ${sql(visits)}`;
+  const written = <Given extends Row>(given: Given) => ({ ...row(given), created_by_user: given.created_by });
+  await sql`insert into notes ${sql(demo.notes.map(written))}`;
+  const files = demo.attachments.map(({ file_id }) => ({ company_id: companyId, test_mode: true, id: file_id }));
+  await sql`insert into stored_files ${sql(files)}`;
+  await sql`insert into attachments ${sql(demo.attachments.map(written))}`;
+  const messages = demo.messages.map((message) => ({ ...message, company_id: companyId, test_mode: true }));
+  await sql`insert into messages ${sql(messages)}`;
+  const tagged = demo.tagged.map(({ tag, ...rest }) => ({
+    ...rest,
+    company_id: companyId,
+    test_mode: true,
+    tag_id: find(ids, `tag ${rest.object} ${tag}`),
+  }));
+  await sql`insert into record_tags ${sql(tagged)}`;
+}
+
+/** Ids of what is configured, by what it is and its name. */
+async function idsByName(sql: Sql, companyId: string): Promise<ReadonlyMap<string, string>> {
+  const rows = await sql<{ name: string; id: string }[]>`
+    select object || ' ' || name as name, id from statuses where company_id = ${companyId}
+    union all select 'source ' || name, id from sources where company_id = ${companyId}
+    union all select 'tag ' || object || ' ' || name, id from tags where company_id = ${companyId}
+    union all select 'activity ' || name, id from activity_types where company_id = ${companyId}
+    union all select 'task ' || name, id from task_types where company_id = ${companyId}`;
+  return new Map(rows.map((row) => [row.name, row.id]));
+}
+
+/** An array as the database reads it; this connection knows no types. */
+function arrayOf(items: readonly (string | number)[]): string {
+  return `{${items.map((item) => JSON.stringify(item)).join(',')}}`;
+}
+
+function find(ids: ReadonlyMap<string, string>, name: string): string {
+  const id = ids.get(name);
+  if (id === undefined) throw new Error(`the demo names ${name}, which is not there`);
+  return id;
+}

@@ -1,0 +1,89 @@
+// Mails: written in the transaction that they tell of, delivered under the platform role.
+import { v7 as uuidv7 } from 'uuid';
+import type { Sql } from '../connect.ts';
+import { type DueRow, removeByCompany } from '../sweeping.ts';
+
+export interface NewMail {
+  companyId: string;
+  recipient: string;
+  template: string;
+  /** What the template shows. Never a password, nor anything else that opens a door. */
+  data: Record<string, string>;
+}
+
+export async function insertMail(sql: Sql, mail: NewMail, now: Date): Promise<void> {
+  await sql`
+    insert into mails (company_id, id, recipient, template, data, next_attempt_at, created_at)
+    values (${mail.companyId}, ${uuidv7()}, ${mail.recipient}, ${mail.template}, ${sql.json(mail.data)}, ${now}, ${now})`;
+}
+
+export interface MailRow {
+  companyId: string;
+  id: string;
+  recipient: string;
+  template: string;
+  data: Record<string, string>;
+  /** This one included. */
+  attempts: number;
+}
+
+/**
+ * Takes mails that are due, each for one server only.
+ * @param lease milliseconds after which a mail is due again, should this server end before it says how the attempt went
+ * @returns what was taken, and how many were due: others may have been quicker
+ */
+export async function takeMails(
+  sql: Sql,
+  limit: number,
+  lease: number,
+  now: Date,
+): Promise<{ taken: MailRow[]; due: number }> {
+  const due = await sql<DueRow[]>`
+    select company_id as "companyId", id from mails
+    where status = 'queued' and next_attempt_at <= ${now}
+    order by next_attempt_at
+    limit ${limit}`;
+  const taken = due.map(
+    ({ companyId, id }) => sql<MailRow[]>`
+      update mails
+      set attempts = attempts + 1, next_attempt_at = ${new Date(now.getTime() + lease)}
+      where company_id = ${companyId} and id = (
+        select id from mails
+        where company_id = ${companyId} and id = ${id} and status = 'queued' and next_attempt_at <= ${now}
+        for update skip locked
+      )
+      returning company_id as "companyId", id, recipient, template, data, attempts`,
+  );
+  return { taken: (await Promise.all(taken)).flat(), due: due.length };
+}
+
+/** Ends a mail's way. */
+export async function closeMail(
+  sql: Sql,
+  mail: { companyId: string; id: string },
+  status: 'sent' | 'kept' | 'failed',
+): Promise<void> {
+  await sql`update mails set status = ${status} where company_id = ${mail.companyId} and id = ${mail.id}`;
+}
+
+/** Has a mail tried again at a time. */
+export async function postponeMail(sql: Sql, mail: { companyId: string; id: string }, until: Date): Promise<void> {
+  await sql`update mails set next_attempt_at = ${until} where company_id = ${mail.companyId} and id = ${mail.id}`;
+}
+
+/** Days that a mail is kept once its way has ended. */
+const keptDays = 30;
+
+/** Removes mails that are past their time. @returns how many, at most the limit */
+export async function sweepMails(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - keptDays * 86_400_000);
+  const due = await sql<DueRow[]>`
+    select company_id as "companyId", id from mails
+    where created_at < ${before} and status <> 'queued' order by created_at limit ${limit}`;
+  return removeByCompany(due, async (companyId, rows) => {
+    const removed = await sql`
+      delete from mails
+      where company_id = ${companyId} and id = any(${rows.map(({ id }) => id)}::uuid[]) and status <> 'queued'`;
+    return removed.count;
+  });
+}

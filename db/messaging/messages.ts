@@ -1,0 +1,41 @@
+// The timeline of messages of a record; rows come from whatever sends and receives.
+import type { Sql } from '../connect.ts';
+import type { Scope } from '../reach.ts';
+
+export interface MessageRow {
+  id: string;
+  record_id: string;
+  channel: 'sms' | 'email' | 'whatsapp';
+  direction: 'inbound' | 'outbound';
+  source: 'campaigns' | 'drafts' | 'inbox' | 'support' | null;
+  sender: string | null;
+  recipient: string | null;
+  subject: string | null;
+  /** The beginning of the body. */
+  preview: string;
+  status: string | null;
+  campaign_id: string | null;
+  draft_id: string | null;
+  occurred_at: Date;
+}
+
+/** Characters of a body that a preview shows. */
+const previewLength = 500;
+
+/** The messages of a record, the newest first. @param after time and id of the last message of the page before */
+export async function listMessages(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  record: { object: string; id: string },
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<MessageRow[]> {
+  return sql<MessageRow[]>`
+    select id, record_id, channel, direction, source, sender, recipient, subject, left(body, ${previewLength}) as preview, status,
+      campaign_id, draft_id, occurred_at
+    from messages
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${record.object} and record_id = ${record.id}
+      ${after ? sql`and (occurred_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by occurred_at desc, id desc
+    limit ${limit}`;
+}

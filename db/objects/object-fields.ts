@@ -1,0 +1,66 @@
+// Custom fields, and what a tenant changed about built-in ones.
+import type { FieldChange, FieldDefinition } from '../../domain/objects/field-definitions.ts';
+import type { Sql } from '../connect.ts';
+
+/** Adds fields to an object, in their order. @param object the API's name: leads, or object:visits */
+export async function insertCustomFields(
+  sql: Sql,
+  companyId: string,
+  object: string,
+  fields: readonly FieldDefinition[],
+  now: Date,
+): Promise<void> {
+  if (fields.length === 0) return;
+  const rows = fields.map((field) => ({
+    company_id: companyId,
+    object,
+    name: field.name,
+    label: field.label,
+    type: field.type,
+    required: field.required,
+    options: field.options === null ? null : sql.json(field.options as never),
+    created_at: now,
+    updated_at: now,
+  }));
+  await sql`insert into custom_fields ${sql(rows)}`;
+}
+
+/** What the change leaves out stays. */
+export async function updateCustomField(
+  sql: Sql,
+  companyId: string,
+  object: string,
+  name: string,
+  change: FieldChange,
+  now: Date,
+): Promise<void> {
+  const options = change.options === undefined ? null : sql.json(change.options as never);
+  await sql`
+    update custom_fields
+    set label = coalesce(${change.label ?? null}::text, label),
+      required = coalesce(${change.required ?? null}::boolean, required),
+      enabled = coalesce(${change.enabled ?? null}::boolean, enabled),
+      options = coalesce(${options}::jsonb, options),
+      updated_at = ${now}
+    where company_id = ${companyId} and object = ${object} and name = ${name}`;
+}
+
+/** Changes a built-in field for one tenant; what the override leaves out stays. */
+export async function overrideField(
+  sql: Sql,
+  companyId: string,
+  object: string,
+  name: string,
+  override: Omit<FieldChange, 'options'>,
+  now: Date,
+): Promise<void> {
+  const { label = null, required = null, enabled = null } = override;
+  await sql`
+    insert into field_overrides as stored (company_id, object, name, label, required, enabled, updated_at)
+    values (${companyId}, ${object}, ${name}, ${label}, ${required}, ${enabled}, ${now})
+    on conflict (company_id, object, name) do update
+    set label = coalesce(excluded.label, stored.label),
+      required = coalesce(excluded.required, stored.required),
+      enabled = coalesce(excluded.enabled, stored.enabled),
+      updated_at = excluded.updated_at`;
+}

@@ -1,0 +1,71 @@
+// Loads a tenant's whole configuration in one statement.
+import type { Fragment } from 'postgres';
+import type { WorkspaceRows } from '../../domain/objects/configuration.ts';
+import type { Sql } from '../connect.ts';
+
+/** @returns undefined when there is no such company */
+export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<WorkspaceRows> {
+  const [row] = await sql<{ workspace: WorkspaceRows }[]>`
+    select json_build_object(
+      'currency', c.currency,
+      'timezone', c.timezone,
+      'country', c.country,
+      'statuses', coalesce((
+        select json_agg(json_build_object('id', id, 'object', object, 'name', name, 'outcome', outcome, 'isActive', is_active, 'position', order_position,
+          'preConditionFields', pre_condition_fields, 'preConditionRules', pre_condition_rules)
+          order by object, order_position, id)
+        from statuses where company_id = c.id), '[]'),
+      'sources', coalesce((
+        select json_agg(json_build_object('id', id, 'name', name, 'isActive', is_enabled) order by name, id)
+        from sources where company_id = c.id), '[]'),
+      'tags', coalesce((
+        select json_agg(json_build_object('id', id, 'object', object, 'name', name,
+          'conditions', case when object = 'leads' then fields else conditions end, 'logic', condition_logic) order by priority, name, id)
+        from tags where company_id = c.id), '[]'),
+      'activityTypes', coalesce((
+        select json_agg(json_build_object('id', id, 'name', name, 'icon', icon, 'color', color, 'isActive', is_active, 'isSystem', is_system, 'position', order_position)
+          order by order_position, id)
+        from activity_types where company_id = c.id), '[]'),
+      'taskTypes', coalesce((
+        select json_agg(json_build_object('id', id, 'name', name, 'isActive', is_active, 'position', order_position) order by order_position, id)
+        from task_types where company_id = c.id), '[]'),
+      'slaPolicies', coalesce((
+        select json_agg(${policyObject(sql)} order by p.created_at, p.id)
+        from sla_policies p where p.company_id = c.id), '[]'),
+      'duplicateChecks', coalesce((
+        select json_agg(json_build_object('object', object, 'enabled', enabled, 'fields', fields) order by object)
+        from duplicate_checks where company_id = c.id), '[]'),
+      'customObjects', coalesce((
+        select json_agg(json_build_object('slug', slug, 'label', label, 'plural', plural, 'enabled', enabled) order by created_at, slug)
+        from custom_objects where company_id = c.id), '[]'),
+      'customFields', coalesce((
+        select json_agg(json_build_object('object', object, 'name', name, 'label', label, 'type', type, 'required', required, 'options', options, 'enabled', enabled)
+          order by object, seq)
+        from custom_fields where company_id = c.id), '[]'),
+      'fieldOverrides', coalesce((
+        select json_agg(json_build_object('object', object, 'name', name, 'label', label, 'required', required, 'enabled', enabled) order by object, name)
+        from field_overrides where company_id = c.id), '[]')
+    ) as workspace
+    from companies c
+    where c.id = ${companyId}`;
+  if (!row) throw new Error('there is no such company');
+  return row.workspace;
+}
+
+/** As loadWorkspaceRows, and keeps every other change of the tenant's objects and fields waiting until the transaction ends. */
+export async function lockWorkspaceRows(sql: Sql, companyId: string): Promise<WorkspaceRows> {
+  // Not "for update", which would also keep everything waiting that refers to the company.
+  const locked = sql`select from companies where id = ${companyId} for no key update`.execute();
+  const [rows] = await Promise.all([loadWorkspaceRows(sql, companyId), locked]);
+  return rows;
+}
+
+/** A row `p` of sla_policies as the configuration has it. */
+export function policyObject(sql: Sql): Fragment {
+  return sql`json_build_object(
+    'id', p.id, 'name', p.name, 'entityType', p.entity_type, 'priority', p.priority, 'isActive', p.is_active,
+    'times', json_build_object('first_response', p.first_response_time, 'every_response', p.every_response_time, 'resolution', p.resolution_time),
+    'hours', case when p.mode = 'business_hours' then json_build_object('start', p.business_hours_start, 'end', p.business_hours_end,
+      'days', p.business_days, 'timezone', p.timezone) end,
+    'timezone', p.timezone, 'reminders', p.reminders, 'escalations', p.escalations)`;
+}

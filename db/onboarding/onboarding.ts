@@ -1,0 +1,115 @@
+// Creates a company with everything it starts with, inside the caller's transaction.
+import { v7 as uuidv7 } from 'uuid';
+import { findSignInPlace, insertUserPlace } from '../access/places.ts';
+import type { Sql } from '../connect.ts';
+import { insertMail } from '../messaging/mails.ts';
+import { enterTenant } from '../tenant.ts';
+
+export interface NewCompany {
+  id: string;
+  name: string;
+  email: string;
+  phone: string | null;
+  website: string | null;
+  address: string | null;
+  city: string | null;
+  state: string | null;
+  country: string | null;
+  postalCode: string | null;
+  region: string;
+  industry: string;
+  timezone: string;
+  currency: string;
+}
+
+export interface NewAdmin {
+  id: string;
+  email: string;
+  fullName: string;
+  passwordHash: string;
+  mustChangePassword: boolean;
+  metadata: object;
+  /** True: a welcome mail is written. */
+  isWelcomed?: boolean;
+}
+
+export interface Defaults {
+  dealStatuses: readonly { name: string; outcome: string }[];
+  leadStatuses: readonly { name: string; outcome: string }[];
+  activityTypes: readonly string[];
+  taskTypes: readonly string[];
+  trial: { packageCode: string; endsAt: Date };
+}
+
+/**
+ * Writes the company and all that belongs to it. The admin's place comes last: when the address is in use, all the work was done
+ * all the same, so that the refusal takes as long as a success.
+ * @returns the default branch, or null when somebody signs in with the admin's address already
+ */
+export async function createCompany(
+  sql: Sql,
+  company: NewCompany,
+  admin: NewAdmin,
+  defaults: Defaults,
+  now: Date,
+): Promise<{ branchId: string } | null> {
+  const branchId = uuidv7();
+  await enterTenant(sql, { companyId: company.id, testMode: false });
+  await sql`
+    insert into companies (id, name, email, phone, website, address, city, state, country, postal_code, region, industry, timezone, currency, created_at, updated_at)
+    values (${company.id}, ${company.name}, ${company.email}, ${company.phone}, ${company.website}, ${company.address}, ${company.city}, ${company.state},
+      ${company.country}, ${company.postalCode}, ${company.region}, ${company.industry}, ${company.timezone}, ${company.currency}, ${now}, ${now})`;
+  await sql`
+    insert into subscriptions (company_id, status, package_code, trial_ends_at, period_start, period_end, due_at, created_at, updated_at)
+    values (${company.id}, 'trialing', ${defaults.trial.packageCode}, ${defaults.trial.endsAt}, ${now}, ${defaults.trial.endsAt}, ${defaults.trial.endsAt}, ${now},
+      ${now})`;
+  await sql`
+    insert into branches (company_id, id, name, is_default, created_at)
+    values (${company.id}, ${branchId}, 'Main Branch', true, ${now})`;
+  await sql`
+    insert into users (company_id, id, email, full_name, branch_id, metadata, created_at, updated_at)
+    values (${company.id}, ${admin.id}, ${admin.email}, ${admin.fullName}, ${branchId}, ${sql.json(admin.metadata as never)}, ${now}, ${now})`;
+  await sql`
+    insert into user_roles (company_id, user_id, role_id)
+    select ${company.id}, ${admin.id}, id from roles where name = 'Company_Admin'`;
+  await insertStatuses(sql, company.id, defaults, now);
+  const types = defaults.activityTypes.map((name, index) => ({
+    company_id: company.id,
+    id: uuidv7(),
+    name,
+    is_system: true,
+    order_position: index + 1,
+  }));
+  await sql`insert into activity_types ${sql(types)}`;
+  const taskTypes = defaults.taskTypes.map((name, index) => ({
+    company_id: company.id,
+    id: uuidv7(),
+    name,
+    order_position: index + 1,
+  }));
+  await sql`insert into task_types ${sql(taskTypes)}`;
+  await sql`
+    insert into duplicate_checks (company_id, object, enabled, fields)
+    values (${company.id}, 'leads', false, '{}'), (${company.id}, 'deals', false, '{}')`;
+  if (admin.isWelcomed) {
+    const data = { full_name: admin.fullName, company_name: company.name };
+    await insertMail(sql, { companyId: company.id, recipient: admin.email, template: 'welcome', data }, now);
+  }
+  await sql`
+    insert into sign_ins (email, company_id, user_id, password_hash, must_change_password, created_at)
+    values (${admin.email}, ${company.id}, ${admin.id}, ${admin.passwordHash}, ${admin.mustChangePassword}, ${now})`;
+  return (await insertUserPlace(sql, company.id, admin.id, admin.email)) ? { branchId } : null;
+}
+
+async function insertStatuses(sql: Sql, companyId: string, defaults: Defaults, now: Date): Promise<void> {
+  const rows = [
+    ...defaults.dealStatuses.map((status, index) => ({ ...status, object: 'deals', order_position: index + 1 })),
+    ...defaults.leadStatuses.map((status, index) => ({ ...status, object: 'leads', order_position: index + 1 })),
+  ].map((status) => ({ company_id: companyId, id: uuidv7(), ...status, created_at: now, updated_at: now }));
+  await sql`insert into statuses ${sql(rows)}`;
+}
+
+/** True when somebody signs in with this address, in whatever company; for the platform role. */
+export async function signInExists(sql: Sql, email: string): Promise<boolean> {
+  return (await findSignInPlace(sql, email)) !== undefined;
+}

@@ -1,0 +1,105 @@
+// Emptying test mode: who may do so just now, and one step after the other of what is removed.
+import type { Sql } from '../connect.ts';
+import type { Scope } from '../reach.ts';
+import { recordTable } from '../records/columns.ts';
+import { deleteRecords } from '../records/deletion.ts';
+import { lockFeed, moveFeed } from '../records/feed.ts';
+import { belongs } from '../records/records.ts';
+
+/** Milliseconds after which a reset that says nothing is thought to be dead. */
+const lease = 30_000;
+
+/** Claims the reset of a company's test data. @returns false while another call has it */
+export async function claimReset(sql: Sql, companyId: string, now: Date): Promise<boolean> {
+  const claimed = await sql`
+    insert into test_mode_resets (company_id, claimed_until) values (${companyId}, ${new Date(now.getTime() + lease)})
+    on conflict (company_id) do update set claimed_until = excluded.claimed_until
+    where test_mode_resets.claimed_until < ${now}`;
+  return claimed.count === 1;
+}
+
+/** Says that the reset goes on. */
+export async function keepReset(sql: Sql, companyId: string): Promise<void> {
+  await sql`
+    update test_mode_resets set claimed_until = now() + ${lease} * interval '1 millisecond' where company_id = ${companyId}`;
+}
+
+export async function endReset(sql: Sql, companyId: string): Promise<void> {
+  await sql`delete from test_mode_resets where company_id = ${companyId}`;
+}
+
+/** How many of each were deleted, by what they are called. */
+export type Deleted = Record<string, number>;
+
+/** Deletes some records of an object, with what belongs to them alone. @returns undefined when there are no more */
+export async function deleteSomeRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  limit: number,
+): Promise<Deleted | undefined> {
+  const table = recordTable(object);
+  const rows = await sql<{ id: string }[]>`
+    select r.id from ${sql(table.name)} r where ${belongs(sql, scope, table)} order by r.id limit ${limit}`;
+  if (rows.length === 0) return undefined;
+  const everybody: Scope = { ...scope, reach: { kind: 'company' } };
+  const ids = rows.map(({ id }) => id);
+  const records = await deleteRecords(sql, everybody, object, ids);
+  await sql`
+    delete from sla_clocks
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and object = ${object} and record_id = any(${ids}::uuid[])`;
+  const deleted: Deleted = {};
+  const add = (name: string, count: number): void => {
+    deleted[name] = (deleted[name] ?? 0) + count;
+  };
+  add(object, records.length);
+  for (const { gone } of records) for (const [name, count] of Object.entries(gone)) add(name, count);
+  return deleted;
+}
+
+/** Deletes some of the answers that are kept for Idempotency-Keys. @returns how many */
+export async function deleteSomeAnswers(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  before: Date,
+  limit: number,
+): Promise<number> {
+  const gone = await sql`
+    delete from idempotency_records
+    where company_id = ${companyId} and test_mode = ${testMode} and (endpoint, key) in (
+      select endpoint, key from idempotency_records
+      where company_id = ${companyId} and test_mode = ${testMode} and created_at < ${before}
+      limit ${limit}
+    )`;
+  return gone.count;
+}
+
+/**
+ * Ends the feed as it was: what still waits is dropped, and one position is left out, so that every cursor of before is expired.
+ * @returns the position up to which events are to be deleted
+ */
+export async function cutFeed(sql: Sql, { companyId, testMode }: Scope): Promise<number> {
+  const scope = { companyId, testMode };
+  const last = await lockFeed(sql, scope);
+  await sql`delete from outbox_events where company_id = ${companyId} and test_mode = ${testMode}`;
+  await moveFeed(sql, scope, last + 1);
+  return last + 1;
+}
+
+/** Deletes some of the events up to a position, the oldest first. @returns how many */
+export async function deleteSomeEvents(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  until: number,
+  limit: number,
+): Promise<number> {
+  const gone = await sql`
+    delete from feed_events
+    where company_id = ${companyId} and test_mode = ${testMode} and position in (
+      select position from feed_events
+      where company_id = ${companyId} and test_mode = ${testMode} and position <= ${until}
+      order by position
+      limit ${limit}
+    )`;
+  return gone.count;
+}

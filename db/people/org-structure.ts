@@ -1,0 +1,182 @@
+// The org structure: the company, its branches, their teams, and how many users the caller sees.
+import type { Fragment } from 'postgres';
+import type { Sql } from '../connect.ts';
+import type { Reach } from '../reach.ts';
+import { type UserScope, userInReach } from '../reach.ts';
+
+export interface BranchRow {
+  id: string;
+  name: string;
+  code: string | null;
+  isDefault: boolean;
+  isActive: boolean;
+  city: string | null;
+  country: string | null;
+  timezone: string | null;
+  managerUserId: string | null;
+  userCount: number;
+  createdAt: Date;
+}
+
+export interface TeamRow {
+  id: string;
+  name: string;
+  branchId: string;
+  managerUserId: string | null;
+  memberCount: number;
+  createdAt: Date;
+}
+
+/** The last row of the page before. */
+/** Time and id of the last row of the page before. */
+type After = readonly [string, string] | undefined;
+
+/** True for branches in reach: one's own, or that of one's team. */
+function branchInReach(sql: Sql, companyId: string, reach: Reach): Fragment {
+  switch (reach.kind) {
+    case 'company':
+      return sql`true`;
+    case 'branch':
+      return sql`b.id = ${reach.id}`;
+    case 'team':
+      return sql`b.id = (select branch_id from teams where company_id = ${companyId} and id = ${reach.id})`;
+    case 'own':
+      return sql`b.id = (select branch_id from users where company_id = ${companyId} and id = ${reach.id})`;
+  }
+}
+
+/** True for teams in reach: those of one's branch, or one's own. */
+function teamInReach(sql: Sql, companyId: string, reach: Reach): Fragment {
+  switch (reach.kind) {
+    case 'company':
+      return sql`true`;
+    case 'branch':
+      return sql`t.branch_id = ${reach.id}`;
+    case 'team':
+      return sql`t.id = ${reach.id}`;
+    case 'own':
+      return sql`t.id = (select team_id from users where company_id = ${companyId} and id = ${reach.id})`;
+  }
+}
+
+const selectBranches = (sql: Sql, reach: Reach) => sql`
+  select b.id, b.name, b.code, b.is_default as "isDefault", b.is_active as "isActive", b.city, b.country, b.timezone,
+    b.manager_user_id as "managerUserId", b.created_at as "createdAt",
+    (select count(*)::int from users u
+      where u.company_id = b.company_id and u.branch_id = b.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}) as "userCount"
+  from branches b`;
+
+const selectTeams = (sql: Sql, reach: Reach) => sql`
+  select t.id, t.name, t.branch_id as "branchId", t.manager_user_id as "managerUserId", t.created_at as "createdAt",
+    (select count(*)::int from users u
+      where u.company_id = t.company_id and u.team_id = t.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}) as "memberCount"
+  from teams t`;
+
+/** A page of branches, newest first. */
+export async function listBranches(
+  sql: Sql,
+  { companyId, reach }: UserScope,
+  after: After,
+  limit: number,
+): Promise<BranchRow[]> {
+  return sql<BranchRow[]>`
+    ${selectBranches(sql, reach)}
+    where b.company_id = ${companyId} and ${branchInReach(sql, companyId, reach)}
+      ${after ? sql`and (b.created_at, b.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by b.created_at desc, b.id desc
+    limit ${limit}`;
+}
+
+export async function findBranch(
+  sql: Sql,
+  { companyId, reach }: UserScope,
+  id: string,
+): Promise<BranchRow | undefined> {
+  const [branch] = await sql<BranchRow[]>`
+    ${selectBranches(sql, reach)}
+    where b.company_id = ${companyId} and b.id = ${id} and ${branchInReach(sql, companyId, reach)}`;
+  return branch;
+}
+
+/** A page of teams, newest first. */
+export async function listTeams(
+  sql: Sql,
+  { companyId, reach }: UserScope,
+  after: After,
+  limit: number,
+): Promise<TeamRow[]> {
+  return sql<TeamRow[]>`
+    ${selectTeams(sql, reach)}
+    where t.company_id = ${companyId} and ${teamInReach(sql, companyId, reach)}
+      ${after ? sql`and (t.created_at, t.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by t.created_at desc, t.id desc
+    limit ${limit}`;
+}
+
+export interface OrgNode {
+  id: string;
+  kind: 'company' | 'branch' | 'team';
+  name: string;
+}
+
+/** The company itself, a branch or a team in reach. */
+export async function findNode(sql: Sql, { companyId, reach }: UserScope, id: string): Promise<OrgNode | undefined> {
+  const [node] = await sql<OrgNode[]>`
+    select id, 'company' as kind, name from companies where id = ${companyId} and id = ${id}
+    union all
+    select b.id, 'branch', b.name from branches b
+    where b.company_id = ${companyId} and b.id = ${id} and ${branchInReach(sql, companyId, reach)}
+    union all
+    select t.id, 'team', t.name from teams t
+    where t.company_id = ${companyId} and t.id = ${id} and ${teamInReach(sql, companyId, reach)}`;
+  return node;
+}
+
+export interface TreeNode extends OrgNode {
+  parentId: string | null;
+  manager: { id: string; fullName: string } | null;
+  userCount: number;
+}
+
+/** All nodes in reach, parents first, each kind by name. */
+export async function listNodes(sql: Sql, { companyId, reach }: UserScope): Promise<TreeNode[]> {
+  const manager = sql`case when m.id is not null then json_build_object('id', m.id, 'fullName', m.full_name) end as manager`;
+  const active = sql`
+    select count(*)::int from users u
+    where u.company_id = ${companyId} and u.status = 'active' and ${userInReach(sql, reach, 'u')}`;
+  return sql<TreeNode[]>`
+    select id, kind, name, "parentId", manager, "userCount"
+    from (
+      select 1 as level, c.id, 'company' as kind, c.name, null::uuid as "parentId", null::json as manager, (${active}) as "userCount"
+      from companies c
+      where c.id = ${companyId}
+      union all
+      select 2, b.id, 'branch', b.name, b.company_id, ${manager}, (${active} and u.branch_id = b.id)
+      from branches b
+      left join users m on m.company_id = b.company_id and m.id = b.manager_user_id
+      where b.company_id = ${companyId} and ${branchInReach(sql, companyId, reach)}
+      union all
+      select 3, t.id, 'team', t.name, t.branch_id, ${manager}, (${active} and u.team_id = t.id)
+      from teams t
+      left join users m on m.company_id = t.company_id and m.id = t.manager_user_id
+      where t.company_id = ${companyId} and ${teamInReach(sql, companyId, reach)}
+    ) node
+    order by level, name, id`;
+}
+
+/** Where a user belongs whom a caller of this reach creates: its branch and team, or the company's default branch. */
+export async function findPlace(
+  sql: Sql,
+  { companyId, reach }: UserScope,
+): Promise<{ branchId: string; teamId: string | null } | undefined> {
+  const [place] =
+    reach.kind === 'team'
+      ? await sql<{ branchId: string; teamId: string | null }[]>`
+          select branch_id as "branchId", id as "teamId" from teams where company_id = ${companyId} and id = ${reach.id}`
+      : await sql<{ branchId: string; teamId: string | null }[]>`
+          select id as "branchId", null as "teamId" from branches
+          where company_id = ${companyId} and ${reach.kind === 'branch' ? sql`id = ${reach.id}` : sql`is_default`}
+          order by created_at, id
+          limit 1`;
+  return place;
+}

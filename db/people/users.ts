@@ -1,0 +1,201 @@
+// The people of a workspace: read and written, with their roles and the seats that they hold.
+import type { Fragment } from 'postgres';
+import { insertUserPlace } from '../access/places.ts';
+import type { Sql } from '../connect.ts';
+import { type UserScope, userInReach } from '../reach.ts';
+
+export interface UserRow {
+  id: string;
+  fullName: string;
+  email: string;
+  status: 'active' | 'inactive';
+  /** Without hidden ones. */
+  roles: { id: string; name: string }[];
+  branch: { id: string; name: string } | null;
+  team: { id: string; name: string; branchId: string } | null;
+  lastSignInAt: Date | null;
+  mustChangePassword: boolean;
+  createdAt: Date;
+}
+
+const selectUsers = (sql: Sql) => sql`
+  select u.id, u.full_name as "fullName", u.email, u.status,
+    coalesce((
+      select json_agg(json_build_object('id', r.id, 'name', r.name) order by r.name)
+      from user_roles ur join roles r on r.id = ur.role_id
+      where ur.company_id = u.company_id and ur.user_id = u.id and not r.is_hidden), '[]') as roles,
+    case when b.id is not null then json_build_object('id', b.id, 'name', b.name) end as branch,
+    case when t.id is not null then json_build_object('id', t.id, 'name', t.name, 'branchId', t.branch_id) end as team,
+    u.last_sign_in_at as "lastSignInAt", coalesce(s.must_change_password, false) as "mustChangePassword", u.created_at as "createdAt"
+  from users u
+  left join branches b on b.company_id = u.company_id and b.id = u.branch_id
+  left join teams t on t.company_id = u.company_id and t.id = u.team_id
+  left join sign_ins s on s.company_id = u.company_id and s.user_id = u.id`;
+
+export async function findUser(sql: Sql, { companyId, reach }: UserScope, id: string): Promise<UserRow | undefined> {
+  const [user] = await sql<UserRow[]>`
+    ${selectUsers(sql)}
+    where u.company_id = ${companyId} and u.id = ${id} and ${userInReach(sql, reach, 'u')}`;
+  return user;
+}
+
+/** Where in the org structure users are looked for; branches and teams with all below them, or only those directly there. */
+export interface OrgUnit {
+  kind: 'company' | 'branch' | 'team';
+  id: string;
+  withDescendants: boolean;
+}
+
+export interface UserFilter {
+  status: 'active' | 'inactive' | 'all';
+  place?: OrgUnit;
+  /** The last row of the page before. */
+  after: readonly [string, string] | undefined;
+}
+
+/** A page of users, newest first. */
+export async function listUsers(sql: Sql, scope: UserScope, filter: UserFilter, limit: number): Promise<UserRow[]> {
+  const { status, place, after } = filter;
+  return sql<UserRow[]>`
+    ${selectUsers(sql)}
+    where u.company_id = ${scope.companyId} and ${userInReach(sql, scope.reach, 'u')}
+      ${status === 'all' ? sql`` : sql`and u.status = ${status}`}
+      ${place ? sql`and ${isIn(sql, place)}` : sql``}
+      ${after ? sql`and (u.created_at, u.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by u.created_at desc, u.id desc
+    limit ${limit}`;
+}
+
+function isIn(sql: Sql, { kind, id, withDescendants }: OrgUnit): Fragment {
+  if (kind === 'team') return sql`u.team_id = ${id}`;
+  if (kind === 'branch') return sql`u.branch_id = ${id} ${withDescendants ? sql`` : sql`and u.team_id is null`}`;
+  return withDescendants ? sql`true` : sql`u.branch_id is null and u.team_id is null`;
+}
+
+/**
+ * Until the transaction ends nobody else can change who is active, or who has which role, in this company: what is counted
+ * afterwards, in a statement of its own, holds.
+ */
+export async function lockMembers(sql: Sql, companyId: string): Promise<void> {
+  // Not "for update", which would also keep everything waiting that refers to the company.
+  await sql`select from companies where id = ${companyId} for no key update`;
+}
+
+/** The id of the user with an address, and whether the caller sees that user. */
+export async function findByEmail(
+  sql: Sql,
+  { companyId, reach }: UserScope,
+  email: string,
+): Promise<{ id: string; isInReach: boolean } | undefined> {
+  const [user] = await sql<{ id: string; isInReach: boolean }[]>`
+    select u.id, coalesce(${userInReach(sql, reach, 'u')}, false) as "isInReach"
+    from users u
+    where u.company_id = ${companyId} and u.email = ${email}`;
+  return user;
+}
+
+export interface NewUser {
+  id: string;
+  email: string;
+  fullName: string;
+  passwordHash: string;
+  mustChangePassword: boolean;
+  roleId: string;
+  branchId: string | null;
+  teamId: string | null;
+}
+
+/** Writes a user who can sign in. @returns false when somebody signs in with this address already, in whatever company */
+export async function insertUser(sql: Sql, companyId: string, user: NewUser, now: Date): Promise<boolean> {
+  const [isFree] = await Promise.all([
+    insertUserPlace(sql, companyId, user.id, user.email),
+    sql`
+      insert into users (company_id, id, email, full_name, branch_id, team_id, created_at, updated_at)
+      values (${companyId}, ${user.id}, ${user.email}, ${user.fullName}, ${user.branchId}, ${user.teamId}, ${now}, ${now})`.execute(),
+    sql`insert into user_roles (company_id, user_id, role_id) values (${companyId}, ${user.id}, ${user.roleId})`.execute(),
+    sql`
+      insert into sign_ins (email, company_id, user_id, password_hash, must_change_password, created_at)
+      values (${user.email}, ${companyId}, ${user.id}, ${user.passwordHash}, ${user.mustChangePassword}, ${now})`.execute(),
+  ]);
+  return isFree;
+}
+
+export interface UserSettings {
+  fullName: string;
+  status: 'active' | 'inactive';
+  branchId: string | null;
+  teamId: string | null;
+}
+
+export async function updateUser(
+  sql: Sql,
+  companyId: string,
+  id: string,
+  settings: UserSettings,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update users
+    set full_name = ${settings.fullName}, status = ${settings.status}, branch_id = ${settings.branchId}, team_id = ${settings.teamId},
+      updated_at = ${now}
+    where company_id = ${companyId} and id = ${id}`;
+}
+
+/** Gives a user one role in place of all that are not hidden. */
+export async function replaceRoles(sql: Sql, companyId: string, userId: string, roleId: string): Promise<void> {
+  await Promise.all([
+    sql`
+      delete from user_roles
+      where company_id = ${companyId} and user_id = ${userId} and role_id in (select id from roles where not is_hidden)`.execute(),
+    sql`insert into user_roles (company_id, user_id, role_id) values (${companyId}, ${userId}, ${roleId})`.execute(),
+  ]);
+}
+
+/** True when somebody else is active with this role. */
+export async function hasOtherActive(sql: Sql, companyId: string, userId: string, roleName: string): Promise<boolean> {
+  const [other] = await sql`
+    select
+    from user_roles ur
+    join roles r on r.id = ur.role_id and r.name = ${roleName}
+    join users u on u.company_id = ur.company_id and u.id = ur.user_id and u.status = 'active'
+    where ur.company_id = ${companyId} and ur.user_id <> ${userId}
+    limit 1`;
+  return other !== undefined;
+}
+
+export interface Seats {
+  /** Of the active users, each of whom holds one. */
+  used: number;
+  packageCode: string | null;
+  purchased: number | null;
+}
+
+export async function findSeats(sql: Sql, companyId: string): Promise<Seats> {
+  const [seats] = await sql<[Seats]>`
+    select (select count(*)::int from users where company_id = ${companyId} and status = 'active') as used,
+      s.package_code as "packageCode", s.seats as purchased
+    from (values (1)) one (row)
+    left join subscriptions s on s.company_id = ${companyId}`;
+  return seats;
+}
+
+/** The roles that can be granted: those with a profile, which hidden ones and roles of old are not. */
+export async function listGrantableRoles(sql: Sql): Promise<{ id: string; name: string }[]> {
+  return sql<{ id: string; name: string }[]>`
+    select id, name from roles where not is_hidden and profile_id is not null order by id`;
+}
+
+/** Who is told of what concerns the whole company: its active administrators. */
+export async function findAdmins(
+  sql: Sql,
+  companyId: string,
+): Promise<{ email: string; fullName: string; companyName: string }[]> {
+  return await sql<{ email: string; fullName: string; companyName: string }[]>`
+    select u.email, u.full_name as "fullName", c.name as "companyName"
+    from users u
+    join companies c on c.id = ${companyId}
+    join user_roles ur on ur.company_id = ${companyId} and ur.user_id = u.id
+    join roles r on r.id = ur.role_id and r.name = 'Company_Admin'
+    where u.company_id = ${companyId} and u.status = 'active'
+    order by u.id`;
+}

@@ -1,0 +1,124 @@
+// Attachments: files on records.
+import type { Sql } from '../connect.ts';
+import type { CreatedByRow } from '../created-by.ts';
+import type { Scope } from '../reach.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface AttachmentRow extends CreatedByRow {
+  id: string;
+  object: string;
+  record_id: string;
+  file_id: string;
+  file_name: string;
+  content_type: string;
+  size_bytes: number;
+  sha256: string;
+  created_at: Date;
+}
+
+const columns = [
+  'id',
+  'object',
+  'record_id',
+  'file_id',
+  'file_name',
+  'content_type',
+  'size_bytes',
+  'sha256',
+  'created_by_kind',
+  'created_by_id',
+  'created_by_name',
+  'created_at',
+];
+
+/** The attachments of a record, the newest first. @param after time and id of the last one of the page before */
+export async function listAttachments(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  record: { object: string; id: string },
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<AttachmentRow[]> {
+  return sql<AttachmentRow[]>`
+    select ${sql(columns)}
+    from attachments
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${record.object} and record_id = ${record.id}
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
+export async function findAttachment(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  id: string,
+): Promise<AttachmentRow | undefined> {
+  const [row] = await sql<AttachmentRow[]>`
+    select ${sql(columns)}
+    from attachments
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+  return row;
+}
+
+export interface NewAttachment {
+  id: string;
+  object: string;
+  recordId: string;
+  fileId: string;
+  fileName: string;
+  contentType: string;
+  bytes: number;
+  sha256: string;
+}
+
+/** Inserts an attachment and keeps its file. @returns undefined when the sweep has taken the file already */
+export async function insertAttachment(
+  sql: Sql,
+  scope: Scope,
+  attachment: NewAttachment,
+  now: Date,
+): Promise<AttachmentRow | undefined> {
+  const { companyId, testMode, actor, userId } = scope;
+  const [row] = await sql<AttachmentRow[]>`
+    with kept as (
+      update stored_files
+      set remove_after = null
+      where company_id = ${companyId} and test_mode = ${testMode} and id = ${attachment.fileId} and remove_after > now()
+      returning id
+    )
+    insert into attachments (company_id, test_mode, id, object, record_id, file_id, file_name, content_type, size_bytes, sha256,
+      created_by_kind, created_by_id, created_by_name, created_by_user, created_at)
+    select ${companyId}, ${testMode}, ${attachment.id}, ${attachment.object}, ${attachment.recordId}, kept.id, ${attachment.fileName},
+      ${attachment.contentType}, ${attachment.bytes}, ${attachment.sha256},
+      ${actor.kind}, ${actor.id}, ${actor.name}, ${userId}::uuid, ${now}::timestamptz
+    from kept
+    returning ${sql(columns)}`;
+  return row;
+}
+
+/** @returns false when it is gone already */
+export async function deleteAttachment(sql: Sql, { companyId, testMode }: Scope, id: string): Promise<boolean> {
+  const deleted = await sql`
+    delete from attachments
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+  return deleted.count === 1;
+}
+
+export interface LinkedFile extends TenantScope {
+  id: string;
+  name: string;
+  bytes: number;
+}
+
+/** The file of an attachment, for whoever brings a link that this server signed; for the platform role. */
+export async function findLinkedFile(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  attachmentId: string,
+): Promise<LinkedFile | undefined> {
+  const [file] = await sql<LinkedFile[]>`
+    select company_id as "companyId", test_mode as "testMode", file_id as id, file_name as name, size_bytes as bytes
+    from attachments
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${attachmentId}`;
+  return file;
+}

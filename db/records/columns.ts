@@ -1,0 +1,131 @@
+// Where the fields of records are stored: the table of each object and the column of each field.
+// A field without a column lives in `custom`.
+
+export type ColumnType = 'text' | 'uuid' | 'number' | 'date' | 'timestamp';
+
+/** A table whose rows a column names by their id; its `name` is what the field shows and sorts by. */
+export type NamesTable = 'sources' | 'statuses' | 'task_types' | 'activity_types';
+
+export interface Column {
+  name: string;
+  type: ColumnType;
+  /** Never null, so that an index in plain order serves it. */
+  filled?: boolean;
+  /** An index has the rows with a value in order; texts in that of their bytes, collate "C". */
+  indexed?: boolean;
+  /** May hold more than 255 characters. */
+  long?: boolean;
+  /** Long, and with its hash in a column beside it, which has an index. */
+  hashed?: boolean;
+  names?: NamesTable;
+}
+
+export interface RecordTable {
+  name: string;
+  /** By the field's API name. */
+  columns: ReadonlyMap<string, Column>;
+  /** The object whose rows are picked out of a table that several objects share. */
+  object: string | undefined;
+  /** Whether it has the column assigned_to. */
+  assigned: 'assigned' | 'unassigned';
+}
+
+/** Columns that every record has. */
+const common: readonly [string, Column][] = [
+  ['id', { name: 'id', type: 'uuid', filled: true }],
+  ['created_at', { name: 'created_at', type: 'timestamp', filled: true }],
+  ['updated_at', { name: 'updated_at', type: 'timestamp', filled: true }],
+];
+
+const of =
+  (type: ColumnType, more: Omit<Column, 'name' | 'type'> = {}) =>
+  (...names: string[]): [string, Column][] =>
+    names.map((name) => [name, { name, type, ...more }]);
+const text = of('text', { indexed: true });
+const longText = of('text', { long: true });
+const hashedText = of('text', { long: true, hashed: true });
+const ids = of('uuid');
+const numbers = of('number', { indexed: true });
+const times = of('timestamp', { indexed: true });
+const listed = (field: string, names: NamesTable, more: Omit<Column, 'name' | 'type'> = {}): [string, Column] => [
+  field,
+  { name: `${field}_id`, type: 'uuid', names, ...more },
+];
+
+const place = text('city', 'state', 'country', 'postal_code');
+
+const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
+  leads: [
+    ...text('first_name', 'last_name', 'email', 'mobile', 'company_name', 'job_title', 'origin'),
+    ...place,
+    ...hashedText('website', 'inquiry_details', 'notes'),
+    ...numbers('priority'),
+    listed('source', 'sources'),
+    listed('lead_status', 'statuses'),
+    ...ids('source_id', 'lead_status_id', 'assigned_to', 'converted_customer_id'),
+    ...times('last_contacted_at', 'next_followup_at', 'converted_at'),
+  ],
+  deals: [
+    ...text('name', 'currency_code'),
+    ...hashedText('lost_reason', 'description'),
+    ...numbers('amount_minor', 'probability', 'priority'),
+    ...of('date', { indexed: true })('expected_close_date'),
+    listed('stage', 'statuses'),
+    listed('source', 'sources'),
+    ...ids('stage_id', 'source_id', 'customer_id', 'account_id', 'lead_id', 'assigned_to'),
+    ...times('stage_changed_at', 'won_at', 'lost_at', 'last_contacted_at', 'next_followup_at'),
+  ],
+  customers: [
+    ...text('first_name', 'last_name', 'email', 'mobile', 'phone', 'company_name', 'job_title'),
+    ...place,
+    ...longText('website', 'address', 'notes'),
+    listed('source', 'sources'),
+    ...ids('source_id', 'account_id', 'lead_id', 'assigned_to'),
+    ...times('last_contacted_at'),
+  ],
+  accounts: [
+    ...text('name', 'email', 'phone', 'industry'),
+    ...place,
+    ...longText('website', 'address', 'description'),
+    ...numbers('employee_count', 'annual_revenue_minor'),
+    ...ids('assigned_to'),
+  ],
+  tasks: [
+    ...text('title'),
+    ...of('text', { filled: true, indexed: true })('status'),
+    ...of('text')('object'),
+    ...longText('description'),
+    ...numbers('priority'),
+    listed('task_type', 'task_types'),
+    ...ids('record_id', 'assigned_to'),
+    ...times('scheduled_at', 'completed_at'),
+  ],
+  activities: [
+    ...text('summary'),
+    ...of('text', { filled: true })('entity_type'),
+    ...longText('details'),
+    listed('activity_type', 'activity_types', { filled: true }),
+    ...of('uuid', { filled: true })('entity_id'),
+    ...of('timestamp', { filled: true })('performed_at'),
+    ...times('followup_at'),
+    ['created_by', { name: 'created_by_id', type: 'text', filled: true }],
+    // Shown by the activities' own operations, and no fields of records: names that no tenant's field can have.
+    ['_created_by_kind', { name: 'created_by_kind', type: 'text', filled: true }],
+    ['_created_by_name', { name: 'created_by_name', type: 'text' }],
+    ['_duration_seconds', { name: 'duration_seconds', type: 'number' }],
+    ['_outcome', { name: 'outcome', type: 'text' }],
+  ],
+};
+
+const builtin = new Map<string, RecordTable>(
+  Object.entries(columnsOf).map(([name, columns]) => {
+    const table = { name, columns: new Map([...columns, ...common]), object: undefined };
+    return [name, { ...table, assigned: table.columns.has('assigned_to') ? 'assigned' : 'unassigned' }];
+  }),
+);
+const shared = { name: 'custom_records', columns: new Map(common), assigned: 'unassigned' } as const;
+
+/** The table of an object by its API name; the caller has made sure that there is such an object. */
+export function recordTable(object: string): RecordTable {
+  return builtin.get(object) ?? { ...shared, object };
+}

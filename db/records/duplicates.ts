@@ -1,0 +1,86 @@
+// Finding the record that a new one would duplicate, also when two arrive together.
+import type { Fragment } from 'postgres';
+import type { DuplicateField } from '../../domain/records/duplicates.ts';
+import type { Sql } from '../connect.ts';
+import { inReach, type Scope } from '../reach.ts';
+import { lockValues } from '../value-locks.ts';
+import { recordTable } from './columns.ts';
+
+export interface Duplicate {
+  id: string;
+  /** In the caller's reach. */
+  visible: boolean;
+  /** API names of the fields that are the same. */
+  matchedFields: string[];
+}
+
+/**
+ * Looks for a record that has the same values in all fields of one of the sets. Until the transaction ends, nobody else who asks
+ * about one of these values is answered; call it in the transaction that then stores the record.
+ * @returns undefined also when there are no sets; then nothing is sent to the database
+ */
+export async function findDuplicate(
+  sql: Sql,
+  scope: Scope,
+  object: 'leads' | 'deals',
+  sets: readonly (readonly DuplicateField[])[],
+): Promise<Duplicate | undefined> {
+  if (sets.length === 0) return undefined;
+  const { companyId, testMode } = scope;
+  const equal = (field: DuplicateField) => sameValue(sql, scope, object, field);
+  const conditions = sets.map((set) => set.map(equal).reduce((all, one) => sql`${all} and ${one}`));
+  const anyOf = conditions.reduce((all, one) => sql`${all} or ${one}`);
+  const matches = conditions.map((one) => sql`coalesce(${one}, false)`).reduce((all, one) => sql`${all}, ${one}`);
+  const locking = lockFields(sql, scope, object, sets.flat());
+  // A statement of its own: it must see what the locks' last holder committed.
+  const finding = sql<{ id: string; visible: boolean; matches: boolean[] }[]>`
+    with matching as materialized (
+      select id, created_at, ${inReach(sql, scope)} as visible, array[${matches}] as matches
+      from ${sql(object)}
+      where company_id = ${companyId} and test_mode = ${testMode} and (${anyOf})
+      limit 20
+    )
+    select id, visible, matches from matching order by visible desc, created_at, id limit 1`.execute();
+  const [, [row]] = await Promise.all([locking, finding]);
+  if (!row) return undefined;
+  const matched = sets.filter((_, index) => row.matches[index]).flat();
+  return { id: row.id, visible: row.visible, matchedFields: [...new Set(matched.map((each) => each.field))] };
+}
+
+/** The condition that a record has the value, in a form that an index serves for every field; see the migration of the settings. */
+function sameValue(sql: Sql, { companyId, testMode }: Scope, object: string, field: DuplicateField): Fragment {
+  const { field: name, value } = field;
+  if (field.custom) {
+    const json = sql.json(value);
+    return sql`(
+      id in (
+        select record_id from custom_value_hashes
+        where company_id = ${companyId} and test_mode = ${testMode}
+          and hash = custom_value_hash(${object}::text, ${name}::text, ${json} #>> '{}')
+      ) and custom -> ${name}::text = ${json}
+    )`;
+  }
+  const column = recordTable(object).columns.get(name);
+  if (!column) throw new Error(`${object} have no column for ${name}`);
+  const own = sql`${sql(column.name)}`;
+  if (column.type !== 'text') return sql`${own} = ${value}`;
+  const isHashed = column.hashed
+    ? sql`${sql(`${column.name}_hash`)} = hashtextextended(${String(value)}::text, 0) and`
+    : sql``;
+  // Texts in the order of their bytes, which is what indexes have them in.
+  return sql`(${isHashed} ${own} collate "C" = ${value})`;
+}
+
+/** Two records can only be duplicates when they share a value, so each value is a lock. */
+function lockFields(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  object: string,
+  fields: readonly DuplicateField[],
+): Promise<unknown> {
+  return lockValues(
+    sql,
+    companyId,
+    fields.map(({ field, value }) => JSON.stringify(['duplicate', testMode, object, field, value])),
+  );
+}

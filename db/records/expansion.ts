@@ -1,0 +1,25 @@
+// What records refer to, looked up for a whole page at once: users by id, and records within reach.
+import type { Expansion, Person, Wanted } from '../../domain/records/reading.ts';
+import type { Sql } from '../connect.ts';
+import type { Scope } from '../reach.ts';
+import { findRecords } from './records.ts';
+
+/** One statement for the users and one for each object; none where nothing is wanted. */
+export async function findExpansion(sql: Sql, scope: Scope, wanted: Wanted): Promise<Expansion> {
+  const [users, ...records] = await Promise.all([
+    findUsers(sql, scope.companyId, wanted.users),
+    ...[...wanted.records].map(async ([object, ids]) => {
+      const found = await findRecords(sql, scope, object, ids);
+      return [object, new Map(found.map((record) => [record.id, record]))] as const;
+    }),
+  ]);
+  return { users: new Map(users.map((user) => [user.id, user])), records: new Map(records) };
+}
+
+async function findUsers(sql: Sql, companyId: string, ids: readonly string[]): Promise<Person[]> {
+  if (ids.length === 0) return [];
+  return sql<Person[]>`
+    select id, full_name, email
+    from users
+    where company_id = ${companyId} and id = any(${ids as string[]}::uuid[])`;
+}

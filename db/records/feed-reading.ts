@@ -1,0 +1,63 @@
+// The feed as a credential reads it: events of the objects that it sees, in its reach.
+import type { Sql } from '../connect.ts';
+import { inReach, type Scope } from '../reach.ts';
+import type { FeedEvent } from './feed.ts';
+
+export interface ReadEvent extends FeedEvent {
+  /** True where the event took the record from the caller's reach, or out of the world. */
+  wasInReach: boolean;
+}
+
+/** A part of a feed, and where the feed begins and ends, all as of one moment. */
+export interface FeedStretch {
+  /** The position before the oldest event that is kept. */
+  start: number;
+  last: number;
+  events: ReadEvent[];
+}
+
+/**
+ * Events behind a position, in their order.
+ * @param objects those that the caller may hear of
+ * @param after undefined: from the oldest one on
+ * @param stretch how many positions are looked through at most
+ * @param limit how many events are read at most
+ */
+export async function readFeed(
+  sql: Sql,
+  scope: Scope,
+  objects: readonly string[],
+  after: number | undefined,
+  stretch: number,
+  limit: number,
+): Promise<FeedStretch> {
+  const { companyId, testMode } = scope;
+  const begin = sql`coalesce(${after ?? null}::bigint, ends.start)`;
+  const rows = await sql<(Partial<ReadEvent> & { start: number; last: number })[]>`
+    select ends.start, ends.last, e.*
+    from (
+      select f.last_position as last, coalesce((
+        select position - 1 from feed_events
+        where company_id = ${companyId} and test_mode = ${testMode}
+        order by position
+        limit 1
+      ), f.last_position) as start
+      from feeds f
+      where f.company_id = ${companyId} and f.test_mode = ${testMode}
+    ) ends
+    left join lateral (
+      select position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId", data,
+        coalesce(${inReach(sql, scope)}, false) as "wasInReach"
+      from feed_events
+      where company_id = ${companyId} and test_mode = ${testMode}
+        and position > ${begin} and position <= least(ends.last, ${begin} + ${stretch}::bigint)
+        and object = any(${[...objects]}::text[])
+      order by position
+      limit ${limit}
+    ) e on true
+    order by e.position`;
+  const [first] = rows;
+  if (!first) return { start: 0, last: 0, events: [] };
+  const events = rows.filter((row): row is ReadEvent & typeof row => typeof row.position === 'number');
+  return { start: first.start, last: first.last, events };
+}

@@ -1,0 +1,159 @@
+// The feed of a company and mode: events that wait get the positions by which everybody reads them.
+// Whose events wait, and what is past its time, is asked under the platform role; everything else under the tenant's.
+import type { Fragment } from 'postgres';
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+/** An event in its position. */
+export interface FeedEvent {
+  position: number;
+  id: string;
+  event: string;
+  /** null: it is about no object. */
+  object: string | null;
+  recordId: string | null;
+  occurredAt: Date;
+  actor: { kind: 'api_key' | 'oauth_client' | 'user' | 'system'; id: string; name: string | null };
+  /** null: the server did it by itself. */
+  requestId: string | null;
+  data: Record<string, unknown>;
+  /** Of updates: from what to what. */
+  changes: Record<string, { from: unknown; to: unknown }> | null;
+}
+
+/** Events that are looked at for the question whose wait. */
+const glance = 2000;
+
+/** Whose events wait for their positions. @param besides companies that are left out */
+export async function findWaiting(sql: Sql, besides: readonly string[]): Promise<TenantScope[]> {
+  return sql<TenantScope[]>`
+    select distinct company_id as "companyId", test_mode as "testMode"
+    from (
+      select company_id, test_mode from outbox_events
+      where company_id <> all(${[...besides]}::uuid[])
+      limit ${glance}
+    ) waiting`;
+}
+
+/** How many events wait, and since when. */
+export async function countWaiting(sql: Sql): Promise<{ events: number; oldest: Date | null }> {
+  const [row] = await sql<{ events: number; oldest: Date | null }[]>`
+    select count(*) as events, min(occurred_at) as oldest from outbox_events`;
+  return row ?? { events: 0, oldest: null };
+}
+
+/**
+ * Locks a feed until the transaction ends, so that its positions are given by one process at a time.
+ * @returns its last position; undefined while another process holds it
+ */
+export async function takeFeed(sql: Sql, scope: TenantScope): Promise<number | undefined> {
+  const last = await lock(sql, scope, sql`for update skip locked`);
+  if (last !== undefined) return last;
+  return (await begin(sql, scope)) ? lock(sql, scope, sql`for update skip locked`) : undefined;
+}
+
+/** The same; waits for whoever holds it. */
+export async function lockFeed(sql: Sql, scope: TenantScope): Promise<number> {
+  await begin(sql, scope);
+  const last = await lock(sql, scope, sql`for update`);
+  if (last === undefined) throw new Error('the feed of a company has gone');
+  return last;
+}
+
+async function lock(sql: Sql, { companyId, testMode }: TenantScope, how: Fragment): Promise<number | undefined> {
+  const [feed] = await sql<{ last: number }[]>`
+    select last_position as last from feeds where company_id = ${companyId} and test_mode = ${testMode} ${how}`;
+  return feed?.last;
+}
+
+/** @returns false where it has begun already */
+async function begin(sql: Sql, { companyId, testMode }: TenantScope): Promise<boolean> {
+  const made = await sql`
+    insert into feeds (company_id, test_mode) values (${companyId}, ${testMode}) on conflict do nothing`;
+  return made.count === 1;
+}
+
+/**
+ * Gives the events that wait their positions, in the order of their numbers; the feed must be locked.
+ * @param last the last position of the feed
+ * @param limit how many at most
+ * @returns the events, in their order
+ */
+export async function takeWaiting(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  last: number,
+  limit: number,
+): Promise<FeedEvent[]> {
+  const events = await sql<FeedEvent[]>`
+    with taken as (
+      delete from outbox_events
+      where company_id = ${companyId} and test_mode = ${testMode} and seq in (
+        select seq from outbox_events
+        where company_id = ${companyId} and test_mode = ${testMode}
+        order by seq
+        limit ${limit}
+      )
+      returning *
+    )
+    insert into feed_events (company_id, test_mode, position, id, event, object, record_id, occurred_at, actor, request_id, data, changes,
+      assigned_to, created_by_kind, created_by_id, created_by_user)
+    select company_id, test_mode, ${last}::bigint + row_number() over (order by seq), id, event, data ->> 'object', (data ->> 'record_id')::uuid,
+      occurred_at, actor, request_id, data, changes, assigned_to, created_by_kind, created_by_id, created_by_user
+    from taken
+    returning position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId", data, changes`;
+  return events.sort((a, b) => a.position - b.position);
+}
+
+/** Notes how far a feed goes now. */
+export async function moveFeed(sql: Sql, { companyId, testMode }: TenantScope, last: number): Promise<void> {
+  await sql`
+    update feeds set last_position = ${last} where company_id = ${companyId} and test_mode = ${testMode}`;
+}
+
+/** How far feeds go, of those that have begun. */
+export async function findLastPositions(
+  sql: Sql,
+  companyIds: readonly string[],
+): Promise<(TenantScope & { last: number })[]> {
+  return sql<(TenantScope & { last: number })[]>`
+    select company_id as "companyId", test_mode as "testMode", last_position as last
+    from feeds where company_id = any(${[...companyIds]}::uuid[])`;
+}
+
+const day = 86_400_000;
+/** Days that events are kept. */
+export const keptDays = 30;
+
+/**
+ * Removes events that are past their time, from the beginning of each feed on, so that none is missing between others.
+ * @returns how many; the limit or more where there may be further ones
+ */
+export async function sweepEvents(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - keptDays * day);
+  const due = await sql<TenantScope[]>`
+    select f.company_id as "companyId", f.test_mode as "testMode"
+    from feeds f
+    cross join lateral (
+      select e.occurred_at from feed_events e
+      where e.company_id = f.company_id and e.test_mode = f.test_mode
+      order by e.position
+      limit 1
+    ) oldest
+    where oldest.occurred_at < ${before}
+    limit 100`;
+  let removed = 0;
+  for (const { companyId, testMode } of due) {
+    const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
+    const gone = await sql`
+      with oldest as (
+        select position, occurred_at from feed_events where ${own} order by position limit ${limit}
+      )
+      delete from feed_events
+      where ${own} and position <= (select max(position) from oldest)
+        and position < coalesce((select min(position) from oldest where occurred_at >= ${before}), 9223372036854775807)`;
+    removed += gone.count;
+    if (removed >= limit) break;
+  }
+  return removed;
+}

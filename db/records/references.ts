@@ -1,0 +1,66 @@
+// What records refer to, of any kind, looked up in one statement.
+import type { Fragment } from 'postgres';
+import type { NeededReference } from '../../domain/records/draft.ts';
+import type { Sql } from '../connect.ts';
+import { inReach, type Scope } from '../reach.ts';
+import { recordTable } from './columns.ts';
+
+/** Finds the id of what a reference means. */
+export type Found = (reference: NeededReference) => string | undefined;
+
+const objectOfKind: Readonly<Record<string, string>> = {
+  lead: 'leads',
+  deal: 'deals',
+  customer: 'customers',
+  account: 'accounts',
+};
+
+/** The group that a reference is looked up in: the users by id or by address, or an object. */
+function groupOf(reference: NeededReference): string {
+  if (reference.kind === 'user' || reference.kind === 'user_email') return reference.kind;
+  return objectOfKind[reference.kind] ?? reference.object ?? '';
+}
+
+/**
+ * Looks up what exists within reach; users count while they are active. Records that are found cannot be deleted by others
+ * until the transaction ends.
+ */
+export async function findReferences(sql: Sql, scope: Scope, references: readonly NeededReference[]): Promise<Found> {
+  const groups = new Map<string, Set<string>>();
+  for (const reference of references) {
+    const group = groupOf(reference);
+    groups.set(group, (groups.get(group) ?? new Set()).add(reference.value));
+  }
+  const parts = [...groups.keys()].sort().map((group) => lookUp(sql, scope, group, [...(groups.get(group) ?? [])]));
+  const rows =
+    parts.length === 0
+      ? []
+      : await sql<{ group: string; value: string; id: string }[]>`
+          ${parts.map((part, index) => (index === 0 ? part : sql`union all ${part}`))}`;
+  const found = new Map(rows.map((row) => [`${row.group} ${row.value}`, row.id]));
+  return (reference) => found.get(`${groupOf(reference)} ${reference.value}`);
+}
+
+function lookUp(sql: Sql, scope: Scope, group: string, values: string[]): Fragment {
+  const { companyId, testMode } = scope;
+  if (group === 'user' || group === 'user_email') {
+    const [value, matches] =
+      group === 'user'
+        ? [sql`u.id::text`, sql`u.id = any(${values}::uuid[])`]
+        : [sql`u.email`, sql`u.email = any(${values}::text[])`];
+    return sql`
+      select ${group}::text as "group", ${value} as value, u.id::text as id
+      from users u
+      where u.company_id = ${companyId} and u.status = 'active' and ${matches}`;
+  }
+  const table = recordTable(group);
+  return sql`
+    select ${group}::text as "group", locked.id::text as value, locked.id::text as id
+    from (
+      select r.id
+      from ${sql(table.name)} r
+      where r.company_id = ${companyId} and r.test_mode = ${testMode} ${table.object === undefined ? sql`` : sql`and r.object = ${table.object}`}
+        and r.id = any(${values}::uuid[]) and ${inReach(sql, scope, table.assigned)}
+      for key share
+    ) locked`;
+}

@@ -1,0 +1,86 @@
+// Records of all objects, inserted and changed; for writes/ alone, which takes what was prepared.
+import type { Possession } from '../../domain/possession.ts';
+import type { NewRecord, StoredRecord } from '../../domain/records/draft.ts';
+import type { Sql } from '../connect.ts';
+import { createdColumns } from '../created-by.ts';
+import type { Scope } from '../reach.ts';
+import { type RecordTable, recordTable } from './columns.ts';
+import { belongs } from './records.ts';
+import { fromRow, insertedColumns, type Row, restOfRow, selection, toRow, writableColumns } from './rows.ts';
+
+/** Inserts records in one statement. @returns them as they are stored, in the order given */
+export async function insertRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  records: readonly NewRecord[],
+  now: Date,
+): Promise<StoredRecord[]> {
+  if (records.length === 0) return [];
+  const table = recordTable(object);
+  const keys = {
+    company_id: scope.companyId,
+    test_mode: scope.testMode,
+    ...(table.object === undefined ? {} : { object: table.object }),
+  };
+  const origin = {
+    ...createdColumns(scope),
+    created_at: now,
+  };
+  const rows = records.map((record) => ({
+    ...toRow(table, record.values, record.custom),
+    ...keys,
+    ...origin,
+    id: record.id,
+    version: 1,
+    updated_at: now,
+  }));
+  const columns = insertedColumns(sql, table);
+  // All rows in one parameter, so that any number of them is the same prepared statement; as json, since jsonb would sort all names first.
+  const inserted = await sql`
+    insert into ${sql(table.name)} as r (${columns})
+    select ${columns} from json_populate_recordset(null::${sql(table.name)}, ${JSON.stringify(rows)}::text::json)
+    returning ${selection(sql, table)}`.values();
+  const stored = inserted.map((row) => fromRow(table, row));
+  const byId = new Map(stored.map((record) => [record.id, record]));
+  return records.flatMap((record) => byId.get(record.id) ?? []);
+}
+
+/** A record as it is stored after a change, and who made it. */
+export interface ChangedRecord extends StoredRecord {
+  createdBy: NonNullable<Possession['createdBy']>;
+}
+
+function changedFromRow(table: RecordTable, row: Row): ChangedRecord {
+  const [kind, id, userId] = restOfRow(table, row) as [string, string, string | null];
+  return { ...fromRow(table, row), createdBy: { kind, id, userId } };
+}
+
+/** Writes records that are locked, each with its next version, in one statement. @returns them as they are stored, in the order given */
+export async function updateRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  records: readonly StoredRecord[],
+  now: Date,
+): Promise<ChangedRecord[]> {
+  if (records.length === 0) return [];
+  const table = recordTable(object);
+  const columns = writableColumns(sql, table);
+  const next = records.map((record) => ({
+    ...toRow(table, record.values, record.custom),
+    id: record.id,
+    version: record.version + 1,
+    // A call that waited for the lock began before the change it waited for; time does not go back for that.
+    updated_at: now > record.updatedAt ? now : record.updatedAt,
+  }));
+  const rows = await sql`
+    update ${sql(table.name)} r
+    set (${columns}) = (select ${columns} from (select next.*) as row)
+    from json_populate_recordset(null::${sql(table.name)}, ${JSON.stringify(next)}::text::json) as next
+    where ${belongs(sql, scope, table)} and r.id = next.id
+    returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`.values();
+  const stored = new Map(rows.map((row) => changedFromRow(table, row)).map((record) => [record.id, record]));
+  if (stored.size < records.length) throw new Error('a locked record has gone');
+  return records.flatMap((record) => stored.get(record.id) ?? []);
+}

@@ -1,0 +1,162 @@
+// Figures over records: reports in groups, the pipeline, and saved definitions.
+import type { Fragment } from 'postgres';
+import type { Field } from '../../domain/objects/workspace.ts';
+import type { Report } from '../../domain/reports/reports.ts';
+import { type Sql, unprepared } from '../connect.ts';
+import type { CreatedByRow } from '../created-by.ts';
+import { inReach, type Scope } from '../reach.ts';
+import { type Column, type RecordTable, recordTable } from '../records/columns.ts';
+import { filterCondition } from '../records/filter.ts';
+import { belongs } from '../records/records.ts';
+
+export interface Figure {
+  value: number | string | null;
+  count: number;
+}
+
+export interface ReportFigures {
+  groups: (Figure & { key: string | null })[];
+  total: Figure;
+  rowsScanned: number;
+  isTruncated: boolean;
+}
+
+/** Characters of a text that count for its group. */
+const keyCharacters = 255;
+
+/** Runs a report over the newest rows. */
+export async function runReport(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  question: Report,
+  maxRows: number,
+): Promise<ReportFigures> {
+  const table = recordTable(object);
+  const { metric, field, groupBy, bucket, from, to, filter } = question;
+  const measure = field ? measured(sql, table, field, metric) : sql`null::numeric`;
+  const key = groupBy ? grouped(sql, table, groupBy, bucket) : { text: sql`null::text`, order: sql`null::numeric` };
+  const rows = await unprepared(sql<(Figure & { key: string | null; isTotal: boolean; seen: number })[]>`
+      with newest as (
+        select ${key.text} as key, ${key.order} as place, ${measure} as measure, row_number() over (order by r.created_at desc, r.id desc) as number
+        from ${sql(table.name)} r
+        where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+          ${from === undefined ? sql`` : sql`and r.created_at >= ${from}::timestamptz`}
+          ${to === undefined ? sql`` : sql`and r.created_at <= ${to}::timestamptz`}
+          ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
+        order by r.created_at desc, r.id desc
+        limit ${maxRows + 1}
+      )
+      select key, ${figure(sql, metric, field)} as value, count(*) as count, grouping(key) = 1 as "isTotal", (select count(*) from newest) as seen
+      from newest
+      where number <= ${maxRows}
+      group by grouping sets ((key, place), ())
+      order by grouping(key), place nulls last, key collate "C" nulls last`);
+  const groups = rows.filter((row) => !row.isTotal).map(({ key: name, value, count }) => ({ key: name, value, count }));
+  const total = rows.find((row) => row.isTotal);
+  const { value = null, count = 0, seen = 0 } = total ?? {};
+  return { groups, total: { value, count }, rowsScanned: Math.min(seen, maxRows), isTruncated: seen > maxRows };
+}
+
+/** The value of the metric over the rows of a group. */
+function figure(sql: Sql, metric: Report['metric'], field: Field | undefined): Fragment {
+  switch (metric) {
+    case 'count':
+      return field ? sql`count(measure)` : sql`count(*)`;
+    case 'sum':
+      return sql`coalesce(sum(measure), 0)`;
+    case 'avg':
+      return sql`half_even_mean(sum(measure), count(measure))`;
+    case 'min':
+      return sql`min(measure)`;
+    case 'max':
+      return sql`max(measure)`;
+  }
+}
+
+/** The expression that is measured: a number, or a text that sorts as the date it is. */
+function measured(sql: Sql, table: RecordTable, field: Field, metric: Report['metric']): Fragment {
+  const column = table.columns.get(field.name);
+  const value = column ? sql`r.${sql(column.name)}` : sql`(r.custom ->> ${field.name}::text)`;
+  if (metric === 'count') return value;
+  if (field.type === 'number' || field.type === 'currency') return sql`${value}::numeric`;
+  if (column?.type === 'timestamp') return isoText(sql, value);
+  return sql`${value}::text collate "C"`;
+}
+
+function isoText(sql: Sql, value: Fragment): Fragment {
+  return sql`to_char(${value} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') collate "C"`;
+}
+
+/** The key of a row's group as text, and what groups are sorted by before it. */
+function grouped(
+  sql: Sql,
+  table: RecordTable,
+  field: Field,
+  bucket: Report['bucket'],
+): { text: Fragment; order: Fragment } {
+  const column = table.columns.get(field.name);
+  const value = column ? sql`r.${sql(column.name)}` : sql`(r.custom ->> ${field.name}::text)`;
+  const none = sql`null::numeric`;
+  if (bucket !== undefined) {
+    const time =
+      field.type === 'date' ? sql`${value}::date::timestamp` : sql`(${value}::timestamptz at time zone 'UTC')`;
+    const format = bucket === 'month' ? 'YYYY-MM' : 'YYYY-MM-DD';
+    return { text: sql`to_char(date_trunc(${bucket}::text, ${time}), ${format}::text)`, order: none };
+  }
+  if (column?.names) return { text: named(sql, column, value), order: none };
+  if (field.type === 'number' || field.type === 'currency')
+    return { text: sql`${value}::text`, order: sql`${value}::numeric` };
+  return { text: sql`left(${value}::text, ${keyCharacters}::int)`, order: none };
+}
+
+function named(sql: Sql, column: Column, value: Fragment): Fragment {
+  return sql`(select named.name from ${sql(column.names as string)} named where named.company_id = r.company_id and named.id = ${value})`;
+}
+
+export interface PipelineRow {
+  statusId: string | null;
+  count: number;
+  /** Of deals; null where no amount is known. */
+  amount: number | null;
+}
+
+/** How many records within reach are in each status. */
+export function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'deals'): Promise<PipelineRow[]> {
+  const table = recordTable(object);
+  const status = object === 'leads' ? sql`r.lead_status_id` : sql`r.stage_id`;
+  return sql<PipelineRow[]>`
+    select ${status} as "statusId", count(*) as count, ${object === 'leads' ? sql`null::bigint` : sql`sum(r.amount_minor)`} as amount
+    from ${sql(table.name)} r
+    where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+    group by 1`;
+}
+
+export interface SavedReportRow extends CreatedByRow {
+  id: string;
+  name: string;
+  object: string;
+  config: Record<string, unknown>;
+  isShared: boolean;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+/** Definitions of these objects that are shared, or the user's own, newest first. @param after created_at and id of the row before */
+export function listSavedReports(
+  sql: Sql,
+  { companyId, userId }: Pick<Scope, 'companyId' | 'userId'>,
+  objects: readonly string[],
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<SavedReportRow[]> {
+  return sql<SavedReportRow[]>`
+    select id, name, object, config, is_shared as "isShared", created_by_kind, created_by_id, created_by_name,
+      created_at as "createdAt", updated_at as "updatedAt"
+    from saved_reports
+    where company_id = ${companyId} and object = any(${objects}::text[])
+      and (is_shared or created_by_user = ${userId}::uuid)
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}

@@ -1,0 +1,266 @@
+// Search across objects: the newest records one by one, older ones by the blocks of their texts.
+import type { Fragment } from 'postgres';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import type { Sql } from '../connect.ts';
+import { inReach, type Scope } from '../reach.ts';
+import { type RecordTable, recordTable } from '../records/columns.ts';
+import { belongs } from '../records/records.ts';
+import { fromRow, restOfRow, selection } from '../records/rows.ts';
+import { blocksOfSignature, blocksWith, placesOf, recordsOfBlock } from './signature.ts';
+
+interface Hit {
+  record: StoredRecord;
+  matchedField: string;
+}
+
+export interface FoundRecords {
+  hits: Hit[];
+  /** Records that were seen to match. */
+  total: number;
+  /** True when there may be more than that. */
+  isCapped: boolean;
+}
+
+/** The fields in the order in which they are tried; `custom` says where a value is kept. */
+export type SearchedFields = readonly { name: string; custom: boolean }[];
+
+/** How well a record matches: in hundreds 0 where a field is the part, 1 where one begins with it, 2 where one has it; then the place of that field. */
+type Score = number;
+const ranks = { begin: 100, part: 200, all: 300 } as const;
+
+/** What is looked for in one object. */
+interface Search {
+  sql: Sql;
+  scope: Scope;
+  object: string;
+  table: RecordTable;
+  part: string;
+  fields: SearchedFields;
+  limit: number;
+}
+
+/** Records that were looked at, and what came of it. */
+interface Look {
+  best: { record: StoredRecord; score: Score }[];
+  looked: number;
+  /** Of the records that were looked at: how many match, and how many of those at their beginning and as a whole. */
+  total: number;
+  begun: number;
+  whole: number;
+  /** The part in lower case, as the database has it. */
+  part: string;
+}
+
+/** Blocks that are read, the newest first: what is in more of them is not rare. Fewer where enough was found that ranks lower. */
+const mostBlocks = { all: 400, higher: 100 } as const;
+/** Changes that wait for the job, of which a search looks at the newest. */
+const mostWaiting = 5000;
+
+/**
+ * The best matches of an object within reach: whole fields first, then beginnings, then parts, each newest first. Sent at once.
+ *
+ * The newest 1,000 records and 100 more for each asked for are looked at one by one. Where they hold enough, the rest is only asked for
+ * what ranks higher and is rare: a part that many records have is found without reading them all. Where a bound cut something off,
+ * `isCapped` is true and `total` is how many were seen.
+ */
+export async function searchRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  part: string,
+  fields: SearchedFields,
+  limit: number,
+): Promise<FoundRecords> {
+  const search: Search = { sql, scope, object, table: recordTable(object), part, fields, limit };
+  const most = 1000 + 100 * limit;
+  const newest = await lookAtNewest(search, most);
+  const isAll = newest.looked < most;
+  if (isAll || newest.whole >= limit) return answer(search, newest.best, newest.total, !isAll);
+  const [bound, framed] = whatRanksHigher(newest, limit);
+  const higher = newest.best.filter(({ score }) => score < bound);
+  const blocks = await findBlocks(search, framed, bound === ranks.all ? mostBlocks.all : mostBlocks.higher);
+  const older = await lookInBlocks(search, framed, bound, blocks, higher);
+  const isCut = bound < ranks.all || blocks.areCut || older.isCut;
+  return answer(search, [...newest.best, ...older.best], newest.total + older.total, isCut);
+}
+
+/** What of the older records is still asked for, and how it stands in their texts, each field between two of U+001F. */
+function whatRanksHigher({ total, begun, part }: Look, limit: number): [bound: Score, framed: string] {
+  if (begun >= limit) return [ranks.begin, `\u001f${part}\u001f`];
+  return total >= limit ? [ranks.part, `\u001f${part}`] : [ranks.all, part];
+}
+
+function answer({ fields, limit }: Search, best: Look['best'], total: number, isCapped: boolean): FoundRecords {
+  const rank = (score: Score): number => Math.floor(score / 100);
+  const order = best.toSorted(
+    (a, b) =>
+      rank(a.score) - rank(b.score) ||
+      b.record.createdAt.getTime() - a.record.createdAt.getTime() ||
+      (a.record.id < b.record.id ? 1 : -1),
+  );
+  const hits = order
+    .slice(0, limit)
+    .map(({ record, score }) => ({ record, matchedField: fields[score % 100]?.name as string }));
+  return { hits, total, isCapped };
+}
+
+/** Looks at the newest records, but for those whose text in the last blocks does not have the part and waits for no change. */
+async function lookAtNewest(search: Search, most: number): Promise<Look> {
+  const { sql, scope, table, part } = search;
+  const own = ownOf(search);
+  const last = Math.ceil(most / recordsOfBlock) + 1;
+  const rows = await look(search, {
+    bound: ranks.all,
+    before: sql`newest as materialized (
+      select r.id from ${sql(table.name)} r where ${belongs(sql, scope, table)} order by r.created_at desc, r.id desc limit ${most}
+    ), without as (
+      select line.record_id
+      from search_blocks b, unnest(b.record_ids, b.texts) line (record_id, text)
+      where ${own} and b.block > (select max(block) from search_blocks where ${own}) - ${last}::int
+        and strpos(line.text, lower(${part}::text)) = 0
+        and line.record_id not in (select record_id from search_changes where ${own})
+    ),`,
+    ids: sql`select id from newest where id not in (select record_id from without)`,
+    looked: sql`(select count(*)::int from newest)`,
+    isCut: sql`false`,
+  });
+  return toLook(search, rows);
+}
+
+interface Blocks {
+  numbers: readonly number[];
+  /** From this one on they have no signature yet, and are all read. */
+  unsigned: number;
+  areCut: boolean;
+}
+
+/** The blocks that can have a part, by their signatures. */
+async function findBlocks(search: Search, framed: string, most: number): Promise<Blocks> {
+  const { sql } = search;
+  const places = placesOf(framed);
+  const words = places
+    .map((place) => sql`substr(words, ${place * 4 + 1}::int, 4)`)
+    .reduce((all, word) => sql`${all} || ${word}`);
+  const signatures = await sql<{ number: number; words: Buffer }[]>`
+    select number, ${words} as words from search_signatures
+    where ${ownOf(search)}
+    order by number desc`;
+  const numbers = signatures.flatMap(({ number, words }) =>
+    blocksWith(
+      places.map((_, index) => words.readInt32LE(index * 4)),
+      number,
+    ).toReversed(),
+  );
+  const unsigned = signatures.length * blocksOfSignature;
+  return { numbers: numbers.slice(0, most), unsigned, areCut: numbers.length > most };
+}
+
+/** Looks at the records whose texts have the part in one of the blocks, and at those that wait to be put into one. */
+async function lookInBlocks(
+  search: Search,
+  framed: string,
+  bound: Score,
+  blocks: Blocks,
+  besides: Look['best'],
+): Promise<Look & { isCut: boolean }> {
+  const { sql, limit } = search;
+  const most = 2000 + 400 * limit;
+  const own = ownOf(search);
+  const rows = await look(search, {
+    bound,
+    before: sql`waiting as (
+      select record_id from search_changes where ${own} order by id desc limit ${mostWaiting}
+    ), stored as (
+      select line.record_id
+      from search_blocks b, unnest(b.record_ids, b.texts) line (record_id, text)
+      where ${own} and (b.block >= ${blocks.unsigned} or b.block = any(${[...blocks.numbers]}::int[])) and strpos(line.text, ${framed}) > 0
+      limit ${most}
+    ),`,
+    ids: sql`
+      select record_id from (select record_id from waiting union select record_id from stored) known
+      where record_id <> all(${besides.map(({ record }) => record.id)}::uuid[])`,
+    looked: sql`(select count(*)::int from looked)`,
+    isCut: sql`(select count(*) from waiting) = ${mostWaiting} or (select count(*) from stored) = ${most}`,
+  });
+  const [isCut] = (rows[0] ?? []).slice(-1) as [boolean];
+  return { ...toLook(search, rows), isCut };
+}
+
+/** The rows that the search keeps of the object. */
+function ownOf({ sql, scope, object }: Search): Fragment {
+  return sql`company_id = ${scope.companyId} and test_mode = ${scope.testMode} and object = ${object}`;
+}
+
+interface Asked {
+  bound: Score;
+  /** Queries of the `with` that come first. */
+  before: Fragment;
+  /** The ids of the records to be looked at. */
+  ids: Fragment;
+  /** How many that counts for. */
+  looked: Fragment;
+  isCut: Fragment;
+}
+
+/**
+ * Looks at records one by one.
+ * @returns the best of them, each with what was seen of all; a row without a record where none matches
+ */
+function look({ sql, scope, table, part, fields, limit }: Search, asked: Asked): Promise<unknown[][]> {
+  return sql`
+    with ${asked.before} looked as materialized (
+      select r.id, r.created_at, case when ${inReach(sql, scope, table.assigned)} then ${scoreOf(sql, fields)} end as score
+      from ${sql(table.name)} r, (select lower(${part}::text) as part) asked, lateral (select ${valuesOf(sql, table, fields)} offset 0) given
+      where ${belongs(sql, scope, table)} and r.id = any(array(${asked.ids}))
+    ), best as (
+      select id, created_at, score from looked where score < ${asked.bound}
+      order by score / 100, created_at desc, id desc
+      limit ${limit}
+    ), counted as (
+      select ${asked.looked} as looked, (count(*) filter (where score < ${asked.bound}))::int as total,
+        (count(*) filter (where score < ${ranks.part}))::int as begun, (count(*) filter (where score < ${ranks.begin}))::int as whole
+      from looked
+    )
+    select ${selection(sql, table)}, best.score, counted.looked, counted.total, counted.begun, counted.whole, lower(${part}::text), ${asked.isCut}
+    from counted
+    left join best on true
+    left join ${sql(table.name)} r on ${belongs(sql, scope, table)} and r.id = best.id`
+    .values()
+    .execute();
+}
+
+/** The texts of a row `r` that are searched, in lower case, as columns value_0 and so on of a row of their own: each is made once. */
+function valuesOf(sql: Sql, table: RecordTable, fields: SearchedFields): Fragment {
+  return fields
+    .map(({ name, custom }, place) => {
+      const column = custom ? undefined : table.columns.get(name);
+      const value = column ? sql`r.${sql(column.name)}` : sql`r.custom ->> ${name}::text`;
+      return sql`lower(left(${value}, 1000)) as ${sql(`value_${place}`)}`;
+    })
+    .reduce((before, value) => sql`${before}, ${value}`);
+}
+
+/** The score of these values for the part that is asked for; null where none has it. */
+function scoreOf(sql: Sql, fields: SearchedFields): Fragment {
+  const values = fields.map((_, place) => sql`given.${sql(`value_${place}`)}`);
+  const all = values.reduce((before, value) => sql`${before}, ${value}`);
+  const scores = values
+    .map(
+      (value, place) => sql`case
+        when starts_with(${value}, asked.part) then
+          case when char_length(${value}) = char_length(asked.part) then 0 else ${ranks.begin}::int end + ${place}::int
+        when strpos(${value}, asked.part) > 1 then ${ranks.part}::int + ${place}::int end`,
+    )
+    .reduce((before, score) => sql`${before}, ${score}`);
+  return sql`case when strpos(concat_ws(chr(31), ${all}), asked.part) > 0 then least(${scores}) end`;
+}
+
+function toLook({ table }: Search, rows: readonly unknown[][]): Look {
+  const seen = restOfRow(table, rows[0] ?? []) as [Score | null, number, number, number, number, string];
+  const [, looked, total, begun, whole, part] = seen;
+  const best = rows.flatMap((row) => {
+    const [score] = restOfRow(table, row) as [Score | null];
+    return score === null ? [] : [{ record: fromRow(table, row), score }];
+  });
+  return { best, looked, total, begun, whole, part };
+}

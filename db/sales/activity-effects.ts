@@ -1,0 +1,145 @@
+// What logging activities does to the leads and deals that they are logged on.
+import type { ChangedContact, LoggedContact } from '../../domain/records/writes.ts';
+import type { Sql } from '../connect.ts';
+import type { Scope } from '../reach.ts';
+
+/** What an activity changed of its lead or deal; times as ISO 8601. */
+export interface EntityChange extends Pick<LoggedContact, 'entityType' | 'entityId'> {
+  before: Followed;
+  after: Followed;
+}
+
+interface Followed {
+  last_contacted_at: string | null;
+  next_followup_at: string | null;
+}
+
+interface ChangedRow {
+  id: string;
+  contacted_before: Date | null;
+  followup_before: Date | null;
+  contacted_after: Date | null;
+  followup_after: Date | null;
+}
+
+function toChange(entityType: LoggedContact['entityType'], row: ChangedRow): EntityChange {
+  const followed = (contacted: Date | null, followup: Date | null): Followed => ({
+    last_contacted_at: contacted?.toISOString() ?? null,
+    next_followup_at: followup?.toISOString() ?? null,
+  });
+  return {
+    entityType,
+    entityId: row.id,
+    before: followed(row.contacted_before, row.followup_before),
+    after: followed(row.contacted_after, row.followup_after),
+  };
+}
+
+const tableOf = { lead: 'leads', deal: 'deals' } as const;
+
+/**
+ * Moves last_contacted_at forward, never back, and sets next_followup_at where one is given; of several, the last given counts.
+ * @returns the leads and deals that this changed; others are not written
+ */
+export async function noteContacts(
+  sql: Sql,
+  scope: Scope,
+  contacts: readonly LoggedContact[],
+  now: Date,
+): Promise<EntityChange[]> {
+  const changes: EntityChange[] = [];
+  for (const entityType of ['lead', 'deal'] as const) {
+    const rows = contacts
+      .filter((contact) => contact.entityType === entityType && (contact.contactedAt ?? contact.followupAt) !== null)
+      .map((contact, index) => ({ ...contact, position: index }));
+    if (rows.length === 0) continue;
+    const changed = await sql<ChangedRow[]>`
+      with contact as (
+        select "entityId" as id, max("contactedAt") as contacted_at,
+          (array_agg("followupAt" order by position desc) filter (where "followupAt" is not null))[1] as followup_at
+        from jsonb_to_recordset(${sql.json(rows)}) as c("entityId" uuid, "contactedAt" timestamptz, "followupAt" timestamptz, position int)
+        group by "entityId"
+      ), locked as (
+        select r.id, r.last_contacted_at as contacted_before, r.next_followup_at as followup_before
+        from ${sql(tableOf[entityType])} r
+        join contact on contact.id = r.id
+        where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}
+        order by r.id
+        for no key update of r
+      )
+      update ${sql(tableOf[entityType])} r
+      set last_contacted_at = greatest(r.last_contacted_at, contact.contacted_at),
+        next_followup_at = coalesce(contact.followup_at, r.next_followup_at),
+        version = r.version + 1, updated_at = greatest(r.updated_at, ${now})
+      from contact
+      join locked on locked.id = contact.id
+      where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = contact.id
+        and (greatest(locked.contacted_before, contact.contacted_at) is distinct from locked.contacted_before
+          or coalesce(contact.followup_at, locked.followup_before) is distinct from locked.followup_before)
+      returning r.id, locked.contacted_before, locked.followup_before,
+        r.last_contacted_at as contacted_after, r.next_followup_at as followup_after`;
+    changes.push(...changed.map((row) => toChange(entityType, row)));
+  }
+  return changes;
+}
+
+/**
+ * Locks the lead or deal that an activity is logged on. Sent before the activity itself is locked: whoever deletes the lead locks in
+ * this order too, and two orders would be a deadlock.
+ */
+export function lockEntity(sql: Sql, scope: Scope, activityId: string): Promise<void> {
+  return lockEntities(sql, scope, [activityId]);
+}
+
+/** The same for many, in the order of the ids. */
+export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly string[]): Promise<void> {
+  const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
+  await sql`
+    with entity as (
+      select r.entity_type, r.entity_id from activities r where ${own} and r.id = any(${activityIds as string[]}::uuid[])
+    ), lead as (
+      select r.id from leads r where ${own} and r.id in (select entity_id from entity where entity_type = 'lead')
+      order by r.id for no key update
+    ), deal as (
+      select r.id from deals r where ${own} and r.id in (select entity_id from entity where entity_type = 'deal')
+      order by r.id for no key update
+    )
+    select id from lead union all select id from deal`;
+}
+
+/** What an update of an activity does: as a new contact, as far as it changed; a follow-up that was called off leaves the next one. */
+export async function noteChange(sql: Sql, scope: Scope, change: ChangedContact, now: Date): Promise<EntityChange[]> {
+  const { followupCleared, ...contact } = change;
+  const noted = await noteContacts(sql, scope, [contact], now);
+  return followupCleared ? [...noted, ...(await recomputeFollowup(sql, scope, contact, now))] : noted;
+}
+
+/** Sets next_followup_at to the earliest one still to come among the entity's activities, or to null. @returns what this changed */
+export async function recomputeFollowup(
+  sql: Sql,
+  scope: Scope,
+  entity: Pick<LoggedContact, 'entityType' | 'entityId'>,
+  now: Date,
+): Promise<EntityChange[]> {
+  const { entityType, entityId } = entity;
+  const changed = await sql<ChangedRow[]>`
+    with locked as (
+      select r.id, r.last_contacted_at as contacted_before, r.next_followup_at as followup_before
+      from ${sql(tableOf[entityType])} r
+      where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = ${entityId}
+      for no key update
+    ), next as (
+      select min(a.followup_at) as followup_at
+      from activities a
+      where a.company_id = ${scope.companyId} and a.test_mode = ${scope.testMode} and a.entity_type = ${entityType}
+        and a.entity_id = ${entityId} and a.followup_at > ${now}
+    )
+    update ${sql(tableOf[entityType])} r
+    set next_followup_at = next.followup_at, version = r.version + 1, updated_at = greatest(r.updated_at, ${now})
+    from locked, next
+    where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = locked.id
+      and next.followup_at is distinct from locked.followup_before
+    returning r.id, locked.contacted_before, locked.followup_before,
+      r.last_contacted_at as contacted_after, r.next_followup_at as followup_after`;
+  return changed.map((row) => toChange(entityType, row));
+}

@@ -1,0 +1,112 @@
+// What a customer's profile has beside the record itself.
+import type { Fragment } from 'postgres';
+import type { IncludeGroup, Profile } from '../../domain/sales/customer-profile.ts';
+import type { Sql } from '../connect.ts';
+import { inReach, type Scope } from '../reach.ts';
+
+/** Other customers of an account that a profile shows at most. */
+const maxContacts = 99;
+
+/** The customer with an address, within reach: the one changed last, and how many others have it. */
+export async function findCustomerByEmail(
+  sql: Sql,
+  scope: Scope,
+  email: string,
+): Promise<{ id: string; others: number } | undefined> {
+  const [row] = await sql<{ id: string; matches: number }[]>`
+    select id, count(*) over () as matches
+    from customers
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and email collate "C" = ${email} and ${inReach(sql, scope)}
+    order by updated_at desc, id desc
+    limit 1`;
+  return row && { id: row.id, others: row.matches - 1 };
+}
+
+/** The profile of a customer that the caller can see, or undefined when there is none; groups that are not asked for are null. */
+export async function findCustomerProfile(
+  sql: Sql,
+  scope: Scope,
+  id: string,
+  groups: ReadonlySet<IncludeGroup>,
+): Promise<Profile | undefined> {
+  const { companyId, testMode } = scope;
+  const asked = (group: IncludeGroup, found: ReturnType<typeof counted>) => (groups.has(group) ? found : sql`null`);
+  const [profile] = await sql<Profile[]>`
+    select
+      jsonb_build_object('kind', c.created_by_kind, 'id', c.created_by_id, 'name', c.created_by_name) as created_by,
+      (
+        select jsonb_build_object('id', id, 'name', name)
+        from accounts
+        where company_id = ${companyId} and test_mode = ${testMode} and id = c.account_id and ${inReach(sql, scope)}
+      ) as account,
+      (
+        select jsonb_build_object('id', id, 'full_name', full_name, 'email', email)
+        from users
+        where company_id = ${companyId} and id = c.assigned_to
+      ) as assignee,
+      (
+        select coalesce(jsonb_agg(jsonb_build_object('id', t.id, 'name', t.name, 'color', t.color) order by t.priority, t.name, t.id), '[]')
+        from record_tags r
+        join tags t on t.company_id = r.company_id and t.id = r.tag_id
+        where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.object = 'customers' and r.record_id = c.id
+      ) as tags,
+      ${asked('contacts', contactsOf(sql, scope))} as contacts,
+      ${asked('deals_count', counted(sql, scope, 'deals'))} as deals_count,
+      ${asked('leads_count', counted(sql, scope, 'leads'))} as leads_count,
+      ${asked('activities_count', activitiesCounted(sql, scope))} as activities_count
+    from customers c
+    where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = ${id}`;
+  return profile;
+}
+
+function contactsOf(sql: Sql, scope: Scope) {
+  return sql`(
+    select coalesce(jsonb_agg(to_jsonb(person) - 'created_at' order by person.created_at, person.id), '[]')
+    from (
+      select id, first_name, last_name, email, mobile, phone, job_title, created_at
+      from customers
+      where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and account_id = c.account_id and id <> c.id and ${inReach(sql, scope)}
+      order by created_at, id
+      limit ${maxContacts}
+    ) person
+  )`;
+}
+
+/** Which deals or leads are the customer's: a lead is when it became the customer, or the customer came from it. */
+function own(sql: Sql, table: 'deals' | 'leads') {
+  return table === 'deals' ? sql`customer_id = c.id` : sql`(converted_customer_id = c.id or id = c.lead_id)`;
+}
+
+function counted(sql: Sql, scope: Scope, table: 'deals' | 'leads') {
+  return sql`(
+    select count(*)
+    from ${sql(table)}
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${own(sql, table)} and ${inReach(sql, scope)}
+  )`;
+}
+
+function activitiesCounted(sql: Sql, scope: Scope) {
+  return sql`(
+    select count(*)
+    from activities r
+    where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${inReach(sql, scope, 'unassigned')}
+      and ${isOfCustomer(sql, scope, sql`c.id`)}
+  )`;
+}
+
+/** The condition that an activity `r` is logged on a lead or a deal of a customer. */
+export function isOfCustomer(sql: Sql, { companyId, testMode }: Scope, customerId: Fragment): Fragment {
+  return sql`(r.entity_type, r.entity_id) in (
+    select 'deal', id
+    from deals
+    where company_id = ${companyId} and test_mode = ${testMode} and customer_id = ${customerId}
+    union all
+    select 'lead', id
+    from leads
+    where company_id = ${companyId} and test_mode = ${testMode}
+      and (
+        converted_customer_id = ${customerId}
+        or id = (select lead_id from customers where company_id = ${companyId} and test_mode = ${testMode} and id = ${customerId})
+      )
+  )`;
+}

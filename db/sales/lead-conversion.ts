@@ -1,0 +1,58 @@
+// Finding the customer and the account that a lead stands for, also when two convert at once.
+import type { MatchKeys } from '../../domain/sales/lead-conversion.ts';
+import type { Sql } from '../connect.ts';
+import { inReach, type Scope } from '../reach.ts';
+import { lockValues } from '../value-locks.ts';
+
+export interface Matches {
+  customer: { id: string; accountId: string | null } | undefined;
+  accountId: string | undefined;
+}
+
+/**
+ * The customer and the account within reach that were changed last among those that match. They cannot be deleted by others until
+ * the transaction ends, and nobody else who asks about one of these values is answered before.
+ */
+export async function findMatches(sql: Sql, scope: Scope, keys: MatchKeys): Promise<Matches> {
+  const locking = lockKeys(sql, scope, keys);
+  const own = sql`company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${inReach(sql, scope)}`;
+  const { customerId, email, mobile, company } = keys;
+  // Statements of their own: they must see what the locks' last holder committed.
+  const customers = sql<{ id: string; accountId: string | null }[]>`
+    select id, account_id as "accountId"
+    from customers
+    where ${own} and (id = ${customerId} or email collate "C" = ${email} or mobile collate "C" = ${mobile} or phone collate "C" = ${mobile})
+    order by (id = ${customerId}) is true desc, updated_at desc, id desc
+    limit 1
+    for key share`.execute();
+  const accounts = sql<{ id: string }[]>`
+    select id
+    from accounts
+    where ${own} and name_key = lower(btrim(${company}::text))
+    order by updated_at desc, id desc
+    limit 1
+    for key share`.execute();
+  const [, [customer], [account]] = await Promise.all([locking, customers, accounts]);
+  return { customer, accountId: account?.id };
+}
+
+function lockKeys(sql: Sql, { companyId, testMode }: Scope, { email, mobile, company }: MatchKeys): Promise<unknown> {
+  const keys = { email, mobile, company: company?.trim().toLowerCase() ?? null };
+  const given = Object.entries(keys).filter(([, value]) => value !== null);
+  return lockValues(
+    sql,
+    companyId,
+    given.map(([key, value]) => JSON.stringify(['conversion', testMode, key, value])),
+  );
+}
+
+/** The first deal within reach that was made of a lead. */
+export async function findDealOfLead(sql: Sql, scope: Scope, leadId: string): Promise<string | null> {
+  const [deal] = await sql<{ id: string }[]>`
+    select id
+    from deals
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and lead_id = ${leadId} and ${inReach(sql, scope)}
+    order by created_at, id
+    limit 1`;
+  return deal?.id ?? null;
+}

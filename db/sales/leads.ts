@@ -1,0 +1,25 @@
+// Whom leads of intake are assigned to.
+import type { Sql } from '../connect.ts';
+import { type UserScope, userInReach } from '../reach.ts';
+
+export interface Assignee {
+  id: string;
+  email: string;
+  full_name: string;
+}
+
+/** The active user with this address, or, without one, the active user in reach who has been there longest. */
+export async function findAssignee(
+  sql: Sql,
+  { companyId, reach }: UserScope,
+  email: string | null,
+): Promise<Assignee | undefined> {
+  const [user] = await sql<Assignee[]>`
+    select u.id, u.email, u.full_name
+    from users u
+    where u.company_id = ${companyId} and u.status = 'active'
+      and ${email === null ? userInReach(sql, reach, 'u') : sql`u.email = ${email}`}
+    order by u.created_at, u.id
+    limit 1`.execute();
+  return user;
+}

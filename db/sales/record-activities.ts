@@ -1,0 +1,38 @@
+// The activities of a record: those of a lead or a deal; for a customer, of its leads and deals.
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import type { Sql } from '../connect.ts';
+import type { Scope } from '../reach.ts';
+import { listRecords } from '../records/records.ts';
+import type { KeyValue } from '../records/sort.ts';
+import { isOfCustomer } from './customers.ts';
+
+/** Activities within reach, the latest first; none for objects that activities are not logged on. */
+export function listActivitiesOf(
+  sql: Sql,
+  scope: Scope,
+  record: { object: string; id: string },
+  after: readonly KeyValue[] | undefined,
+  limit: number,
+): Promise<{ record: StoredRecord; keys: KeyValue[] }[]> {
+  const sort = [{ field: 'performed_at', descending: true }];
+  return listRecords(sql, scope, 'activities', {
+    sort,
+    filter: undefined,
+    where: isOf(sql, scope, record),
+    after,
+    limit,
+  });
+}
+
+function isOf(sql: Sql, scope: Scope, { object, id }: { object: string; id: string }) {
+  switch (object) {
+    case 'leads':
+      return sql`r.entity_type = 'lead' and r.entity_id = ${id}`;
+    case 'deals':
+      return sql`r.entity_type = 'deal' and r.entity_id = ${id}`;
+    case 'customers':
+      return isOfCustomer(sql, scope, sql`${id}::uuid`);
+    default:
+      return sql`false`;
+  }
+}

@@ -1,0 +1,17 @@
+// By which fields new records are held against those that are there.
+// Whoever changes it has locked the configuration.
+import type { Sql } from '../connect.ts';
+
+export interface DuplicateCheckRow {
+  object: string;
+  enabled: boolean;
+  fields: readonly string[];
+}
+
+export async function putDuplicateCheck(sql: Sql, companyId: string, check: DuplicateCheckRow): Promise<void> {
+  const { object, enabled, fields } = check;
+  await sql`
+    insert into duplicate_checks (company_id, object, enabled, fields)
+    values (${companyId}, ${object}, ${enabled}, ${[...fields]})
+    on conflict (company_id, object) do update set enabled = excluded.enabled, fields = excluded.fields`;
+}

@@ -1,0 +1,54 @@
+// What pre-conditions ask about records beside their own fields, counted in one statement.
+import type { Fragment } from 'postgres';
+import type { ActivityCount, Facts, NeededFacts } from '../../domain/settings/pre-conditions.ts';
+import type { Sql } from '../connect.ts';
+import type { Scope } from '../reach.ts';
+
+/** Facts about each of the records, whoever may see what they are counted from; what is not needed is 0. */
+export async function countFacts(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+  needed: NeededFacts,
+): Promise<Map<string, Facts>> {
+  const counts = needed.activities
+    .map((asked) => activitiesCounted(sql, scope, asked))
+    .reduce((all, one, index) => (index === 0 ? one : sql`${all}, ${one}`), sql``);
+  const rows = await sql<(Facts & { id: string })[]>`
+    select
+      record.id,
+      array[${counts}]::int[] as activities,
+      ${needed.attachments ? attachmentsCounted(sql, scope, object) : sql`0`} as attachments,
+      ${needed.openTasks ? openTasksCounted(sql, scope, object) : sql`0`} as "openTasks"
+    from unnest(${ids as string[]}::uuid[]) record (id)`;
+  return new Map(rows.map(({ id, ...facts }) => [id, facts]));
+}
+
+/** By the id alone, which names the lead or deal, and which the index begins with. */
+function activitiesCounted(sql: Sql, { companyId, testMode }: Scope, { typeId, since }: ActivityCount): Fragment {
+  return sql`(
+    select count(*)
+    from activities
+    where company_id = ${companyId} and test_mode = ${testMode} and entity_id = record.id
+      ${typeId === null ? sql`` : sql`and activity_type_id = ${typeId}`}
+      ${since === null ? sql`` : sql`and performed_at >= ${since}`}
+  )`;
+}
+
+function openTasksCounted(sql: Sql, { companyId, testMode }: Scope, object: string): Fragment {
+  return sql`(
+    select count(*)
+    from tasks
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = record.id
+      and status not in ('completed', 'cancelled')
+  )`;
+}
+
+function attachmentsCounted(sql: Sql, { companyId, testMode }: Scope, object: string): Fragment {
+  return sql`(
+    select count(*)
+    from attachments
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = record.id
+  )`;
+}

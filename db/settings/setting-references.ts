@@ -1,0 +1,65 @@
+// How many records refer to an item of a configured list, in both modes.
+import type { Sql } from '../connect.ts';
+import type { Scope } from '../reach.ts';
+import { enterTenant } from '../tenant.ts';
+
+/** Beyond this many of one kind, counting stops. */
+const most = 10_000;
+
+export interface References {
+  /** By the API's name of the object. */
+  counts: Record<string, number>;
+  /** True when there are more than were counted. */
+  capped: boolean;
+}
+
+interface Reference {
+  object: 'leads' | 'deals' | 'customers';
+  column: 'lead_status_id' | 'stage_id' | 'source_id';
+}
+
+export const referencesTo = {
+  sources: [
+    { object: 'leads', column: 'source_id' },
+    { object: 'deals', column: 'source_id' },
+    { object: 'customers', column: 'source_id' },
+  ],
+  leads: [{ object: 'leads', column: 'lead_status_id' }],
+  deals: [{ object: 'deals', column: 'stage_id' }],
+} as const satisfies Record<string, readonly Reference[]>;
+
+/**
+ * Counts the records that refer to an item, and keeps others from referring to it until the transaction ends.
+ * @param list the table of the item
+ */
+export async function countReferences(
+  sql: Sql,
+  scope: Scope,
+  list: 'sources' | 'statuses',
+  id: string,
+  references: readonly Reference[],
+): Promise<References> {
+  const { companyId, testMode } = scope;
+  const locked = sql`select from ${sql(list)} where company_id = ${companyId} and id = ${id} for update`.execute();
+  const counts = Object.fromEntries(references.map(({ object }) => [object, 0]));
+  const counting = [testMode, !testMode].flatMap((mode) => [
+    // Row-level security shows the records of one mode at a time.
+    enterTenant(sql, { companyId, testMode: mode }),
+    ...references.map(async ({ object, column }) => {
+      const [row] = await sql<{ count: number }[]>`
+        select count(*) as count from (
+          select from ${sql(object)}
+          where company_id = ${companyId} and test_mode = ${mode} and ${sql(column)} = ${id}
+          limit ${most + 1}
+        ) referring`.execute();
+      counts[object] = (counts[object] ?? 0) + (row?.count ?? 0);
+    }),
+  ]);
+  const back = enterTenant(sql, { companyId, testMode });
+  await Promise.all([locked, ...counting, back]);
+  const capped = Object.values(counts).some((count) => count > most);
+  return {
+    counts: Object.fromEntries(Object.entries(counts).map(([object, count]) => [object, Math.min(count, most)])),
+    capped,
+  };
+}

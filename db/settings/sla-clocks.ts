@@ -1,0 +1,124 @@
+// SLA clocks: started, satisfied and ended in the transactions that change records.
+import { v7 as uuidv7 } from 'uuid';
+import type { ClockKind } from '../../domain/objects/configuration.ts';
+import type { AnsweredClock, ClockChange, NewClock, Responses } from '../../domain/settings/sla-tracking.ts';
+import type { Sql } from '../connect.ts';
+
+/** Whose clocks, and of which mode. */
+export interface ClockScope {
+  companyId: string;
+  testMode: boolean;
+}
+
+/** Starts clocks; of a kind that runs on the record already, or of a policy that has just gone, none. */
+export async function startClocks(sql: Sql, scope: ClockScope, clocks: readonly NewClock[]): Promise<void> {
+  if (clocks.length === 0) return;
+  const rows = clocks.map((clock) => ({
+    id: uuidv7(),
+    policy_id: clock.policyId,
+    object: clock.object,
+    record_id: clock.recordId,
+    kind: clock.kind,
+    started_at: clock.startedAt,
+    due_at: clock.dueAt,
+    next_at: clock.nextAt,
+  }));
+  // Locked, so that a policy with running clocks cannot be deleted.
+  await sql`
+    insert into sla_clocks (company_id, test_mode, id, policy_id, object, record_id, kind, started_at, due_at, next_at, handled_at)
+    select p.company_id, ${scope.testMode}, c.id, p.id, c.object, c.record_id, c.kind, c.started_at, c.due_at, c.next_at, c.started_at
+    from jsonb_to_recordset(${sql.json(rows as never)}) as c(id uuid, policy_id uuid, object text, record_id uuid, kind text,
+      started_at timestamptz, due_at timestamptz, next_at timestamptz)
+    join sla_policies p on p.company_id = ${scope.companyId} and p.id = c.policy_id and p.is_active
+    for key share of p
+    on conflict do nothing`.execute();
+}
+
+/**
+ * Satisfies the response clocks of records, and of the customers behind them, by contacts: a first response by any, a further one by
+ * those since the last. One that comes after the deadline leaves the breach to be told.
+ */
+export async function answerClocks(
+  sql: Sql,
+  scope: ClockScope,
+  { contacts, restarted }: Responses,
+  now: Date,
+): Promise<void> {
+  if (contacts.length === 0) return;
+  const { companyId, testMode } = scope;
+  const answered = await sql<AnsweredClock[]>`
+    with contact as (
+      select object, "recordId" as record_id, at
+      from jsonb_to_recordset(${sql.json(contacts as never)}) as c(object text, "recordId" uuid, at timestamptz)
+    ), reached as (
+      select object, record_id, at from contact
+      union all
+      select 'customers', d.customer_id, contact.at
+      from contact join deals d on d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = contact.record_id
+      where contact.object = 'deals' and d.customer_id is not null
+      union all
+      select 'customers', l.converted_customer_id, contact.at
+      from contact join leads l on l.company_id = ${companyId} and l.test_mode = ${testMode} and l.id = contact.record_id
+      where contact.object = 'leads' and l.converted_customer_id is not null
+    ), answer as (
+      select c.id, min(reached.at) as first_at, max(reached.at) as last_at
+      from reached
+      join sla_clocks c on c.company_id = ${companyId} and c.test_mode = ${testMode} and c.object = reached.object
+        and c.record_id = reached.record_id and c.ended_at is null
+      where c.kind = 'first_response' or c.kind = 'every_response' and reached.at >= c.started_at
+      group by c.id
+    ), locked as (
+      -- In one order everywhere: two calls may reach the same customers.
+      select c.id from sla_clocks c
+      where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id in (select id from answer)
+      order by c.id
+      for no key update
+    )
+    update sla_clocks c
+    set satisfied_at = answer.first_at, ended_at = ${now},
+      next_at = case when c.breached_at is null and answer.first_at > c.due_at then c.due_at end
+    from answer join locked on locked.id = answer.id
+    where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = answer.id and c.ended_at is null
+    returning c.policy_id as "policyId", c.object, c.record_id as "recordId", c.kind, answer.last_at as "answeredAt"`;
+  await startClocks(sql, scope, restarted(answered));
+}
+
+/** Ends the clocks of records that their changes leave behind, and starts those that they bring. */
+export async function changeClocks(
+  sql: Sql,
+  scope: ClockScope,
+  changes: readonly ClockChange[],
+  now: Date,
+): Promise<void> {
+  if (changes.length === 0) return;
+  const given = changes.map(({ object, recordId, keptPolicyId, isResolved }) => ({
+    object,
+    record_id: recordId,
+    kept_policy_id: keptPolicyId,
+    is_resolved: isResolved,
+  }));
+  const ended = await sql<{ recordId: string; kind: ClockKind; startedAt: Date }[]>`
+    with change as (
+      select * from jsonb_to_recordset(${sql.json(given as never)})
+        as c(object text, record_id uuid, kept_policy_id uuid, is_resolved boolean)
+    ), locked as (
+      -- In the order of answerClocks() and wakeClocks(), so that none of them waits for one that waits for it.
+      select c.id, change.is_resolved
+      from change
+      join sla_clocks c on c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.object = change.object
+        and c.record_id = change.record_id and c.ended_at is null and c.policy_id is distinct from change.kept_policy_id
+      order by c.id
+      for no key update of c
+    )
+    update sla_clocks c
+    set ended_at = ${now},
+      satisfied_at = case when locked.is_resolved and c.kind = 'resolution' then ${now}::timestamptz end,
+      next_at = case when locked.is_resolved and c.breached_at is null and c.due_at < ${now} then c.due_at end
+    from locked
+    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = locked.id and c.ended_at is null
+    returning c.record_id as "recordId", c.kind, c.started_at as "startedAt"`;
+  const started = changes.flatMap((change) =>
+    change.startedAfter(ended.filter(({ recordId }) => recordId === change.recordId)),
+  );
+  await startClocks(sql, scope, started);
+}

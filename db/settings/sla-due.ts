@@ -1,0 +1,198 @@
+// What the SLA job reads and writes: whose clocks are due, and what comes of it.
+// The first is asked under the platform role, everything else under the tenant's.
+import type { Fragment } from 'postgres';
+import { v7 as uuidv7 } from 'uuid';
+import type { SlaPolicy } from '../../domain/objects/configuration.ts';
+import type { DueClock } from '../../domain/settings/sla-tracking.ts';
+import type { Sql } from '../connect.ts';
+import { policyObject } from '../objects/workspace.ts';
+import { type DueRow, removeByCompany } from '../sweeping.ts';
+import type { ClockScope } from './sla-clocks.ts';
+
+/** Clocks that are looked at for the question whose are due. */
+const glance = 2000;
+
+/** The tenants of the clocks that are due first. @param besides companies that are left out */
+export async function findDueScopes(sql: Sql, besides: readonly string[], now: Date): Promise<ClockScope[]> {
+  return sql<ClockScope[]>`
+    select distinct company_id as "companyId", test_mode as "testMode"
+    from (
+      select company_id, test_mode from sla_clocks
+      where next_at <= ${now} and company_id <> all(${[...besides]}::uuid[])
+      order by next_at
+      limit ${glance}
+    ) due`;
+}
+
+export interface DueClockRow extends DueClock {
+  id: string;
+  object: 'leads' | 'customers' | 'deals';
+  recordId: string;
+  /** Null when it has gone. */
+  policy: SlaPolicy | null;
+  recordName: string | null;
+  assignedTo: string | null;
+}
+
+/** Takes clocks of a tenant that are due, the longest first, until the transaction ends; those that others hold are left to them. */
+export async function takeDueClocks(sql: Sql, scope: ClockScope, limit: number, now: Date): Promise<DueClockRow[]> {
+  const own = (alias: string): Fragment =>
+    sql`${sql(alias)}.company_id = ${scope.companyId} and ${sql(alias)}.test_mode = ${scope.testMode}`;
+  const person = sql`coalesce(nullif(concat_ws(' ', r.first_name, r.last_name), ''), r.company_name, r.email, r.mobile)`;
+  return sql<DueClockRow[]>`
+    with due as (
+      select c.* from sla_clocks c
+      where ${own('c')} and c.next_at <= ${now}
+      order by c.next_at
+      limit ${limit}
+      for no key update skip locked
+    )
+    select c.id, c.object, c.record_id as "recordId", c.kind, c.due_at as "dueAt", c.handled_at as "handledAt",
+      c.breached_at as "breachedAt", c.satisfied_at as "satisfiedAt", c.ended_at as "endedAt",
+      case when p.id is not null then ${policyObject(sql)} end as policy, record.name as "recordName", u.full_name as "assignedTo"
+    from due c
+    left join sla_policies p on p.company_id = ${scope.companyId} and p.id = c.policy_id
+    left join lateral (
+      select ${person} as name, r.assigned_to from leads r where ${own('r')} and r.id = c.record_id and c.object = 'leads'
+      union all
+      select r.name, r.assigned_to from deals r where ${own('r')} and r.id = c.record_id and c.object = 'deals'
+      union all
+      select ${person}, r.assigned_to from customers r where ${own('r')} and r.id = c.record_id and c.object = 'customers'
+    ) record on true
+    left join users u on u.company_id = ${scope.companyId} and u.id = record.assigned_to`;
+}
+
+export interface HandledClock {
+  id: string;
+  isBreached: boolean;
+  /** True when nobody waits for it any more, because its policy is switched off or gone. */
+  isClosed: boolean;
+  nextAt: Date | null;
+}
+
+/** Notes what was done about clocks that were taken. */
+export async function saveHandledClocks(
+  sql: Sql,
+  scope: ClockScope,
+  clocks: readonly HandledClock[],
+  now: Date,
+): Promise<void> {
+  await sql`
+    update sla_clocks c
+    -- Never back: the clocks of servers differ, and what was told must not be told again.
+    set handled_at = greatest(c.handled_at, ${now}), next_at = h."nextAt",
+      breached_at = case when h."isBreached" then ${now} else c.breached_at end,
+      ended_at = case when h."isClosed" then coalesce(c.ended_at, ${now}) else c.ended_at end
+    from jsonb_to_recordset(${sql.json(clocks as never)}) as h(id uuid, "isBreached" boolean, "isClosed" boolean, "nextAt" timestamptz)
+    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = h.id`;
+}
+
+export interface NewNotification {
+  userId: string;
+  kind: 'sla_reminder' | 'sla_escalation';
+  text: string;
+  object: string;
+  recordId: string;
+}
+
+/** Tells users something in the app; those who are not active are told nothing. */
+export async function insertNotifications(
+  sql: Sql,
+  companyId: string,
+  notifications: readonly NewNotification[],
+  now: Date,
+): Promise<void> {
+  if (notifications.length === 0) return;
+  const rows = notifications.map((notification) => ({ id: uuidv7(), ...notification }));
+  await sql`
+    insert into notifications (company_id, id, user_id, kind, text, object, record_id, created_at)
+    select u.company_id, n.id, u.id, n.kind, n.text, n.object, n."recordId", ${now}
+    from jsonb_to_recordset(${sql.json(rows as never)}) as n(id uuid, "userId" uuid, kind text, text text, object text, "recordId" uuid)
+    join users u on u.company_id = ${companyId} and u.id = n."userId" and u.status = 'active'`;
+}
+
+export interface RevisedPolicy {
+  companyId: string;
+  id: string;
+  revisedAt: Date;
+}
+
+/** Policies whose running clocks have yet to follow a change. */
+export async function findRevisedPolicies(sql: Sql): Promise<RevisedPolicy[]> {
+  return sql<RevisedPolicy[]>`
+    select company_id as "companyId", id, revised_at as "revisedAt"
+    from sla_policies where revised_at is not null order by revised_at limit 100`;
+}
+
+/**
+ * Has running clocks of a policy looked at again, in the order of their ids.
+ * @param after the last one of the batch before
+ * @returns the last one of this batch; undefined when there are no more
+ */
+export async function wakeClocks(
+  sql: Sql,
+  scope: ClockScope,
+  policyId: string,
+  after: string | undefined,
+  limit: number,
+  now: Date,
+): Promise<string | undefined> {
+  const woken = await sql<{ id: string }[]>`
+    with batch as (
+      select id from sla_clocks
+      where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and policy_id = ${policyId} and ended_at is null
+        ${after === undefined ? sql`` : sql`and id > ${after}`}
+      order by id
+      limit ${limit}
+      for no key update
+    )
+    update sla_clocks c set next_at = least(c.next_at, ${now})
+    from batch
+    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = batch.id
+    returning c.id`;
+  const ids = woken.map((clock) => clock.id).sort();
+  return ids.length < limit ? undefined : ids.at(-1);
+}
+
+/** Milliseconds after a change during which writes that began before it may start clocks by what the policy was. */
+const unsettled = 5000;
+
+/** Running clocks of the policy have followed the change, unless it is too new, or there was another meanwhile. */
+export async function clearRevision(sql: Sql, policy: RevisedPolicy, now: Date): Promise<void> {
+  await sql`
+    update sla_policies set revised_at = null
+    where company_id = ${policy.companyId} and id = ${policy.id} and revised_at = ${policy.revisedAt}
+      and revised_at < ${new Date(now.getTime() - unsettled)}`;
+}
+
+const day = 86_400_000;
+/** Days that ended clocks and notifications are kept. */
+const keptDays = { clocks: 400, notifications: 90 };
+
+/** Removes clocks that ended long ago. @returns how many, at most the limit */
+export async function sweepClocks(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - keptDays.clocks * day);
+  const due = await sql<(DueRow & { testMode: boolean })[]>`
+    select company_id as "companyId", test_mode as "testMode", id
+    from sla_clocks where ended_at < ${before} order by ended_at limit ${limit}`;
+  return removeByCompany(due, async (companyId, rows) => {
+    const removed = await sql`
+      delete from sla_clocks c
+      using jsonb_to_recordset(${sql.json(rows as never)}) as due ("testMode" boolean, id uuid)
+      where c.company_id = ${companyId} and c.test_mode = due."testMode" and c.id = due.id`;
+    return removed.count;
+  });
+}
+
+/** Removes notifications of long ago. @returns how many, at most the limit */
+export async function sweepNotifications(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - keptDays.notifications * day);
+  const due = await sql<DueRow[]>`
+    select company_id as "companyId", id from notifications where created_at < ${before} order by created_at limit ${limit}`;
+  return removeByCompany(due, async (companyId, rows) => {
+    const removed = await sql`
+      delete from notifications
+      where company_id = ${companyId} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
+    return removed.count;
+  });
+}

@@ -1,0 +1,68 @@
+// Statuses of leads and stages of deals. Whoever changes them has locked the configuration.
+import type { Sql } from '../connect.ts';
+
+export interface StatusRow {
+  id: string;
+  object: 'leads' | 'deals';
+  name: string;
+  description: string | null;
+  order_position: number;
+  is_active: boolean;
+  color: string;
+  outcome: string;
+  pre_condition_fields: string[];
+  /** As domain/settings/statuses.ts keeps them. */
+  pre_condition_rules: unknown;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = [
+  'id',
+  'object',
+  'name',
+  'description',
+  'order_position',
+  'is_active',
+  'color',
+  'outcome',
+  'pre_condition_fields',
+  'pre_condition_rules',
+  'created_at',
+  'updated_at',
+] as const;
+
+/** All statuses of an object in their order. */
+export async function listStatuses(sql: Sql, companyId: string, object: string): Promise<StatusRow[]> {
+  return await sql<StatusRow[]>`
+    select ${sql(columns)}
+    from statuses
+    where company_id = ${companyId} and object = ${object}
+    order by order_position, id`;
+}
+
+export async function insertStatus(sql: Sql, companyId: string, status: StatusRow): Promise<void> {
+  await sql`insert into statuses ${sql({ company_id: companyId, ...toRow(sql, status) })}`;
+}
+
+export async function updateStatus(sql: Sql, companyId: string, status: StatusRow): Promise<void> {
+  const { id, object, created_at: _, ...changed } = toRow(sql, status);
+  await sql`update statuses set ${sql(changed)} where company_id = ${companyId} and object = ${object} and id = ${id}`;
+}
+
+/** Numbers the statuses from 1 in the order given. */
+export async function orderStatuses(sql: Sql, companyId: string, ids: readonly string[], now: Date): Promise<void> {
+  await sql`
+    update statuses status
+    set order_position = listed.position, updated_at = ${now}
+    from unnest(${[...ids]}::uuid[]) with ordinality listed (id, position)
+    where status.company_id = ${companyId} and status.id = listed.id and status.order_position <> listed.position`;
+}
+
+export async function deleteStatus(sql: Sql, companyId: string, id: string): Promise<void> {
+  await sql`delete from statuses where company_id = ${companyId} and id = ${id}`;
+}
+
+function toRow(sql: Sql, status: StatusRow) {
+  return { ...status, pre_condition_rules: sql.json(status.pre_condition_rules as never) };
+}

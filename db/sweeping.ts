@@ -1,0 +1,21 @@
+// Removing rows that are past their time: found by an index on their age, company by company.
+
+/** What is to be removed, and whose it is. */
+export interface DueRow {
+  companyId: string;
+  id: string;
+}
+
+/**
+ * Removes rows, those of each company in a statement of its own, all of them under way at once.
+ * @param remove sends its statement at once; asks again whether the rows are due, where that can change
+ * @returns how many were removed
+ */
+export async function removeByCompany<Row extends { companyId: string }>(
+  due: readonly Row[],
+  remove: (companyId: string, rows: readonly Row[]) => Promise<number>,
+): Promise<number> {
+  const companies = [...Map.groupBy(due, ({ companyId }) => companyId)];
+  const removed = await Promise.all(companies.map(([companyId, rows]) => remove(companyId, rows)));
+  return removed.reduce((total, count) => total + count, 0);
+}

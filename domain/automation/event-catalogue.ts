@@ -1,0 +1,253 @@
+// The events that this API tells: what each means, what it carries, and an example of its body.
+
+export type EventCategory = 'records' | 'sales' | 'attachments' | 'settings' | 'api_keys' | 'webhooks';
+
+/** What a field of an event holds; `string[]` is a list of texts, `object` has fields of its own. */
+export type EventFieldType = 'string' | 'uuid' | 'date-time' | 'integer' | 'string[]' | 'object';
+
+export interface EventField {
+  name: string;
+  type: EventFieldType;
+  /** False: it is missing or null in some events of this name. */
+  always_present: boolean;
+  /** True where the filter of a webhook may name it. */
+  filterable: boolean;
+}
+
+export interface CatalogueEvent {
+  name: string;
+  category: EventCategory;
+  description: string;
+  /** True where what is done with test keys tells it too. */
+  emitted_in_test_mode: boolean;
+  fields: readonly EventField[];
+  /** JSON Schema of the whole body. */
+  schema: Readonly<Record<string, unknown>>;
+  /** A whole body. */
+  example: Readonly<Record<string, unknown>>;
+}
+
+const schemaOfType: Readonly<Record<EventFieldType, object>> = {
+  string: { type: 'string' },
+  uuid: { type: 'string', format: 'uuid' },
+  'date-time': { type: 'string', format: 'date-time' },
+  integer: { type: 'integer' },
+  'string[]': { type: 'array', items: { type: 'string' } },
+  object: { type: 'object' },
+};
+
+const always = (name: string, type: EventFieldType): EventField => ({
+  name,
+  type,
+  always_present: true,
+  filterable: type !== 'object',
+});
+const sometimes = (name: string, type: EventFieldType): EventField => ({
+  ...always(name, type),
+  always_present: false,
+});
+
+const occurredAt = always('occurred_at', 'date-time');
+const ofRecord = [always('object', 'string'), always('record_id', 'uuid')];
+
+const exampleTime = '2026-11-20T09:30:00.000Z';
+const exampleRecord = '019a9f2e-7c40-7a10-8f3b-2d6c5e4b1a09';
+const aboutLead = { object: 'leads', record_id: exampleRecord };
+
+interface Described {
+  name: string;
+  category: EventCategory;
+  description: string;
+  fields: readonly EventField[];
+  /** The data of the example, its time excepted. */
+  example: Readonly<Record<string, unknown>>;
+  /** What `origin` says in the example. */
+  by?: 'system';
+}
+
+const described: readonly Described[] = [
+  {
+    name: 'record.created',
+    category: 'records',
+    description:
+      'A record of any object was created, by whatever operation: one at a time, in a batch, or by converting a lead.',
+    fields: [...ofRecord, occurredAt],
+    example: aboutLead,
+  },
+  {
+    name: 'record.updated',
+    category: 'records',
+    description:
+      'Published fields of a record changed. `changed_fields` names them; what follows from other changes, such as the next follow-up of a lead after an activity, is told too.',
+    fields: [...ofRecord, always('changed_fields', 'string[]'), sometimes('changes', 'object'), occurredAt],
+    example: { ...aboutLead, changed_fields: ['lead_status', 'priority'] },
+  },
+  {
+    name: 'record.deleted',
+    category: 'records',
+    description: 'A record was deleted. The activities and tasks that went with it are told one by one.',
+    fields: [...ofRecord, occurredAt],
+    example: aboutLead,
+  },
+  {
+    name: 'lead.status_changed',
+    category: 'sales',
+    description:
+      'A lead entered another status. `from` and `from_id` are null where it had none. Told beside record.updated.',
+    fields: [
+      ...ofRecord,
+      ...[
+        sometimes('from', 'string'),
+        sometimes('from_id', 'uuid'),
+        sometimes('to', 'string'),
+        always('to_id', 'uuid'),
+      ],
+      occurredAt,
+    ],
+    example: {
+      ...aboutLead,
+      ...{ from: 'New', from_id: '019a9f2e-0000-7000-8000-000000000001' },
+      ...{ to: 'Qualified', to_id: '019a9f2e-0000-7000-8000-000000000002' },
+    },
+  },
+  {
+    name: 'deal.stage_changed',
+    category: 'sales',
+    description:
+      'A deal entered another stage. `from` and `from_id` are null where it had none. Told beside record.updated.',
+    fields: [
+      ...ofRecord,
+      ...[
+        sometimes('from', 'string'),
+        sometimes('from_id', 'uuid'),
+        sometimes('to', 'string'),
+        always('to_id', 'uuid'),
+      ],
+      occurredAt,
+    ],
+    example: {
+      ...{ object: 'deals', record_id: exampleRecord },
+      ...{ from: 'Proposal', from_id: '019a9f2e-0000-7000-8000-000000000003' },
+      ...{ to: 'Won', to_id: '019a9f2e-0000-7000-8000-000000000004' },
+    },
+  },
+  {
+    name: 'sla.breached',
+    category: 'sales',
+    description: 'The deadline of an SLA policy passed before what it waits for was done. `level` is 0.',
+    fields: [...ofRecord, always('sla', 'object'), always('level', 'integer'), occurredAt],
+    example: {
+      ...aboutLead,
+      sla: {
+        ...{ policy_id: '019a9f2e-0000-7000-8000-000000000005', policy_name: 'Leads within the hour' },
+        ...{ type: 'first_response', deadline: '2026-11-20T09:00:00.000Z', overdue_minutes: 30 },
+      },
+      level: 0,
+    },
+    by: 'system',
+  },
+  {
+    name: 'attachment.created',
+    category: 'attachments',
+    description: 'A file was attached to a record.',
+    fields: [...ofRecord, always('attachment_id', 'uuid'), occurredAt],
+    example: { ...aboutLead, attachment_id: '019a9f2e-0000-7000-8000-000000000006' },
+  },
+  {
+    name: 'attachment.deleted',
+    category: 'attachments',
+    description: 'An attachment of a record was deleted. Those that go with their record are not told one by one.',
+    fields: [...ofRecord, always('attachment_id', 'uuid'), occurredAt],
+    example: { ...aboutLead, attachment_id: '019a9f2e-0000-7000-8000-000000000006' },
+  },
+  {
+    name: 'schema.changed',
+    category: 'settings',
+    description:
+      'What GET /v1/objects and the schema of an object answer changed: an object or a field was added, changed or switched, or a list that a field takes its options from was changed. Read the schema of `object` anew.',
+    fields: [always('object', 'string'), occurredAt],
+    example: { object: 'leads' },
+  },
+  {
+    name: 'api_key.expiring',
+    category: 'api_keys',
+    description:
+      'An API key stops working at `expires_at`, within seven days. Told once for each key and time; for test keys in test mode.',
+    fields: [always('api_key_id', 'uuid'), always('name', 'string'), always('expires_at', 'date-time'), occurredAt],
+    example: {
+      ...{ api_key_id: '019a9f2e-0000-7000-8000-000000000007', name: 'Website' },
+      expires_at: '2026-11-27T09:30:00.000Z',
+    },
+    by: 'system',
+  },
+  {
+    name: 'webhook.disabled',
+    category: 'webhooks',
+    description:
+      'A webhook was disabled because its receiver kept failing (`failures`) or said that it is gone for good (`gone`). Enable it again with PATCH, and call its recover. Disabling by hand is not told.',
+    fields: [always('webhook_id', 'uuid'), always('reason', 'string'), occurredAt],
+    example: { webhook_id: '019a9f2e-0000-7000-8000-000000000009', reason: 'failures' },
+    by: 'system',
+  },
+];
+
+/** Told of what live keys do alone; both modes share what it is about. */
+const liveOnly: ReadonlySet<string> = new Set(['schema.changed']);
+
+/** All events, in the order in which they are shown. */
+export const eventCatalogue: readonly CatalogueEvent[] = described.map((event) => ({
+  name: event.name,
+  category: event.category,
+  description: event.description,
+  emitted_in_test_mode: !liveOnly.has(event.name),
+  fields: event.fields,
+  schema: schemaOf(event),
+  example: exampleOf(event),
+}));
+
+function schemaOf({ name, fields }: Described): Record<string, unknown> {
+  const property = ({ type, always_present }: EventField) =>
+    always_present ? schemaOfType[type] : { anyOf: [schemaOfType[type], { type: 'null' }] };
+  return {
+    type: 'object',
+    required: ['id', 'event', 'created_at', 'test_mode', 'actor', 'data'],
+    properties: {
+      id: { type: 'string', pattern: '^evt_[0-9a-f-]{36}$' },
+      event: { const: name },
+      created_at: { type: 'string', format: 'date-time' },
+      test_mode: { type: 'boolean' },
+      actor: {
+        type: 'object',
+        required: ['kind', 'id', 'name'],
+        properties: {
+          kind: { enum: ['api_key', 'oauth_client', 'user', 'system'] },
+          id: { type: 'string' },
+          name: { type: ['string', 'null'] },
+        },
+      },
+      request_id: { type: ['string', 'null'] },
+      origin: { type: ['string', 'null'] },
+      data: {
+        type: 'object',
+        required: fields.filter((field) => field.always_present).map((field) => field.name),
+        properties: Object.fromEntries(fields.map((field) => [field.name, property(field)])),
+      },
+    },
+  };
+}
+
+function exampleOf({ name, example, by }: Described): Record<string, unknown> {
+  const actor = by
+    ? { kind: 'system', id: name.split('.')[0], name: null }
+    : { kind: 'api_key', id: '019a9f2e-0000-7000-8000-000000000008', name: 'Website' };
+  return {
+    id: 'evt_019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18',
+    event: name,
+    created_at: exampleTime,
+    test_mode: false,
+    actor,
+    request_id: by ? null : '4f2c8f9e-0f57-4d0c-9f3f-5b1f7f0c6f4e',
+    origin: null,
+    data: { ...example, occurred_at: exampleTime },
+  };
+}

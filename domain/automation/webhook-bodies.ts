@@ -1,0 +1,62 @@
+// The body that a receiver is sent: the fields of the catalogue and nothing else, in at most 64 KB.
+import { eventCatalogue } from './event-catalogue.ts';
+
+/** An event as it happened. */
+export interface HappenedEvent {
+  id: string;
+  event: string;
+  occurredAt: Date;
+  actor: { kind: string; id: string; name: string | null };
+  requestId: string | null;
+  data: Readonly<Record<string, unknown>>;
+  /** Of updates: from what to what. */
+  changes: object | null;
+}
+
+/** Bytes of a body; what changed is left out of one that would be longer. */
+export const mostBodyBytes = 65_536;
+
+const fieldsOfEvent: ReadonlyMap<string, readonly string[]> = new Map(
+  eventCatalogue.map(({ name, fields }) => [name, fields.map((field) => field.name)]),
+);
+
+/** The name of an event for receivers, the same in every delivery of it. */
+export const eventName = (id: string): string => `evt_${id}`;
+
+/** @param include `changes`: what the fields were and are, where the event says so */
+export function composeBody(told: HappenedEvent, testMode: boolean, include: readonly string[]): string {
+  const data = shownData(told);
+  const { changes } = told;
+  if (!changes || !include.includes('changes')) return bodyOf(told, testMode, data);
+  const whole = bodyOf(told, testMode, { ...data, changes });
+  return new TextEncoder().encode(whole).length <= mostBodyBytes
+    ? whole
+    : bodyOf(told, testMode, { ...data, changes_truncated: true });
+}
+
+function shownData({ event, data }: HappenedEvent): Record<string, unknown> {
+  const names = fieldsOfEvent.get(event) ?? [];
+  return Object.fromEntries(names.filter((name) => Object.hasOwn(data, name)).map((name) => [name, data[name]]));
+}
+
+function bodyOf(told: HappenedEvent, testMode: boolean, data: Record<string, unknown>): string {
+  const { id, event, occurredAt, actor, requestId } = told;
+  return JSON.stringify({
+    id: eventName(id),
+    event,
+    created_at: occurredAt.toISOString(),
+    test_mode: testMode,
+    actor,
+    request_id: requestId,
+    origin: null,
+    data,
+  });
+}
+
+/** The body of a test: the example of the event as if it had happened now, and said to be a test. */
+export function composeTestBody(event: string, id: string, testMode: boolean, now: Date): string {
+  const example = eventCatalogue.find(({ name }) => name === event)?.example ?? {};
+  const at = now.toISOString();
+  const data = { ...(example.data as object), occurred_at: at };
+  return JSON.stringify({ ...example, id: eventName(id), created_at: at, test_mode: testMode, test: true, data });
+}

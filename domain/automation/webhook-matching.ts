@@ -1,0 +1,152 @@
+// Which events a webhook is told of: their names, its own changes, and its filter over their data.
+import { type Condition, fulfils } from '../objects/comparisons.ts';
+import type { FieldProblem } from '../objects/field-values.ts';
+import { type Filter, readFilterOf } from '../objects/filter.ts';
+import { closest } from '../objects/suggestions.ts';
+import type { Field, WorkspaceObject } from '../objects/workspace.ts';
+import { type CatalogueEvent, type EventFieldType, eventCatalogue } from './event-catalogue.ts';
+
+/** What a subscription wants. */
+export interface Wanted {
+  /** Names of events, `record.*` or `*`. */
+  events: readonly string[];
+  /** As it was sent; null: all of them. */
+  filter: unknown;
+  /** Leaves out what the credential itself did that made the subscription. */
+  skipOwn: boolean;
+  createdByKind: string;
+  createdById: string;
+}
+
+/** An event as far as it is asked whether it is wanted. */
+export interface ToldEvent {
+  event: string;
+  actor: { kind: string; id: string };
+  data: Readonly<Record<string, unknown>>;
+}
+
+/** The events of the catalogue that a name or a pattern stands for; none for an unknown one. */
+export function eventsNamed(pattern: string): readonly CatalogueEvent[] {
+  if (pattern === '*') return eventCatalogue;
+  if (!pattern.endsWith('.*')) return eventCatalogue.filter(({ name }) => name === pattern);
+  const prefix = pattern.slice(0, -1);
+  return eventCatalogue.filter(({ name }) => name.startsWith(prefix));
+}
+
+/** @returns a problem for each name that stands for no event */
+export function unknownEvents(patterns: readonly string[]): FieldProblem[] {
+  return patterns.flatMap((pattern, index) => {
+    if (eventsNamed(pattern).length > 0) return [];
+    const names = eventCatalogue.map(({ name }) => name);
+    const meant = closest(pattern, names);
+    const message = `events[${index}] is no event; GET /v1/webhook-events lists them, record.* and * stand for several`;
+    return [
+      {
+        ...{ field: `events[${index}]`, code: 'INVALID_OPTION' as const, message, allowed: names },
+        ...(meant ? { did_you_mean: meant } : {}),
+      },
+    ];
+  });
+}
+
+const typeOf: Readonly<Record<Exclude<EventFieldType, 'object'>, Field['type']>> = {
+  string: 'text',
+  uuid: 'text',
+  'date-time': 'datetime',
+  integer: 'number',
+  'string[]': 'text',
+};
+
+/** Fields whose value is a list: `contains` asks for one of its items. */
+const lists: ReadonlySet<string> = new Set(
+  eventCatalogue.flatMap(({ fields }) => fields.filter(({ type }) => type === 'string[]').map(({ name }) => name)),
+);
+const operatorsOfLists: readonly string[] = ['contains', 'is_null'];
+
+/** The fields that a filter may name where these events are subscribed to. */
+function fieldsOf(patterns: readonly string[]): Map<string, Field> {
+  const fields = new Map<string, Field>();
+  for (const { fields: own } of patterns.flatMap(eventsNamed))
+    for (const { name, type, filterable } of own)
+      if (filterable && type !== 'object' && !fields.has(name))
+        fields.set(name, { name, label: name, type: typeOf[type], custom: false, required: false });
+  return fields;
+}
+
+/**
+ * Reads the filter of a subscription to these events.
+ * @returns its problems as well, all of the field `filter`
+ */
+export function readEventFilter(
+  given: unknown,
+  patterns: readonly string[],
+): { filter: Filter | undefined; problems: FieldProblem[] } {
+  const fields = fieldsOf(patterns);
+  const names = [...fields.keys()];
+  const { filter, problems } = readFilterOf(given, {
+    field: (name) => fields.get(name),
+    unknown: (name) => {
+      const meant = closest(name, names);
+      const shown = name.length > 60 ? `${name.slice(0, 60)}…` : name;
+      return {
+        ...{ field: 'filter', code: 'UNKNOWN_FIELD', allowed: names.slice(0, 50) },
+        message: `filter: ${shown} is no field of the events that are subscribed to`,
+        ...(meant ? { did_you_mean: meant } : {}),
+      };
+    },
+  });
+  const unfit = filter ? conditionsOf(filter).filter(({ field, op }) => lists.has(field) && !isForLists(op)) : [];
+  return {
+    filter,
+    problems: [
+      ...problems.map((problem) => ({ ...problem, field: 'filter' })),
+      ...unfit.map(({ field }) => ({
+        ...{ field: 'filter', code: 'INVALID_OPTION' as const, allowed: [...operatorsOfLists] },
+        message: `filter: ${field} is a list and takes the operators ${operatorsOfLists.join(', ')}`,
+      })),
+    ],
+  };
+}
+
+const isForLists = (op: string): boolean => operatorsOfLists.includes(op);
+
+function conditionsOf(filter: Filter): Condition[] {
+  if ('and' in filter) return filter.and.flatMap(conditionsOf);
+  if ('or' in filter) return filter.or.flatMap(conditionsOf);
+  return [filter];
+}
+
+/** The fields of all events, as comparisons want them. */
+const anyEvent: WorkspaceObject = {
+  ...{ object: 'events', label: 'Event', plural: 'Events', kind: 'builtin', module: 'webhooks', oneOf: [] },
+  fields: fieldsOf(['*']),
+};
+const epoch = new Date(0);
+
+/**
+ * Makes the question whether a subscription is told of an event. What was subscribed to before the catalogue changed, and does not fit it
+ * any more, is told of nothing.
+ */
+export function matcherOf({ events, filter: given, skipOwn, createdByKind, createdById }: Wanted) {
+  const names = new Set(events.flatMap(eventsNamed).map(({ name }) => name));
+  const { filter, problems } = given === null ? { filter: undefined, problems: [] } : readEventFilter(given, events);
+  return ({ event, actor, data }: ToldEvent): boolean =>
+    names.has(event) &&
+    problems.length === 0 &&
+    !(skipOwn && actor.kind === createdByKind && actor.id === createdById) &&
+    (filter === undefined || passes(filter, data));
+}
+
+function passes(filter: Filter, data: ToldEvent['data']): boolean {
+  if ('and' in filter) return filter.and.every((inner) => passes(inner, data));
+  if ('or' in filter) return filter.or.some((inner) => passes(inner, data));
+  const value = Object.hasOwn(data, filter.field) ? data[filter.field] : undefined;
+  // Of a field that the event lacks nothing is true but that it is missing.
+  if (value === undefined) return filter.op === 'is_null' && filter.isNull;
+  if (Array.isArray(value)) {
+    if (filter.op === 'is_null') return !filter.isNull;
+    return filter.op === 'contains' && value.includes(filter.value);
+  }
+  const values = { [filter.field]: value as string | number | null };
+  return fulfils(filter, anyEvent, { id: '', createdAt: epoch, updatedAt: epoch, values, custom: {} });
+}

@@ -1,0 +1,380 @@
+// What a change makes of a subscription, what it costs, and what stands against it.
+import { addOns, type BillingCycle, billingCurrency, plans } from './catalogue.ts';
+import { afterRefusedPayment } from './life-cycle.ts';
+import { seatAllowance } from './plans.ts';
+import { changeLines, type NewInvoice, periodLines, totalOf, withCredit } from './proration.ts';
+import {
+  addMonths,
+  type Change,
+  isPaid,
+  monthsOf,
+  type PaymentMethod,
+  type ScheduledChange,
+  type Subscription,
+} from './subscription.ts';
+
+/** Why a change is refused, in the words of the catalogue of errors. */
+export interface Refusal {
+  code: 'CONFLICT' | 'AGREEMENT_ACTIVE' | 'NO_ACTIVE_SUBSCRIPTION';
+  message: string;
+  /** Of a conflict. */
+  reason?: string;
+  more?: Record<string, unknown>;
+}
+
+const conflict = (reason: string, message: string, more: Record<string, unknown> = {}): Refusal => ({
+  code: 'CONFLICT',
+  reason,
+  message,
+  more,
+});
+
+const monthlyPrice = (code: string): number | undefined => plans[code]?.prices?.monthly[billingCurrency];
+
+/** What stands against a change; undefined where nothing does. @param usedSeats active users */
+export function refusalOf(
+  change: Change,
+  subscription: Subscription,
+  usedSeats: number,
+  now: Date,
+): Refusal | undefined {
+  const { hasAgreement, agreementEndsAt } = subscription;
+  if (change.action === 'top_up') return undefined;
+  if (hasAgreement && (agreementEndsAt === null || agreementEndsAt > now))
+    return { code: 'AGREEMENT_ACTIVE', message: 'An agreement governs this subscription. Ask your account manager.' };
+  if (change.action === 'subscribe')
+    return isPaid(subscription)
+      ? conflict('subscription_exists', 'This workspace has a subscription. Change that one.')
+      : refusalOfPackage(change.package_code);
+  const isTrialAddOn = change.action === 'remove_module' && subscription.status === 'trialing';
+  if (!isPaid(subscription) && !isTrialAddOn)
+    return {
+      code: 'NO_ACTIVE_SUBSCRIPTION',
+      message: 'There is no subscription to change. Start a checkout with POST /v1/checkout-sessions.',
+    };
+  switch (change.action) {
+    case 'upgrade':
+      return refusalOfPackage(change.package_code) ?? refusalOfUpgrade(change, subscription);
+    case 'downgrade':
+      return refusalOfPackage(change.package_code) ?? refusalOfDowngrade(change.package_code, subscription, usedSeats);
+    case 'add_module':
+    case 'remove_module':
+      return refusalOfModule(change, subscription);
+    case 'cancel':
+      return subscription.cancelAtPeriodEnd
+        ? conflict('already_canceled', 'This subscription ends with its period already.')
+        : undefined;
+    case 'reactivate':
+      return subscription.cancelAtPeriodEnd
+        ? undefined
+        : conflict('not_scheduled_to_end', 'This subscription is not scheduled to end.');
+    default:
+      return undefined;
+  }
+}
+
+function refusalOfPackage(code: string): Refusal | undefined {
+  if (monthlyPrice(code) !== undefined) return undefined;
+  const allowed = Object.keys(plans).filter((each) => monthlyPrice(each) !== undefined);
+  return conflict(
+    'package_not_configured',
+    `${code} is no package that can be bought; those are ${allowed.join(', ')}.`,
+    {
+      allowed,
+    },
+  );
+}
+
+function refusalOfUpgrade(
+  { package_code, billing_cycle }: { package_code: string; billing_cycle: BillingCycle | null },
+  subscription: Subscription,
+): Refusal | undefined {
+  if (package_code === subscription.packageCode) {
+    const isOtherCycle = billing_cycle !== null && billing_cycle !== subscription.billingCycle;
+    const isAboutToLeave = subscription.scheduled.some(({ action }) => action === 'downgrade');
+    return isOtherCycle || isAboutToLeave
+      ? undefined
+      : conflict('already_on_package', `This workspace is on ${package_code} already.`);
+  }
+  const [from, to] = [monthlyPrice(subscription.packageCode) ?? 0, monthlyPrice(package_code) ?? 0];
+  return to > from
+    ? undefined
+    : conflict('not_an_upgrade', `${package_code} costs less than ${subscription.packageCode}. Downgrade to it.`);
+}
+
+function refusalOfDowngrade(code: string, subscription: Subscription, used: number): Refusal | undefined {
+  const { packageCode } = subscription;
+  if (code === packageCode) return conflict('already_on_package', `This workspace is on ${code} already.`);
+  const [from, to] = [monthlyPrice(packageCode) ?? Number.POSITIVE_INFINITY, monthlyPrice(code) ?? 0];
+  if (to > from) return conflict('not_a_downgrade', `${code} costs more than ${packageCode}. Upgrade to it.`);
+  const included = plans[code]?.includedSeats ?? 0;
+  return used <= included
+    ? undefined
+    : conflict(
+        'seats_exceed_target',
+        `${used} users are active, and ${code} includes ${included} seats. Deactivate some first.`,
+        {
+          seats_used: used,
+          target_included: included,
+        },
+      );
+}
+
+function refusalOfModule(
+  { action, module_key }: { action: 'add_module' | 'remove_module'; module_key: string },
+  { packageCode, addOns: bought, scheduled }: Subscription,
+): Refusal | undefined {
+  if (module_key === packageCode)
+    return conflict('cannot_remove_last_item', `${module_key} is the package itself. Cancel the subscription instead.`);
+  if (plans[packageCode]?.addOns.includes(module_key))
+    return conflict('module_included_in_plan', `${module_key} is part of ${packageCode}.`);
+  const isActive = bought.includes(module_key);
+  const isLeaving = scheduled.some((each) => each.action === 'remove_module' && each.module_key === module_key);
+  if (action === 'add_module' && isActive && !isLeaving)
+    return conflict('module_already_active', `${module_key} is active already.`);
+  if (action === 'remove_module' && (!isActive || isLeaving))
+    return conflict('module_not_active', `${module_key} is not active, or ends with the period already.`);
+  return undefined;
+}
+
+/** What became of a change. */
+export interface Outcome {
+  after: Subscription;
+  invoice: NewInvoice | null;
+  /** What becomes of the invoice that is open. */
+  openInvoice?: 'paid' | 'uncollectible';
+  /** Put on file. */
+  card?: PaymentMethod;
+  /** Minor units that the wallet has more. */
+  walletMinor?: number;
+  /** The checkout that is complete. */
+  checkoutSession?: string;
+}
+
+export interface Consequence {
+  /** Minor units to charge before anything holds; 0: nothing. */
+  charge: number;
+  paid: Outcome;
+  /** Where the payment is refused; null: then nothing is changed. */
+  refused: Outcome | null;
+  applies: 'immediately' | 'period_end';
+  effective: Date;
+}
+
+/** What a change brings about. @param openMinor what an open invoice still asks for */
+export function consequenceOf(change: Change, before: Subscription, openMinor: number, now: Date): Consequence {
+  const { periodStart, periodEnd } = before;
+  const atOnce = (after: Subscription, restarts = false): Consequence => {
+    const { lines, creditMinor } = withCredit(changeLines(before, after, restarts, now), before.creditMinor);
+    const invoice = invoiceOf(lines, { ...after, periodStart: restarts ? after.periodStart : periodStart });
+    return {
+      charge: invoice?.totalMinor ?? 0,
+      paid: { after: { ...after, creditMinor }, invoice },
+      refused: null,
+      applies: 'immediately',
+      effective: now,
+    };
+  };
+  const free = (more: Partial<Subscription>, applies: Consequence['applies'] = 'period_end'): Consequence => ({
+    charge: 0,
+    paid: { after: { ...before, ...more }, invoice: null },
+    refused: null,
+    applies,
+    effective: applies === 'immediately' ? now : periodEnd,
+  });
+  switch (change.action) {
+    case 'subscribe':
+      return subscribed(change, before, now);
+    case 'top_up':
+      return toppedUp(change, before, now);
+    case 'upgrade': {
+      const cycle = change.billing_cycle ?? before.billingCycle;
+      const restarts = cycle !== before.billingCycle;
+      const included = plans[change.package_code]?.addOns ?? [];
+      const isSame = change.package_code === before.packageCode;
+      const end = restarts ? addMonths(now, monthsOf(cycle)) : periodEnd;
+      return atOnce(
+        {
+          ...before,
+          packageCode: change.package_code,
+          billingCycle: cycle,
+          addOns: before.addOns.filter((key) => !included.includes(key)),
+          // To ask for the package that one is on is to stay on it.
+          scheduled: before.scheduled.filter((each) => !(isSame && each.action === 'downgrade')),
+          periodStart: restarts ? now : periodStart,
+          periodEnd: end,
+          dueAt: before.status === 'past_due' ? before.dueAt : end,
+        },
+        restarts,
+      );
+    }
+    case 'downgrade':
+      return free({ scheduled: rescheduled(before, { action: 'downgrade', package_code: change.package_code }) });
+    case 'set_seats': {
+      const { seats } = change;
+      const others = before.scheduled.filter(({ action }) => action !== 'set_seats');
+      const isMore = seats >= seatAllowance(before.packageCode, before.seats);
+      return isMore
+        ? atOnce({ ...before, seats, scheduled: others })
+        : free({ scheduled: rescheduled(before, { action: 'set_seats', seats }) });
+    }
+    case 'add_module': {
+      const { module_key } = change;
+      const scheduled = before.scheduled.filter(
+        (each) => !(each.action === 'remove_module' && each.module_key === module_key),
+      );
+      const bought = before.addOns.includes(module_key) ? before.addOns : [...before.addOns, module_key];
+      return atOnce({ ...before, addOns: bought, scheduled });
+    }
+    case 'remove_module': {
+      const { module_key } = change;
+      if (before.status === 'trialing')
+        return free({ addOns: before.addOns.filter((key) => key !== module_key) }, 'immediately');
+      return free({ scheduled: rescheduled(before, { action: 'remove_module', module_key }) });
+    }
+    case 'cancel':
+      return free({ cancelAtPeriodEnd: true });
+    case 'reactivate':
+      return free({ cancelAtPeriodEnd: false }, 'immediately');
+    case 'renew':
+      return renewed(before);
+    case 'charge_again':
+      return chargedAgain(before, openMinor, now);
+  }
+}
+
+function toppedUp(
+  { amount_minor, card, checkout_session }: Extract<Change, { action: 'top_up' }>,
+  before: Subscription,
+  now: Date,
+): Consequence {
+  const line = { description: 'Wallet top-up', quantity: 1, unit_amount_minor: amount_minor, amount_minor };
+  const invoice: NewInvoice = {
+    kind: 'wallet_topup',
+    currency: before.currency,
+    totalMinor: amount_minor,
+    periodStart: now,
+    periodEnd: now,
+    lines: [{ ...line, proration: false }],
+  };
+  return {
+    charge: amount_minor,
+    paid: { after: before, invoice, card, walletMinor: amount_minor, checkoutSession: checkout_session },
+    refused: null,
+    applies: 'immediately',
+    effective: now,
+  };
+}
+
+function subscribed(
+  { package_code, billing_cycle, seats, card, checkout_session }: Extract<Change, { action: 'subscribe' }>,
+  before: Subscription,
+  now: Date,
+): Consequence {
+  const periodEnd = addMonths(now, monthsOf(billing_cycle));
+  const after: Subscription = {
+    ...before,
+    status: 'active',
+    packageCode: package_code,
+    billingCycle: billing_cycle,
+    currency: billingCurrency,
+    seats,
+    addOns: [],
+    trialEndsAt: null,
+    periodStart: now,
+    periodEnd,
+    cancelAtPeriodEnd: false,
+    scheduled: [],
+    endedAt: null,
+    pastDueSince: null,
+    chargeAttempts: 0,
+    dueAt: periodEnd,
+  };
+  const { lines, creditMinor } = withCredit(periodLines(after), before.creditMinor);
+  const invoice = invoiceOf(lines, after);
+  return {
+    charge: invoice?.totalMinor ?? 0,
+    paid: { after: { ...after, creditMinor }, invoice, card, checkoutSession: checkout_session },
+    refused: null,
+    applies: 'immediately',
+    effective: now,
+  };
+}
+
+/** The same with one more change when the period ends, in place of one like it. */
+function rescheduled({ scheduled }: Subscription, change: ScheduledChange): readonly ScheduledChange[] {
+  const isLike = (other: ScheduledChange): boolean =>
+    other.action === change.action &&
+    (change.action !== 'remove_module' || (other as typeof change).module_key === change.module_key);
+  return [...scheduled.filter((each) => !isLike(each)), change];
+}
+
+/** A subscription with all that was scheduled, as it is in its next period. */
+export function nextPeriod(before: Subscription): Subscription {
+  let { packageCode, seats, addOns: bought } = before;
+  for (const change of before.scheduled) {
+    if (change.action === 'downgrade') packageCode = change.package_code;
+    if (change.action === 'set_seats') seats = change.seats;
+    if (change.action === 'remove_module') bought = bought.filter((key) => key !== change.module_key);
+  }
+  const included = plans[packageCode]?.addOns ?? [];
+  const periodEnd = addMonths(before.periodEnd, monthsOf(before.billingCycle));
+  return {
+    ...before,
+    packageCode,
+    seats,
+    addOns: bought.filter((key) => !included.includes(key)),
+    scheduled: [],
+    periodStart: before.periodEnd,
+    periodEnd,
+    dueAt: periodEnd,
+  };
+}
+
+function renewed(before: Subscription): Consequence {
+  const { periodEnd } = before;
+  const next = nextPeriod(before);
+  const { lines, creditMinor } = withCredit(periodLines(next), before.creditMinor);
+  const invoice = invoiceOf(lines, next);
+  const after = { ...next, creditMinor };
+  return {
+    charge: invoice?.totalMinor ?? 0,
+    paid: { after, invoice },
+    refused: { after: afterRefusedPayment({ ...after, pastDueSince: periodEnd, chargeAttempts: 0 }), invoice },
+    applies: 'immediately',
+    effective: periodEnd,
+  };
+}
+
+function chargedAgain(before: Subscription, openMinor: number, now: Date): Consequence {
+  const after: Subscription = {
+    ...before,
+    status: 'active',
+    pastDueSince: null,
+    chargeAttempts: 0,
+    dueAt: before.periodEnd,
+  };
+  const refused = afterRefusedPayment({ ...before, chargeAttempts: before.chargeAttempts + 1 });
+  return {
+    charge: openMinor,
+    paid: { after, invoice: null, openInvoice: 'paid' },
+    refused: {
+      after: refused,
+      invoice: null,
+      ...(refused.status === 'canceled' ? { openInvoice: 'uncollectible' as const } : {}),
+    },
+    applies: 'immediately',
+    effective: now,
+  };
+}
+
+function invoiceOf(
+  lines: NewInvoice['lines'],
+  { currency, periodStart, periodEnd }: Pick<Subscription, 'currency' | 'periodStart' | 'periodEnd'>,
+): NewInvoice | null {
+  if (lines.length === 0) return null;
+  return { kind: 'subscription', currency, totalMinor: totalOf(lines), periodStart, periodEnd, lines };
+}
+
+/** Modules that can be bought, by key. */
+export const isAddOn = (key: string): boolean => Object.hasOwn(addOns, key);

@@ -1,0 +1,126 @@
+// What a subscription costs: the lines of a period, of the rest of one, and what they come to.
+import { addOns, plans } from './catalogue.ts';
+import type { Subscription } from './subscription.ts';
+
+export interface InvoiceLine {
+  description: string;
+  quantity: number;
+  unit_amount_minor: number;
+  amount_minor: number;
+  proration: boolean;
+}
+
+export interface NewInvoice {
+  kind: 'subscription' | 'wallet_topup' | 'adjustment';
+  currency: string;
+  totalMinor: number;
+  periodStart: Date;
+  periodEnd: Date;
+  lines: InvoiceLine[];
+}
+
+/** What is paid for each period. */
+export type Items = Pick<Subscription, 'packageCode' | 'billingCycle' | 'currency' | 'seats' | 'addOns'>;
+
+interface Item {
+  description: string;
+  quantity: number;
+  unitMinor: number;
+}
+
+/** Seats that are paid for one by one. */
+export function extraSeats({ packageCode, seats }: Pick<Items, 'packageCode' | 'seats'>): number {
+  return Math.max(0, (seats ?? 0) - (plans[packageCode]?.includedSeats ?? 0));
+}
+
+/** What an item costs for a period of the cycle. A year of seats costs as much as ten months, as everything does. */
+function itemsOf(items: Items): Item[] {
+  const { packageCode, billingCycle, currency } = items;
+  const plan = plans[packageCode];
+  const found: Item[] = [];
+  const price = plan?.prices?.[billingCycle][currency];
+  if (plan && price !== undefined)
+    found.push({ description: `${plan.name}, ${billingCycle}`, quantity: 1, unitMinor: price });
+  const seats = extraSeats(items);
+  const seatPrice = plan?.seatPrices?.[currency];
+  if (seats > 0 && seatPrice !== undefined)
+    found.push({
+      description: 'Extra seats',
+      quantity: seats,
+      unitMinor: seatPrice * (billingCycle === 'yearly' ? 10 : 1),
+    });
+  for (const key of items.addOns) {
+    const addOn = addOns[key];
+    const unitMinor = addOn?.prices[billingCycle][currency];
+    if (addOn && unitMinor !== undefined) found.push({ description: addOn.name, quantity: 1, unitMinor });
+  }
+  return found;
+}
+
+/** The lines of a whole period. */
+export function periodLines(items: Items): InvoiceLine[] {
+  return itemsOf(items).map(({ description, quantity, unitMinor }) => ({
+    description,
+    quantity,
+    unit_amount_minor: unitMinor,
+    amount_minor: quantity * unitMinor,
+    proration: false,
+  }));
+}
+
+export const totalOf = (lines: readonly Pick<InvoiceLine, 'amount_minor'>[]): number =>
+  lines.reduce((total, { amount_minor }) => total + amount_minor, 0);
+
+/** The part of a period that is still to come, from 0 to 1. */
+function restOf({ periodStart, periodEnd }: Pick<Subscription, 'periodStart' | 'periodEnd'>, now: Date): number {
+  const length = periodEnd.getTime() - periodStart.getTime();
+  const left = periodEnd.getTime() - now.getTime();
+  return length <= 0 ? 0 : Math.min(1, Math.max(0, left / length));
+}
+
+/** Half a minor unit goes up, for credits as for charges: what was charged for a rest is credited by as much. */
+const part = (amount: number, share: number): number => Math.round(amount * share) || 0;
+
+const identity = ({ description, quantity, unitMinor }: Item): string => `${description}\n${quantity}\n${unitMinor}`;
+
+/**
+ * The lines of a change in the middle of a period: what is given back of what is gone, and what the new costs for the rest. What stays as
+ * it was has no line.
+ * @param restarts true where a whole new period begins now
+ */
+export function changeLines(before: Subscription, after: Subscription, restarts: boolean, now: Date): InvoiceLine[] {
+  const share = restOf(before, now);
+  const [old, fresh] = [itemsOf(before), itemsOf(after)];
+  const stays = restarts
+    ? new Set<string>()
+    : new Set(old.map(identity).filter((each) => fresh.map(identity).includes(each)));
+  const line = ({ description, quantity, unitMinor }: Item, prefix: string, factor: number): InvoiceLine => ({
+    description: `${prefix} ${description}`,
+    quantity,
+    unit_amount_minor: unitMinor,
+    amount_minor: Math.sign(factor) * part(quantity * unitMinor, Math.abs(factor)),
+    proration: true,
+  });
+  const credits = old.filter((item) => !stays.has(identity(item))).map((item) => line(item, 'Unused time of', -share));
+  const charges = restarts
+    ? periodLines(after)
+    : fresh.filter((item) => !stays.has(identity(item))).map((item) => line(item, 'Remaining time of', share));
+  return [...credits, ...charges].filter(({ amount_minor }) => amount_minor !== 0);
+}
+
+/** Takes what is credited off what is to be paid; what remains of the credit is kept. */
+export function withCredit(lines: InvoiceLine[], creditMinor: number): { lines: InvoiceLine[]; creditMinor: number } {
+  const total = totalOf(lines);
+  const line = (description: string, amount: number): InvoiceLine => ({
+    description,
+    quantity: 1,
+    unit_amount_minor: amount,
+    amount_minor: amount,
+    proration: false,
+  });
+  if (total < 0)
+    return { lines: [...lines, line('Kept as credit for later invoices', -total)], creditMinor: creditMinor - total };
+  const used = Math.min(creditMinor, total);
+  if (used === 0) return { lines, creditMinor };
+  return { lines: [...lines, line('Credit from earlier', -used)], creditMinor: creditMinor - used };
+}

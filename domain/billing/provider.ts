@@ -1,0 +1,49 @@
+// What every payment provider does for us, whichever it is.
+import type { Outcome } from './changes.ts';
+import type { Change, Subscription } from './subscription.ts';
+
+/** Something that a provider is to carry out, committed before it is asked. */
+export interface Order {
+  companyId: string;
+  testMode: boolean;
+  /** The provider's own idempotency key. */
+  id: string;
+  change: Change;
+  /** As it was when the order was made; nothing else changes it until the order is finished. */
+  subscription: Subscription;
+  /** Minor units that an open invoice asks for. */
+  openMinor: number;
+  askedAt: Date;
+}
+
+export interface Settlement extends Outcome {
+  /** False: the card was declined, and this is what becomes of the subscription. */
+  isPaid: boolean;
+}
+
+/** The card was declined, and nothing was changed. */
+export interface Declined {
+  /** Where a bank wants the person. */
+  actionUrl: string | null;
+}
+
+export type Settled = { settlement: Settlement; declined?: undefined } | { settlement?: undefined; declined: Declined };
+
+/** Where a person is sent to pay. */
+export interface NewCheckout {
+  companyId: string;
+  testMode: boolean;
+  id: string;
+}
+
+export interface PaymentProvider {
+  /** Opens the page on which a checkout is paid. @returns its address */
+  openCheckout(checkout: NewCheckout): Promise<string>;
+  /** Opens the page on which the card on file is changed; it can neither cancel, pause nor switch plans. @returns its address */
+  openPortal(portal: NewCheckout): Promise<string>;
+  /**
+   * Carries an order out. What was carried out before is looked up, and not done again: asked twice, it tells the same.
+   * @throws Error when it is not known what became of it; it is then asked again later
+   */
+  settle(order: Order): Promise<Settled>;
+}

@@ -1,0 +1,158 @@
+// A subscription as the API shows it: seats, modules, entitlements, and what is to come.
+import type { components } from '../../generated/api.ts';
+import { addOns, plans } from './catalogue.ts';
+import { keptUntil } from './life-cycle.ts';
+import { callsPerDay, callsPerMinute, seatAllowance } from './plans.ts';
+import { isPaid, type ScheduledChange, type Subscription } from './subscription.ts';
+
+type Shown = components['schemas']['Subscription'];
+
+/** Where an agreement says something other than the package. */
+export interface AgreedLimits {
+  agreedPerMinute: number | null;
+  agreedPerDay: number | null;
+  agreedPerMonth: number | null;
+}
+
+const day = 86_400_000;
+
+const billingStatuses = {
+  trialing: 'TRIALING',
+  active: 'ACTIVE',
+  past_due: 'PAST_DUE',
+  canceled: 'CANCELED',
+  pending_deletion: 'PENDING_DELETION',
+  none: 'NONE',
+} as const;
+
+/** @param usedSeats active users */
+export function shownSubscription(
+  subscription: Subscription,
+  agreed: AgreedLimits,
+  usedSeats: number,
+  testMode: boolean,
+  now: Date,
+): Shown {
+  const { trialEndsAt, periodEnd, packageCode, billingCycle, currency, cancelAtPeriodEnd, endedAt } = subscription;
+  // A trial is over when its time is, whether or not that was noted yet.
+  const isTrialOver = subscription.status === 'trialing' && trialEndsAt !== null && trialEndsAt <= now;
+  const status = isTrialOver ? 'none' : subscription.status;
+  const isServed = isPaid(subscription) || status === 'trialing';
+  const plan = plans[packageCode];
+  const allowance = seatAllowance(packageCode, subscription.seats);
+  const changes = subscription.scheduled.map((change) => shownChange(change, periodEnd));
+  const cancel = {
+    action: 'cancel' as const,
+    package_code: null,
+    module_key: null,
+    seats: null,
+    effective: periodEnd.toISOString(),
+  };
+  const all = cancelAtPeriodEnd ? [cancel, ...changes] : changes;
+  const downgrade = subscription.scheduled.find((change) => change.action === 'downgrade');
+  return {
+    status: status === 'pending_deletion' ? 'canceled' : status,
+    billing_status: billingStatuses[status],
+    plan:
+      status === 'none'
+        ? null
+        : {
+            package_code: packageCode,
+            name: plan?.name ?? packageCode,
+            billing_cycle: billingCycle,
+            price_minor: plan?.prices?.[billingCycle][currency] ?? null,
+            currency,
+          },
+    current_period: isServed ? { start: subscription.periodStart.toISOString(), end: periodEnd.toISOString() } : null,
+    cancel_at_period_end: cancelAtPeriodEnd,
+    ends_at: cancelAtPeriodEnd ? periodEnd.toISOString() : (endedAt?.toISOString() ?? null),
+    trial_end: trialEndsAt?.toISOString() ?? null,
+    seats: {
+      allowance,
+      included: plan?.includedSeats ?? 0,
+      purchased: subscription.seats ?? 0,
+      used: usedSeats,
+      available: Math.max(0, allowance - usedSeats),
+    },
+    modules: modulesOf(subscription, isServed),
+    entitlements: entitlementsOf(subscription, agreed, isServed),
+    scheduled_change: all[0] ?? null,
+    scheduled_changes: all,
+    scheduled_downgrade: downgrade
+      ? { package_code: downgrade.package_code, effective: periodEnd.toISOString() }
+      : null,
+    agreement: {
+      active: hasAgreement(subscription, now),
+      ends_at: subscription.agreementEndsAt?.toISOString() ?? null,
+    },
+    payment_method: subscription.paymentMethod,
+    dormant: endedAt && !isServed ? dormancy(endedAt, now) : null,
+    test_mode: testMode,
+    updated_at: subscription.updatedAt.toISOString(),
+  };
+}
+
+function hasAgreement({ hasAgreement: has, agreementEndsAt }: Subscription, now: Date): boolean {
+  return has && (agreementEndsAt === null || agreementEndsAt > now);
+}
+
+function shownChange(change: ScheduledChange, at: Date): Shown['scheduled_changes'][number] {
+  return {
+    action: change.action,
+    package_code: change.action === 'downgrade' ? change.package_code : null,
+    module_key: change.action === 'remove_module' ? change.module_key : null,
+    seats: change.action === 'set_seats' ? change.seats : null,
+    effective: at.toISOString(),
+  };
+}
+
+/** Until when a module stays that is to leave. */
+export function leavesAt({ scheduled, cancelAtPeriodEnd, periodEnd }: Subscription, key: string): Date | null {
+  const isLeaving = scheduled.some((change) => change.action === 'remove_module' && change.module_key === key);
+  return isLeaving || cancelAtPeriodEnd ? periodEnd : null;
+}
+
+function modulesOf(subscription: Subscription, isServed: boolean): Shown['modules'] {
+  const { packageCode, addOns: bought, billingCycle, currency } = subscription;
+  const included = plans[packageCode]?.addOns ?? [];
+  return [...new Set([...included, ...bought])].map((key) => {
+    const until = bought.includes(key) ? leavesAt(subscription, key) : null;
+    return {
+      module_key: key,
+      status: !isServed ? 'inactive' : until ? 'scheduled_removal' : 'active',
+      price_minor: included.includes(key) ? 0 : (addOns[key]?.prices[billingCycle][currency] ?? 0),
+      active_until: until?.toISOString() ?? null,
+    };
+  });
+}
+
+function entitlementsOf(subscription: Subscription, agreed: AgreedLimits, active: boolean): Shown['entitlements'] {
+  const { packageCode, addOns: bought } = subscription;
+  const included = plans[packageCode]?.addOns ?? [];
+  const terms = { packageCode, ...agreed };
+  const planned = plans[packageCode]?.callsPerMonth ?? null;
+  const extra = bought.reduce((total, key) => total + (addOns[key]?.extraCalls ?? 0), 0);
+  const calls = agreed.agreedPerMonth ?? planned;
+  const limit = (key: string, value: number | null, isAgreed: boolean) =>
+    ({ key, type: 'limit', value, active, source: isAgreed ? 'override' : 'plan' }) as const;
+  return [
+    ...Object.keys(addOns).map((key) => {
+      const value = included.includes(key) || bought.includes(key);
+      const source = bought.includes(key) ? ('module' as const) : ('plan' as const);
+      return { key: `module.${key}`, type: 'boolean' as const, value, active: active && value, source };
+    }),
+    limit('api_call_cap', calls === null ? null : calls + extra, agreed.agreedPerMonth !== null),
+    limit('api_rate_limit_per_minute', callsPerMinute(terms), agreed.agreedPerMinute !== null),
+    limit('api_daily_cap', callsPerDay(terms), agreed.agreedPerDay !== null),
+    limit('seats', seatAllowance(packageCode, subscription.seats), false),
+  ];
+}
+
+function dormancy(endedAt: Date, now: Date): NonNullable<Shown['dormant']> {
+  const until = keptUntil(endedAt);
+  return {
+    since: endedAt.toISOString(),
+    data_kept_until: until.toISOString(),
+    days_left: Math.max(0, Math.ceil((until.getTime() - now.getTime()) / day)),
+  };
+}

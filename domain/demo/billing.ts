@@ -1,0 +1,25 @@
+// What the demo workspace pays for in test mode, as the examples of the document show it.
+import { periodLines, totalOf } from '../billing/proration.ts';
+import { addMonths, shadowSubscription } from '../billing/subscription.ts';
+import { exampleIds } from './ids.ts';
+
+const day = 86_400_000;
+
+export function demoBilling(now: Date) {
+  const periodStart = new Date(now.getTime() - 10 * day);
+  const subscription = { ...shadowSubscription(periodStart, now), addOns: ['workforces'] };
+  const lines = periodLines(subscription);
+  return {
+    packageCode: subscription.packageCode,
+    addOn: 'workforces',
+    periodStart,
+    periodEnd: addMonths(periodStart, 1),
+    card: subscription.paymentMethod ?? {},
+    invoice: { id: exampleIds.invoice, number: 'INV-000001', totalMinor: totalOf(lines), lines },
+    checkout: {
+      id: exampleIds.checkoutSession,
+      url: 'http://127.0.0.1:8080/checkout',
+      expiresAt: new Date(periodStart.getTime() + day),
+    },
+  };
+}

@@ -1,0 +1,302 @@
+// The records and settings that every demo workspace has because the document's examples name them.
+
+import { exampleIds } from './ids.ts';
+import { addDays, dayOf } from './random.ts';
+import { demoCompany } from './workspace.ts';
+import type { Account, Activity, Attachment, Customer, Deal, Lead, Message, Note, Task, World } from './world.ts';
+
+export const exampleStatus = {
+  id: exampleIds.leadStatus,
+  object: 'leads',
+  name: 'Parked',
+  description: 'Asks again next year',
+  order_position: 6,
+  outcome: 'open',
+} as const;
+
+export const exampleActivityType = {
+  id: exampleIds.activityType,
+  name: 'Roof inspection',
+  icon: 'home',
+  color: '#16A34A',
+  is_system: false,
+  order_position: 11,
+} as const;
+
+export const exampleTeam = { id: exampleIds.team, name: 'Inside sales' } as const;
+
+/** Business hours of the office; times in minutes. */
+export const exampleSlaPolicy = {
+  id: exampleIds.slaPolicy,
+  name: 'First call within two hours',
+  entity_type: 'lead',
+  priority: 1,
+  is_active: true,
+  first_response_time: 120,
+  every_response_time: 1440,
+  mode: 'business_hours',
+  business_hours_start: '08:00',
+  business_hours_end: '18:00',
+  business_days: [1, 2, 3, 4, 5],
+  timezone: demoCompany.timezone,
+} as const;
+
+/** Told of next to nothing: nobody receives what a demo sends. */
+export const exampleWebhook = {
+  id: exampleIds.webhook,
+  url: 'https://hooks.example.com/crm',
+  description: 'Keeps the shop in step',
+  events: ['webhook.disabled'] as string[],
+  filter: null,
+  include: [] as string[],
+  skip_own: false,
+  disabled_reason: null,
+  disabled_at: null,
+};
+
+/** Of a record that was told before anybody received it. */
+export function exampleDelivery(event: Readonly<Record<string, unknown>>, at: Date) {
+  return {
+    ...{ id: exampleIds.webhookDelivery, subscription_id: exampleIds.webhook, event_id: exampleIds.webhookEvent },
+    status: 'failed' as const,
+    ...{ event: 'record.created', attempts: 3, max_attempts: 3, next_attempt_at: null },
+    ...{ last_response_code: null, last_response_snippet: null, last_error: 'dns', duration_ms: 12, replay_of: null },
+    ...{ is_test: false, created_at: at, completed_at: at },
+    body: JSON.stringify({ ...event, id: `evt_${exampleIds.webhookEvent}`, test_mode: true }),
+  };
+}
+
+export interface ExampleRecords {
+  accounts: Account[];
+  customers: Customer[];
+  leads: Lead[];
+  deals: Deal[];
+  activities: Activity[];
+  tasks: Task[];
+  notes: Note[];
+  messages: Message[];
+  attachments: Attachment[];
+}
+
+/** How many leads are among them. */
+export const exampleLeadCount = 3;
+
+export function exampleRecords(world: World): ExampleRecords {
+  const madeAt = addDays(world.now, -30);
+  const seller = exampleIds.user;
+  const made = { created_by: seller, created_at: madeAt };
+  const stamp = { ...made, updated_at: madeAt };
+  const ofAccount = { object: 'accounts', record_id: exampleIds.account } as const;
+  const { deal, lead, activities } = dealAndLead(stamp, world.now);
+  return {
+    accounts: exampleAccounts(stamp),
+    customers: [exampleCustomer(stamp)],
+    leads: [lead, ...leadsToConvert(stamp)],
+    deals: [deal],
+    activities,
+    tasks: [
+      {
+        ...ofAccount,
+        ...stamp,
+        id: exampleIds.task,
+        title: 'Send the revised offer',
+        task_type: 'Email',
+        status: 'open',
+        priority: 2,
+        scheduled_at: addDays(world.now, 3),
+        assigned_to: seller,
+        completed_at: null,
+      },
+    ],
+    notes: [
+      { ...ofAccount, ...stamp, id: exampleIds.note, content: 'The board decides on the first Monday of the month.' },
+    ],
+    messages: [exampleMessage(world.now)],
+    attachments: [
+      { ...ofAccount, ...made, id: exampleIds.attachment, file_name: 'Quote 16.pdf', content_type: 'application/pdf' },
+    ],
+  };
+}
+
+type Stamp = { created_by: string; created_at: Date; updated_at: Date };
+
+const berlin = { city: 'Berlin', state: 'Berlin', country: 'DE', postal_code: '10115' } as const;
+
+function exampleAccounts(stamp: Stamp): Account[] {
+  const account = (id: string, name: string, domain: string, industry: string, employees: number): Account => ({
+    id,
+    name,
+    email: `office@${domain}`,
+    phone: '+493023125400',
+    website: `https://www.${domain}`,
+    industry,
+    employee_count: employees,
+    annual_revenue_minor: employees * 15_000_000,
+    address: 'Lindenstraße 70',
+    ...berlin,
+    description: null,
+    assigned_to: stamp.created_by,
+    ...stamp,
+  });
+  const [first, second, third] = exampleIds.accountsToDelete;
+  return [
+    account(exampleIds.account, 'Blue Lake Trading', 'bluelake.example', 'Retail', 40),
+    account(exampleIds.otherAccount, 'Red Hill Foods', 'redhill.example', 'Food production', 120),
+    account(first, 'White Harbour Hotels', 'whiteharbour.example', 'Hospitality', 85),
+    account(third, 'Green Valley Stores', 'greenvalley.example', 'Retail', 210),
+    account(second, 'Grey Stone Estates', 'greystone.example', 'Property', 25),
+  ];
+}
+
+function exampleCustomer(stamp: Stamp): Customer {
+  return {
+    id: exampleIds.customer,
+    first_name: 'Sara',
+    last_name: 'Haddad',
+    email: 'sara@bluelake.example',
+    mobile: '+491713920061',
+    phone: null,
+    company_name: 'Blue Lake Trading',
+    account_id: exampleIds.account,
+    job_title: 'Head of purchasing',
+    website: 'https://www.bluelake.example',
+    address: 'Lindenstraße 70',
+    ...berlin,
+    source: 'Website',
+    notes: null,
+    lead_id: null,
+    assigned_to: stamp.created_by,
+    last_contacted_at: null,
+    ...stamp,
+  };
+}
+
+/** A lead with a call, and a deal that waits for an answer. */
+function dealAndLead(stamp: Stamp, now: Date): { lead: Lead; deal: Deal; activities: Activity[] } {
+  const calledAt = addDays(stamp.created_at, 2);
+  const followupAt = addDays(now, 5);
+  const call: Activity = {
+    id: exampleIds.activity,
+    entity_type: 'lead',
+    entity_id: exampleIds.lead,
+    activity_type: 'Call',
+    summary: 'Asked for a quote',
+    details: null,
+    performed_at: calledAt,
+    followup_at: followupAt,
+    created_by: stamp.created_by,
+    created_at: calledAt,
+    updated_at: calledAt,
+  };
+  const lead = exampleLead(exampleIds.lead, ['Karim', 'Aziz', 'karim@redhill.example', 'Red Hill Foods'], stamp);
+  const contacted = { last_contacted_at: calledAt, next_followup_at: followupAt, updated_at: calledAt };
+  const deal: Deal = {
+    id: exampleIds.deal,
+    name: 'Rooftop system 120 kWp, Blue Lake Trading',
+    amount_minor: 12_600_000,
+    currency_code: demoCompany.currency,
+    stage: 'Proposal',
+    probability: 70,
+    expected_close_date: dayOf(addDays(now, 20)),
+    priority: 2,
+    source: 'Website',
+    lost_reason: null,
+    customer_id: exampleIds.customer,
+    account_id: exampleIds.account,
+    lead_id: null,
+    assigned_to: stamp.created_by,
+    stage_changed_at: calledAt,
+    won_at: null,
+    lost_at: null,
+    last_contacted_at: null,
+    next_followup_at: null,
+    ...stamp,
+    updated_at: calledAt,
+  };
+  return { lead: { ...lead, lead_status: 'Contacted', ...contacted }, deal, activities: [call] };
+}
+
+function leadsToConvert(stamp: Stamp): Lead[] {
+  const [withDeal, alone] = exampleIds.leadsToConvert;
+  return [
+    exampleLead(withDeal, ['Elena', 'Marino', 'elena@whiteharbour.example', 'White Harbour Hotels'], stamp),
+    exampleLead(alone, ['Paul', 'Wieland', 'paul@greystone.example', 'Grey Stone Estates'], stamp),
+  ];
+}
+
+/** A qualified lead that nobody has called yet. */
+function exampleLead(id: string, who: readonly [string, string, string, string], stamp: Stamp): Lead {
+  const [firstName, lastName, email, companyName] = who;
+  return {
+    id,
+    first_name: firstName,
+    last_name: lastName,
+    email,
+    mobile: null,
+    company_name: companyName,
+    job_title: null,
+    website: null,
+    inquiry_details: 'Wants a quote for the roof of the main building.',
+    notes: null,
+    ...berlin,
+    source: 'Website',
+    priority: 2,
+    origin: 'contact form',
+    lead_status: 'Qualified',
+    assigned_to: stamp.created_by,
+    last_contacted_at: null,
+    next_followup_at: null,
+    converted_at: null,
+    custom: { roof_type: 'flat', energy_use_kwh: 240_000 },
+    ...stamp,
+  };
+}
+
+function exampleMessage(now: Date): Message {
+  return {
+    id: exampleIds.message,
+    object: 'accounts',
+    record_id: exampleIds.account,
+    channel: 'email',
+    direction: 'inbound',
+    sender: 'sara@bluelake.example',
+    recipient: demoCompany.email,
+    subject: 'Your quote',
+    body: 'Thank you. Could you send it with storage as well?',
+    status: 'received',
+    occurred_at: addDays(now, -3),
+  };
+}
+
+/** The file of the attachment: a page of text as PDF. */
+export function exampleFile(): string {
+  const text = 'BT /F1 18 Tf 72 720 Td (Quote 16: rooftop system 120 kWp, 126,000.00 EUR) Tj ET';
+  const objects = [
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    '<< /Type /Pages /Kids [3 0 R] /Count 1 >>',
+    '<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>',
+    `<< /Length ${text.length} >>\nstream\n${text}\nendstream`,
+    '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>',
+  ];
+  let file = '%PDF-1.4\n';
+  const places = objects.map((object, index) => {
+    const place = file.length;
+    file += `${index + 1} 0 obj\n${object}\nendobj\n`;
+    return `${String(place).padStart(10, '0')} 00000 n \n`;
+  });
+  const size = objects.length + 1;
+  return `${file}xref\n0 ${size}\n0000000000 65535 f \n${places.join('')}trailer\n<< /Size ${size} /Root 1 0 R >>\nstartxref\n${file.length}\n%%EOF\n`;
+}
+
+const key = {
+  description: 'Kept by nobody: to be changed, rotated and revoked',
+  environment: 'live',
+  rate_limit_per_minute: 60,
+  rate_limit_per_hour: 1000,
+} as const;
+
+/** The keys that the document's examples manage: nobody has them, since only their hashes are kept. */
+export const exampleKeys = [
+  { id: exampleIds.apiKey, name: 'Website forms', scopes: ['leads:create', 'activities:create'], ...key },
+  { id: exampleIds.apiKeyToRevoke, name: 'Laptop', scopes: ['*'], ...key },
+] as const;

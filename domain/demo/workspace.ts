@@ -1,0 +1,182 @@
+// The demo workspace's configuration: a small company that sells solar systems.
+
+import type { FieldOption, FieldType } from '../objects/builtin.ts';
+import { exampleIds } from './ids.ts';
+import { roofTypes } from './words.ts';
+
+/** The demo is the same company on every server, so that a later start finds it again. */
+export const demoCompanyId = '00000000-0000-7000-8000-00000000de40';
+
+export const demoCompany = {
+  name: 'Demo Solar',
+  email: 'office@demo-solar.example',
+  phone: '+493023125000',
+  website: 'https://www.demo-solar.example',
+  address: 'Lindenstraße 1',
+  city: 'Berlin',
+  state: 'Berlin',
+  country: 'DE',
+  postalCode: '10115',
+  region: 'europe',
+  industry: 'Renewable energy',
+  timezone: 'Europe/Berlin',
+  currency: 'EUR',
+} as const;
+
+export const demoAdmin = { email: 'demo@demo-solar.example', fullName: 'Dana Demo' } as const;
+
+export const secondBranch = {
+  id: exampleIds.branch,
+  name: 'London',
+  code: 'LON',
+  city: 'London',
+  country: 'GB',
+  timezone: 'Europe/London',
+} as const;
+
+export interface Colleague {
+  /** Where the document's examples name the person. */
+  id?: string;
+  fullName: string;
+  email: string;
+  role: string;
+  branch: 'main' | 'second';
+}
+
+/** The people beside the admin. */
+export const colleagues: readonly Colleague[] = [
+  { fullName: 'Marta Lindqvist', email: 'marta@demo-solar.example', role: 'Sales_Manager', branch: 'main' },
+  {
+    id: exampleIds.user,
+    fullName: 'Jonas Reuter',
+    email: 'jonas@demo-solar.example',
+    role: 'Sales_Rep',
+    branch: 'main',
+  },
+  { fullName: 'Priya Nair', email: 'priya@demo-solar.example', role: 'Branch_Manager', branch: 'second' },
+  { fullName: 'Tom Gallagher', email: 'tom@demo-solar.example', role: 'Sales_Rep', branch: 'second' },
+];
+
+export const sources: readonly { id?: string; name: string; description: string; isEnabled: boolean }[] = [
+  { name: 'Website', description: 'The contact form and the savings calculator', isEnabled: true },
+  { name: 'Referral', description: 'Recommended by a customer', isEnabled: true },
+  { name: 'Exhibition', description: 'Met at a stand', isEnabled: true },
+  { name: 'Partner', description: 'Roofers and electricians we work with', isEnabled: true },
+  { name: 'Phone', description: 'Called the office', isEnabled: true },
+  { name: 'Newsletter', description: 'Answered a mailing', isEnabled: true },
+  { id: exampleIds.source, name: 'Print advertising', description: 'Ended last year', isEnabled: false },
+];
+
+export interface TagCondition {
+  field: string;
+  operator: 'eq';
+  value: string | number;
+}
+
+/** A lead's tag is on while all its conditions hold; a customer's looks at named fields, and is set by hand without conditions. */
+export interface DemoTag {
+  /** Where the document's examples name it. */
+  id?: string;
+  object: 'leads' | 'customers';
+  name: string;
+  description: string;
+  color: string;
+  priority: number;
+  conditions: readonly TagCondition[];
+  /** For customers: the fields that it looks at. */
+  fields: readonly string[];
+}
+
+export const tags: readonly DemoTag[] = [
+  {
+    object: 'leads',
+    name: 'Hot',
+    description: 'Highest priority',
+    color: '#DC2626',
+    priority: 10,
+    conditions: [{ field: 'priority', operator: 'eq', value: 1 }],
+    fields: [],
+  },
+  {
+    object: 'leads',
+    name: 'Recommended',
+    description: 'Came through a customer',
+    color: '#16A34A',
+    priority: 20,
+    conditions: [{ field: 'source', operator: 'eq', value: 'Referral' }],
+    fields: [],
+  },
+  {
+    id: exampleIds.tag,
+    object: 'leads',
+    name: 'Flat roof',
+    description: 'Needs the mounting system for flat roofs',
+    color: '#2563EB',
+    priority: 30,
+    conditions: [{ field: 'roof_type', operator: 'eq', value: 'flat' }],
+    fields: [],
+  },
+  {
+    object: 'customers',
+    name: 'Key account',
+    description: 'Set by hand',
+    color: '#9333EA',
+    priority: 10,
+    conditions: [],
+    fields: ['company_name'],
+  },
+  {
+    object: 'customers',
+    name: 'United Kingdom',
+    description: 'Looked after by the branch in London',
+    color: '#0891B2',
+    priority: 20,
+    conditions: [{ field: 'country', operator: 'eq', value: 'GB' }],
+    fields: ['country'],
+  },
+];
+
+export const customObject = { slug: 'visits', label: 'Site visit', plural: 'Site visits' } as const;
+
+export interface DemoField {
+  object: string;
+  name: string;
+  label: string;
+  type: FieldType;
+  required: boolean;
+  options: readonly FieldOption[] | null;
+}
+
+const field = (object: string, name: string, label: string, type: FieldType): DemoField => ({
+  object,
+  name,
+  label,
+  type,
+  required: false,
+  options: null,
+});
+
+export const visitOutcomes: readonly FieldOption[] = [
+  { label: 'Suitable', value: 'suitable' },
+  { label: 'Suitable with repairs', value: 'suitable_with_repairs' },
+  { label: 'Not suitable', value: 'not_suitable' },
+];
+
+/** The API name of the custom object. */
+export const visitsObject = `object:${customObject.slug}`;
+
+export const customFields: readonly DemoField[] = [
+  { ...field('leads', 'roof_type', 'Roof type', 'select'), options: roofTypes },
+  field('leads', 'energy_use_kwh', 'Energy use per year (kWh)', 'number'),
+  { ...field(visitsObject, 'starts_at', 'Starts', 'datetime'), required: true },
+  field(visitsObject, 'location', 'Location', 'text'),
+  { ...field(visitsObject, 'outcome', 'Outcome', 'select'), options: visitOutcomes },
+  field(visitsObject, 'roof_area_m2', 'Roof area (m²)', 'number'),
+  field(visitsObject, 'has_shade', 'Has shade', 'boolean'),
+  field(visitsObject, 'offer_due_on', 'Offer due', 'date'),
+  field(visitsObject, 'travel_cost_minor', 'Travel cost', 'currency'),
+  field(visitsObject, 'contact_email', 'Contact email', 'email'),
+  field(visitsObject, 'contact_phone', 'Contact phone', 'phone'),
+  field(visitsObject, 'report_url', 'Report', 'url'),
+  field(visitsObject, 'findings', 'Findings', 'textarea'),
+];

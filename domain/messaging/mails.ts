@@ -1,0 +1,112 @@
+// What mails say. A mail never carries a password: whoever created the user was shown it.
+
+export interface MailText {
+  subject: string;
+  text: string;
+}
+
+type Template = (data: Readonly<Record<string, string>>, signInAt: string) => MailText;
+
+const templates: Readonly<Record<string, Template>> = {
+  webhook_failing: (data) => ({
+    subject: `A webhook of ${plainName(data.company_name ?? '')} keeps failing`,
+    text: [
+      `Hello ${plainName(data.full_name ?? '')},`,
+      '',
+      `the webhook to ${plainName(data.host ?? '')} has been failing for some time. If it goes on like this it is disabled.`,
+      ...aboutWebhook(data),
+    ].join('\n'),
+  }),
+  webhook_disabled: (data) => ({
+    subject: `A webhook of ${plainName(data.company_name ?? '')} was disabled`,
+    text: [
+      `Hello ${plainName(data.full_name ?? '')},`,
+      '',
+      `the webhook to ${plainName(data.host ?? '')} was disabled, because its receiver ${data.reason === 'gone' ? 'said that it is gone' : 'kept failing'}.`,
+      'What happens from now on is kept for 30 days. When the receiver works again, enable the webhook and recover what it missed.',
+      ...aboutWebhook(data),
+    ].join('\n'),
+  }),
+  trial_ended: billing('The trial of %s is over', () => [
+    'the trial is over, and no plan was chosen. Your data is kept; the API answers again when you choose a plan.',
+  ]),
+  payment_failed: billing('A payment of %s failed', (data) => [
+    `the card on file was declined. Everything goes on for now; the payment is tried again from ${data.next_on} on, for two weeks.`,
+    'Put another card on file in the billing portal.',
+  ]),
+  payment_succeeded: billing('The payment of %s went through', () => [
+    'the payment that had failed went through. There is nothing to do.',
+  ]),
+  subscription_ended: billing('The subscription of %s has ended', (data) => [
+    `the subscription ended on ${data.ended_on}. People can still sign in, the API does not answer any more, and your data is kept for 90 days.`,
+    'Choose a plan to have everything back as it was.',
+  ]),
+  deletion_reminder: billing('The data of %s will be deleted', (data) => [
+    `the subscription ended on ${data.ended_on}. The data is kept until ${data.next_on}, and is then scheduled for deletion.`,
+    'Choose a plan before then to have everything back as it was.',
+  ]),
+  deletion_scheduled: billing('The data of %s is about to be deleted', (data) => [
+    `the subscription ended on ${data.ended_on}. Everything is removed on ${data.next_on}, for good.`,
+    'Choose a plan before then, and nothing is lost.',
+  ]),
+  welcome: (data, signInAt) => {
+    const company = plainName(data.company_name ?? '');
+    return {
+      subject: `Welcome to ${company}`,
+      text: [
+        `Hello ${plainName(data.full_name ?? '')},`,
+        '',
+        `you can now work in the CRM of ${company}. Sign in with this email address at`,
+        signInAt,
+        '',
+        'The password is not in this mail: it is the one that you chose, or the one that your administrator gives you.',
+        '',
+      ].join('\n'),
+    };
+  },
+};
+
+/** A mail about the bill. @param subject with %s for the company */
+function billing(subject: string, text: (data: Readonly<Record<string, string>>) => string[]): Template {
+  return (data, signInAt) => ({
+    subject: subject.replace('%s', plainName(data.company_name ?? '')),
+    text: [`Hello ${plainName(data.full_name ?? '')},`, '', ...text(data), '', signInAt, ''].join('\n'),
+  });
+}
+
+function aboutWebhook(data: Readonly<Record<string, string>>): string[] {
+  return [
+    '',
+    `Webhook: ${plainName(data.webhook_id ?? '')}`,
+    `Last event: ${plainName(data.event ?? '')}`,
+    `Last answer: ${plainName(data.answer ?? '')}`,
+    '',
+  ];
+}
+
+/**
+ * Writes a mail.
+ * @param signInAt the address of the web app
+ * @returns undefined for a template that this version does not know
+ */
+export function composeMail(
+  template: string,
+  data: Readonly<Record<string, string>>,
+  signInAt: string,
+): MailText | undefined {
+  return Object.hasOwn(templates, template) ? templates[template]?.(data, signInAt) : undefined;
+}
+
+const longestName = 100;
+
+/**
+ * A name as it may stand in a mail: one line, no address of a page or a person, not long. Anybody may sign up, so a name must
+ * not become a message of somebody else's in a mail of ours.
+ */
+function plainName(name: string): string {
+  return name
+    .replace(/[^\p{L}\p{M}\p{N} '’&(),-]+/gu, ' ')
+    .replace(/ +/g, ' ')
+    .trim()
+    .slice(0, longestName);
+}

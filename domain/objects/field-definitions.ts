@@ -1,0 +1,189 @@
+// What a tenant may define and change about fields, and how a field is described to callers.
+import type { components } from '../../generated/api.ts';
+import type { BuiltinField, FieldOption, FieldType } from './builtin.ts';
+import type { StoredOption } from './configuration.ts';
+import { isFieldName, isReservedName, normalizedName, plainText } from './field-names.ts';
+import type { FieldProblem } from './field-values.ts';
+import type { ConfiguredField, Field, WorkspaceObject } from './workspace.ts';
+
+type Schemas = components['schemas'];
+
+/** Of one select, removed ones included. */
+const maxKeptOptions = 1000;
+
+/** A custom field as it is stored. */
+export interface FieldDefinition {
+  name: string;
+  label: string;
+  type: FieldType;
+  required: boolean;
+  options: StoredOption[] | null;
+}
+
+/** What of a field changes; what is left out stays. */
+export interface FieldChange {
+  label?: string;
+  required?: boolean;
+  enabled?: boolean;
+  options?: StoredOption[];
+}
+
+/** A field as callers see it. */
+export function fieldDescriptor(field: Field): Schemas['FieldDescriptor'] {
+  return {
+    name: field.name,
+    label: field.label,
+    type: field.type,
+    required: field.required,
+    custom: field.custom,
+    ...(field.options ? { options: field.options.map(({ label, value }) => ({ label, value })) } : {}),
+    ...(field.readOnly ? { read_only: true as const } : {}),
+  };
+}
+
+/** Checks the definitions of several new fields of one object, also against each other. */
+export function checkDefinitions(
+  given: readonly Schemas['FieldCreate'][],
+  builtins: readonly BuiltinField[],
+): { fields: FieldDefinition[]; problems: FieldProblem[] } {
+  const fields: FieldDefinition[] = [];
+  const problems: FieldProblem[] = [];
+  given.forEach((definition, index) => {
+    const checked = checkDefinition(definition, builtins, `fields[${index}].`);
+    problems.push(...checked.problems);
+    if (fields.some((field) => field.name === checked.field.name)) {
+      const message = `another field has the name ${checked.field.name} too`;
+      problems.push({ field: `fields[${index}].name`, code: 'DUPLICATE', message });
+    }
+    fields.push(checked.field);
+  });
+  return { fields, problems };
+}
+
+/**
+ * Checks the definition of a new field.
+ * @param builtins the object's built-in fields, whether they are switched off or not
+ * @param path what stands before the names of the body's fields in a problem
+ */
+export function checkDefinition(
+  given: Schemas['FieldCreate'],
+  builtins: readonly BuiltinField[],
+  path = '',
+): { field: FieldDefinition; problems: FieldProblem[] } {
+  const name = normalizedName(given.name);
+  const problems = checkName(given.name, name, builtins, `${path}name`);
+  const label = checkLabel(given.label, `${path}label`, problems);
+  let options: FieldOption[] | null = null;
+  if (given.type === 'select') {
+    if (given.options) options = checkOptions(given.options, `${path}options`, problems);
+    else problems.push({ field: `${path}options`, code: 'REQUIRED', message: 'a select needs options' });
+  } else if (given.options) problems.push(noSelect(`${path}options`, given.type));
+  return { field: { name, label, type: given.type, required: given.required, options }, problems };
+}
+
+function checkName(given: string, name: string, builtins: readonly BuiltinField[], path: string): FieldProblem[] {
+  if (isReservedName(given)) return [{ field: path, code: 'RESERVED_NAME', message: `the name ${name} is reserved` }];
+  if (!isFieldName(name)) {
+    return [{ field: path, code: 'INVALID_FORMAT', message: `${path} must start with a letter from a to z` }];
+  }
+  if (builtins.some((builtin) => builtin.name === name)) {
+    return [{ field: path, code: 'NAME_COLLISION', message: `${name} is a built-in field of this object` }];
+  }
+  return [];
+}
+
+/** @returns the label without markup; when nothing is left, the problem is added to the list */
+export function checkLabel(given: string, path: string, problems: FieldProblem[]): string {
+  const label = plainText(given);
+  if (label === '') problems.push({ field: path, code: 'TOO_SHORT', message: `${path} has no text besides markup` });
+  return label;
+}
+
+function checkOptions(
+  given: readonly Schemas['FieldOptionInput'][],
+  path: string,
+  problems: FieldProblem[],
+): FieldOption[] {
+  const seen = new Set<string>();
+  return given.map((option, index) => {
+    const label = checkLabel(option.label, `${path}[${index}].label`, problems);
+    const normalized = normalizedName(label);
+    const value = option.value ?? (/[a-z0-9]/.test(normalized) ? normalized : label);
+    if (value !== '' && seen.has(value.toLowerCase())) {
+      const message = `another option has the value ${value} too`;
+      problems.push({ field: `${path}[${index}].value`, code: 'DUPLICATE', message });
+    }
+    seen.add(value.toLowerCase());
+    return { label, value };
+  });
+}
+
+const noSelect = (path: string, type: FieldType): FieldProblem => ({
+  field: path,
+  code: 'CONFLICTING_FIELDS',
+  message: `a field of the type ${type} takes no options`,
+});
+
+/**
+ * Checks a change of a field.
+ * @param object the object with its published fields
+ * @param stored the options of a custom select, removed ones included
+ */
+export function checkChange(
+  given: Schemas['FieldPatch'],
+  field: ConfiguredField,
+  object: WorkspaceObject,
+  stored: readonly StoredOption[],
+): { change: FieldChange; problems: FieldProblem[] } {
+  const change: FieldChange = {};
+  const problems: FieldProblem[] = [];
+  const refuse = (name: string, message: string) => problems.push({ field: name, code: 'RULE_FAILED', message });
+  if (given.label !== undefined) change.label = checkLabel(given.label, 'label', problems);
+  if (given.required !== undefined) {
+    change.required = given.required;
+    if (given.required !== field.required) {
+      if (field.readOnly) refuse('required', `${field.name} is read-only and cannot be required`);
+      else if (field.locked) refuse('required', `${object.object} cannot do without ${field.name}`);
+    }
+  }
+  if (given.enabled !== undefined) {
+    change.enabled = given.enabled;
+    if (!given.enabled) {
+      const reason = whyIndispensable(field, object);
+      if (reason) refuse('enabled', reason);
+    }
+  }
+  if (given.options !== undefined) {
+    if (field.type !== 'select') problems.push(noSelect('options', field.type));
+    else if (!field.custom) refuse('options', `the options of ${field.name} are not set here`);
+    else change.options = keptOptions(checkOptions(given.options, 'options', problems), stored, problems);
+  }
+  return { change, problems };
+}
+
+/** Why a field cannot be switched off, if so. */
+function whyIndispensable(field: ConfiguredField, object: WorkspaceObject): string | undefined {
+  if (object.kind === 'custom') return 'fields of custom objects cannot be switched off';
+  if (field.locked) return `${object.object} cannot do without ${field.name}`;
+  if (!object.oneOf.includes(field.name)) return undefined;
+  const others = object.oneOf.filter((name) => name !== field.name);
+  return others.some((name) => object.fields.has(name))
+    ? undefined
+    : `${object.object} cannot do without ${field.name}: ${others.join(', ')} is switched off`;
+}
+
+/** The new options, and after them those that were removed, so that records that have them stay readable. */
+function keptOptions(
+  options: readonly FieldOption[],
+  stored: readonly StoredOption[],
+  problems: FieldProblem[],
+): StoredOption[] {
+  const values = new Set(options.map((option) => option.value));
+  const removed = stored.filter((option) => !values.has(option.value));
+  const kept = [...options, ...removed.map(({ label, value }) => ({ label, value, retired: true }))];
+  if (kept.length > maxKeptOptions) {
+    const message = `options must have at most ${maxKeptOptions} items, those removed earlier included`;
+    problems.push({ field: 'options', code: 'TOO_LONG', message });
+  }
+  return kept;
+}

@@ -1,0 +1,63 @@
+// Names and labels of what a tenant defines: normalised, and refused where they are reserved.
+
+const longestName = 60;
+
+/** Names with a meaning of their own in requests, answers, filters or in JavaScript. */
+const reservedNames: ReadonlySet<string> = new Set([
+  ...['id', 'object', 'object_id', 'record', 'record_id', 'records', 'company_id', 'tenant_id', 'branch_id', 'team_id'],
+  ...['created_at', 'updated_at', 'deleted_at', 'created_by', 'updated_by', 'deleted_by', 'merged_into'],
+  ...[
+    'test_mode',
+    'is_test',
+    'version',
+    'etag',
+    'module',
+    'kind',
+    'type',
+    'label',
+    'fields',
+    'custom',
+    'custom_fields',
+  ],
+  ...['tags', 'metadata', 'external_id', 'external_ids', 'data', 'meta', 'error', 'success', 'details'],
+  ...['filter', 'sort', 'limit', 'cursor', 'next_cursor', 'has_more', 'include', 'expand', 'expanded'],
+  ...['and', 'or', 'not', 'null', 'true', 'false', 'password', 'token', 'secret'],
+  // Writes accept it in place of assigned_to.
+  'assigned_to_email',
+  ...['constructor', 'prototype'],
+]);
+
+/** Trimmed, without accents, lower-case, everything but letters and digits as one `_`, at most 60 characters. */
+export function normalizedName(text: string): string {
+  return text
+    .trim()
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '_')
+    .slice(0, longestName);
+}
+
+/** True when a normalised name can be a field's. */
+export function isFieldName(name: string): boolean {
+  return /^[a-z][a-z0-9_]*$/.test(name);
+}
+
+/** True for names that no field may take, among them all that are written with an underscore first. */
+export function isReservedName(text: string): boolean {
+  return text.trim().startsWith('_') || reservedNames.has(normalizedName(text));
+}
+
+// A comment or a tag, as HTML reads them: `>` within quotes does not end a tag, and an unfinished one reaches to the end.
+const markup = /<(?:!--[\s\S]*?(?:-->|$)|[a-z/!?](?:"[^"]*(?:"|$)|'[^']*(?:'|$)|[^"'>])*(?:>|$))/gi;
+
+/** A text without markup and control characters, on one line; empty when nothing else was in it. */
+export function plainText(text: string): string {
+  let plain = text.replace(/[\s\p{Cc}]+/gu, ' ');
+  for (let before = ''; before !== plain; ) {
+    // What stood around a tag can make another, as in <<b>script>.
+    before = plain;
+    plain = plain.replace(markup, '');
+  }
+  return plain.replace(/ +/g, ' ').trim();
+}

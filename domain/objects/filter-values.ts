@@ -1,0 +1,135 @@
+// The values of filter conditions: what each type takes, in the form that stored values have.
+
+import type { FieldType } from './builtin.ts';
+import { checkValue, type FieldProblem, type StoredValue } from './field-values.ts';
+import { toE164 } from './phone-numbers.ts';
+import { closest } from './suggestions.ts';
+import { type Field, findByName } from './workspace.ts';
+
+export const operators = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains', 'in', 'is_null'] as const;
+export type Operator = (typeof operators)[number];
+
+const comparable: readonly Operator[] = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'is_null'];
+const choosable: readonly Operator[] = ['eq', 'neq', 'in', 'is_null'];
+
+const operatorsOfType: Readonly<Record<FieldType, readonly Operator[]>> = {
+  text: operators,
+  textarea: operators,
+  email: operators,
+  phone: operators,
+  url: operators,
+  select: choosable,
+  number: comparable,
+  currency: comparable,
+  boolean: ['eq', 'neq', 'is_null'],
+  date: comparable,
+  datetime: comparable,
+};
+
+/** The operators that a field of this type takes. */
+export function operatorsOf(type: FieldType): readonly Operator[] {
+  return operatorsOfType[type];
+}
+
+/** A value that cannot be compared with the field: what is wrong, without the field's name. */
+export interface ValueFault {
+  code: FieldProblem['code'];
+  rule: string;
+  allowed?: readonly string[];
+  meant?: string | undefined;
+  hint?: string;
+}
+
+export type FilterValue = { value: string | number } | { fault: ValueFault };
+
+/**
+ * Reads one value of a condition. Custom fields are compared as text, so their values come back as text.
+ * @param given what the caller sent, e.g. one item of `in`
+ */
+export function filterValue(field: Field, operator: Operator, given: unknown): FilterValue {
+  if (given === null || given === undefined)
+    return wrong('INVALID_TYPE', 'needs a value', { hint: 'Use is_null to find records without a value.' });
+  if (typeof given === 'string' && given.includes('\0'))
+    return wrong('INVALID_FORMAT', 'must not contain the NUL character');
+  switch (field.type) {
+    case 'number':
+    case 'currency':
+    case 'boolean':
+    case 'date':
+    case 'datetime':
+      return typedValue(field, given);
+    case 'select':
+      return optionValue(field, given);
+    case 'email':
+    case 'phone':
+    case 'text':
+    case 'textarea':
+    case 'url':
+      if (typeof given !== 'string') return wrong('INVALID_TYPE', 'must be compared with a string');
+      return { value: operator === 'contains' ? given : normalised(field, given) };
+  }
+}
+
+function wrong(
+  code: ValueFault['code'],
+  rule: string,
+  more: Pick<ValueFault, 'allowed' | 'meant' | 'hint'> = {},
+): FilterValue {
+  return { fault: { code, rule, ...more } };
+}
+
+function typedValue(field: Field, given: unknown): FilterValue {
+  // The limits of the field are for writes: nothing speaks against asking for a priority above 0.
+  const type = field.type === 'currency' ? 'number' : field.type;
+  const plain: Field = { name: field.name, label: field.label, type, custom: field.custom, required: false };
+  const checked = checkValue(plain, given);
+  if ('fault' in checked) return { fault: { code: checked.fault.code, rule: checked.fault.rule } };
+  if (checked.value === null) return wrong('INVALID_TYPE', 'must not be compared with an empty string');
+  return { value: field.custom || typeof checked.value === 'boolean' ? textForm(checked.value) : checked.value };
+}
+
+function optionValue({ items, options = [], keptOptions = options }: Field, given: unknown): FilterValue {
+  if (typeof given !== 'string') return wrong('INVALID_TYPE', 'must be compared with a string');
+  // What writes no longer accept still stands on records, and is found.
+  if (items) {
+    const item = findByName(items, given);
+    if (item) return { value: item.id };
+    return noSuchValue(
+      given,
+      items.map((each) => each.name),
+    );
+  }
+  if (keptOptions.some((option) => option.value === given)) return { value: given };
+  return noSuchValue(
+    given,
+    keptOptions.map((option) => option.value),
+  );
+}
+
+function noSuchValue(given: string, allowed: readonly string[]): FilterValue {
+  return wrong('INVALID_OPTION', 'has no such value', { allowed, meant: closest(given, allowed) });
+}
+
+/** Text as it is stored: addresses in lower case, telephone numbers in E.164 where they can be read as one. */
+function normalised({ type, country }: Field, text: string): string {
+  if (type === 'email') return text.trim().toLowerCase();
+  if (type !== 'phone' || text.length > 100) return text;
+  return toE164(text.trim(), country) ?? text;
+}
+
+/** A stored value of a custom field as the text that PostgreSQL makes of it. */
+export function textForm(value: Exclude<StoredValue, null>): string {
+  return typeof value === 'number' ? plainDecimal(value) : String(value);
+}
+
+/** A number without an exponent: 1e-7 is 0.0000001. */
+function plainDecimal(number: number): string {
+  const [, sign = '', whole = '', fraction = '', exponent] =
+    /^(-?)(\d+)(?:\.(\d+))?e([+-]\d+)$/.exec(String(number)) ?? [];
+  if (exponent === undefined) return String(number);
+  const point = whole.length + Number(exponent);
+  const digits = whole + fraction;
+  if (point <= 0) return `${sign}0.${'0'.repeat(-point)}${digits}`;
+  if (point >= digits.length) return sign + digits.padEnd(point, '0');
+  return `${sign}${digits.slice(0, point)}.${digits.slice(point)}`;
+}

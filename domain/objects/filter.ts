@@ -1,0 +1,123 @@
+// The filter grammar of records: from a caller's JSON to a typed tree, or to all its problems.
+
+import { filterLimits } from '../service/request-limits.ts';
+import { type Condition, readComparison } from './comparisons.ts';
+import type { FieldProblem } from './field-values.ts';
+import { queryableField, shown, unknownField } from './queryable.ts';
+import type { Field, WorkspaceObject } from './workspace.ts';
+
+export type Filter = Condition | { and: readonly Filter[] } | { or: readonly Filter[] };
+
+/** The fields that a filter may name. */
+export interface Vocabulary {
+  field(name: string): Field | undefined;
+  unknown(name: string): FieldProblem;
+}
+
+interface Reading {
+  vocabulary: Vocabulary;
+  problems: FieldProblem[];
+  conditions: number;
+}
+
+/** Reads the parameter. Without it there is no filter, and no problem. */
+export function parseFilter(
+  text: string | undefined,
+  object: WorkspaceObject,
+): { filter: Filter | undefined; problems: FieldProblem[] } {
+  if (text === undefined) return { filter: undefined, problems: [] };
+  let given: unknown;
+  try {
+    given = JSON.parse(text);
+  } catch {
+    return { filter: undefined, problems: [malformed('filter must be JSON, percent-encoded')] };
+  }
+  return readFilter(given, object);
+}
+
+/** Reads a filter that is JSON already. */
+export function readFilter(
+  given: unknown,
+  object: WorkspaceObject,
+): { filter: Filter | undefined; problems: FieldProblem[] } {
+  return readFilterOf(given, {
+    field: (name) => queryableField(object, name),
+    unknown: (name) => unknownField('filter', name, object),
+  });
+}
+
+/** Reads a filter over other fields than those of an object's records. */
+export function readFilterOf(
+  given: unknown,
+  vocabulary: Vocabulary,
+): { filter: Filter | undefined; problems: FieldProblem[] } {
+  const reading: Reading = { vocabulary, problems: [], conditions: 0 };
+  const filter = readNode(given, 1, reading);
+  if (reading.conditions > filterLimits.conditions) {
+    const message = `filter takes at most ${filterLimits.conditions} conditions`;
+    reading.problems.unshift({ field: 'filter', code: 'TOO_LONG', message });
+  }
+  return { filter, problems: reading.problems };
+}
+
+const malformed = (message: string): FieldProblem => ({ field: 'filter', code: 'INVALID_FORMAT', message });
+const shape = 'filter must be {"field", "op", "value"}, {"and": […]} or {"or": […]}';
+
+/** @param depth of the combinator that this node would be */
+function readNode(given: unknown, depth: number, reading: Reading): Filter | undefined {
+  if (given === null || typeof given !== 'object' || Array.isArray(given)) {
+    reading.problems.push(malformed(shape));
+    return undefined;
+  }
+  const node = given as Record<string, unknown>;
+  const keys = Object.keys(node);
+  if (!keys.includes('and') && !keys.includes('or')) return readCondition(node, keys, reading);
+  const [combinator = ''] = keys;
+  const members = node[combinator];
+  if (keys.length > 1) reading.problems.push(malformed(`filter: ${shown(combinator)} must stand alone in its object`));
+  else if (!Array.isArray(members) || members.length === 0)
+    reading.problems.push(malformed(`filter: ${combinator} needs a list with at least one condition`));
+  else if (depth > filterLimits.depth)
+    reading.problems.push(malformed(`filter: and and or may be nested at most ${filterLimits.depth} deep`));
+  else {
+    const read: Filter[] = [];
+    for (const member of members) {
+      if (reading.conditions > filterLimits.conditions) return undefined;
+      const inner = readNode(member, depth + 1, reading);
+      if (inner) read.push(inner);
+    }
+    return combinator === 'and' ? { and: read } : { or: read };
+  }
+  return undefined;
+}
+
+function readCondition(node: Record<string, unknown>, keys: string[], reading: Reading): Condition | undefined {
+  reading.conditions += 1;
+  if (reading.conditions > filterLimits.conditions) return undefined;
+  const { vocabulary, problems } = reading;
+  const extra = keys.find((key) => key !== 'field' && key !== 'op' && key !== 'value');
+  const { field: name, op } = node;
+  if (extra !== undefined) problems.push(malformed(`filter: ${shown(extra)} is not part of a condition; ${shape}`));
+  else if (typeof name !== 'string') problems.push(malformed('filter: a condition names its field as a string'));
+  else {
+    const field = vocabulary.field(name);
+    if (field) return readOne(field, op, node.value, reading);
+    problems.push(vocabulary.unknown(name));
+  }
+  return undefined;
+}
+
+function readOne(field: Field, op: unknown, value: unknown, reading: Reading): Condition | undefined {
+  const read = readComparison(field, op, value);
+  if ('condition' in read) return read.condition;
+  const { code, rule, allowed, meant, hint } = read.fault;
+  reading.problems.push({
+    field: field.name,
+    code,
+    message: `filter: ${field.name} ${rule}`,
+    ...(allowed ? { allowed: allowed.slice(0, 50) } : {}),
+    ...(meant ? { did_you_mean: meant } : {}),
+    ...(hint ? { hint } : {}),
+  });
+  return undefined;
+}

@@ -1,0 +1,87 @@
+// Conditions that the configuration keeps, with ids in place of names: read, checked and shown.
+import { type Condition, readComparison } from './comparisons.ts';
+import type { KeptComparison } from './configuration.ts';
+import { type FieldProblem, fieldProblem } from './field-values.ts';
+import { type Operator, operators } from './filter-values.ts';
+import { queryableField, queryableNames } from './queryable.ts';
+import { closest } from './suggestions.ts';
+import { type Field, findByName, type WorkspaceObject } from './workspace.ts';
+
+/** A comparison as a caller wrote it; whether it has the right shape is the document's to say. */
+export interface GivenComparison {
+  field: unknown;
+  operator: unknown;
+  value: unknown;
+}
+
+/** Where a comparison stands, for its problems. */
+export interface ComparisonPath {
+  path: string;
+  /** What the operator is called there. */
+  operator: 'operator' | 'op';
+}
+
+/**
+ * Holds a comparison against the published fields of the object.
+ * @returns undefined when something is wrong; then the problem is added, unless the document finds it itself
+ */
+export function checkComparison(
+  object: WorkspaceObject,
+  given: GivenComparison,
+  at: ComparisonPath,
+  problems: FieldProblem[],
+): KeptComparison | undefined {
+  const { field: name, operator, value } = given;
+  if (typeof name !== 'string' || !isOperator(operator)) return undefined;
+  const field = queryableField(object, name);
+  if (!field) {
+    const allowed = queryableNames(object);
+    const meant = closest(name, allowed);
+    problems.push(
+      fieldProblem(`${at.path}.field`, 'UNKNOWN_FIELD', `names no field of ${object.object}`, { allowed, meant }),
+    );
+    return undefined;
+  }
+  const read = readComparison(field, operator, value);
+  if ('condition' in read) {
+    const kept = operator === 'is_null' ? (value ?? true) : withIds(field, value);
+    return { field: name, operator, value: kept };
+  }
+  const { code, rule, ...more } = read.fault;
+  // Whatever it is that does not fit, the value is not of the field's type.
+  const shownCode = code === 'INVALID_OPTION' ? code : 'INVALID_TYPE';
+  const part = read.part === 'value' ? 'value' : at.operator;
+  problems.push(fieldProblem(`${at.path}.${part}`, shownCode, rule, more));
+  return undefined;
+}
+
+function isOperator(given: unknown): given is Operator {
+  return operators.some((operator) => operator === given);
+}
+
+/** The value with the names that its ids have now; ids of what is gone stay. */
+export function shownComparisonValue(object: WorkspaceObject, kept: KeptComparison): unknown {
+  const field = queryableField(object, kept.field);
+  return field ? withNames(field, kept.value) : kept.value;
+}
+
+/** What to evaluate; undefined when the comparison does not fit the fields any more. */
+export function toCondition(object: WorkspaceObject, kept: KeptComparison): Condition | undefined {
+  const field = queryableField(object, kept.field);
+  if (!field) return undefined;
+  const read = readComparison(field, kept.operator, withNames(field, kept.value));
+  return 'condition' in read ? read.condition : undefined;
+}
+
+function withIds({ items }: Field, value: unknown): unknown {
+  return items ? swapped(value, (name) => findByName(items, name)?.id) : value;
+}
+
+function withNames({ items }: Field, value: unknown): unknown {
+  return items ? swapped(value, (id) => items.find((item) => item.id === id)?.name) : value;
+}
+
+function swapped(value: unknown, other: (text: string) => string | undefined): unknown {
+  if (Array.isArray(value)) return value.map((each) => swapped(each, other));
+  return typeof value === 'string' ? (other(value) ?? value) : value;
+}

@@ -1,0 +1,35 @@
+// Telephone numbers: read as people write them, kept as E.164.
+import { type CountryCode, getCountries, isSupportedCountry, parsePhoneNumberFromString } from 'libphonenumber-js';
+
+export type { CountryCode };
+
+const countriesByName = new Map<string, CountryCode>([
+  ['usa', 'US'],
+  ['uk', 'GB'],
+  ['great britain', 'GB'],
+  ['england', 'GB'],
+  ['uae', 'AE'],
+  ['ksa', 'SA'],
+]);
+const names = new Intl.DisplayNames(['en'], { type: 'region' });
+for (const country of getCountries()) {
+  const name = names.of(country);
+  if (name) countriesByName.set(name.toLowerCase(), country);
+}
+
+/** The country whose numbers may be written without a country code; undefined when it is not known by code or English name. */
+export function callingCountry(country: string | null): CountryCode | undefined {
+  const wanted = country?.trim() ?? '';
+  const code = wanted.toUpperCase();
+  return isSupportedCountry(code) ? code : countriesByName.get(wanted.toLowerCase());
+}
+
+/**
+ * A number in E.164, e.g. +971501234567.
+ * @param country of numbers in national form; without it only the international form is read
+ * @returns undefined when it cannot be a number of its country, or carries an extension, which E.164 has no place for
+ */
+export function toE164(text: string, country: CountryCode | undefined): string | undefined {
+  const number = parsePhoneNumberFromString(text, { extract: false, ...(country ? { defaultCountry: country } : {}) });
+  return number?.isPossible() && !number.ext ? number.number : undefined;
+}

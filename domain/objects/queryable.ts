@@ -1,0 +1,38 @@
+// The fields that filters and sorts may name: those published, and three that every record has.
+
+import { commonFields } from './builtin.ts';
+import type { FieldProblem } from './field-values.ts';
+import { closest } from './suggestions.ts';
+import type { Field, WorkspaceObject } from './workspace.ts';
+
+const common: ReadonlyMap<string, Field> = new Map(
+  commonFields.map(({ options: _, ...field }) => [field.name, { ...field, custom: false, required: false }]),
+);
+
+/** A field that may be filtered and sorted by, or undefined. */
+export function queryableField(object: WorkspaceObject, name: string): Field | undefined {
+  return common.get(name) ?? object.fields.get(name);
+}
+
+/** Their names: those that every record has, and the object's own in the order of its schema. */
+export function queryableNames(object: WorkspaceObject): string[] {
+  return [...common.keys(), ...object.fields.keys()];
+}
+
+/** The problem of a parameter that names a field which the object does not have. */
+export function unknownField(parameter: string, name: string, object: WorkspaceObject): FieldProblem {
+  const names = queryableNames(object);
+  const meant = closest(name, names);
+  return {
+    field: shown(name),
+    code: 'UNKNOWN_FIELD',
+    message: `${parameter}: ${shown(name)} is not a field of ${object.object}`,
+    allowed: names.slice(0, 50),
+    ...(meant ? { did_you_mean: meant } : {}),
+  };
+}
+
+/** A name as messages repeat it: cut, since it comes from the caller. */
+export function shown(name: string): string {
+  return name.length > 60 ? `${name.slice(0, 60)}…` : name;
+}

@@ -1,0 +1,41 @@
+// The sort parameter: field names, separated by commas, a leading minus for descending.
+
+import { maxSortKeys } from '../service/request-limits.ts';
+import type { FieldProblem } from './field-values.ts';
+import { queryableField, unknownField } from './queryable.ts';
+import type { WorkspaceObject } from './workspace.ts';
+
+export interface SortKey {
+  field: string;
+  descending: boolean;
+}
+
+const defaultSort: readonly SortKey[] = [{ field: 'created_at', descending: true }];
+
+/** Reads the parameter; the default order where it is not given. */
+export function parseSort(
+  text: string | undefined,
+  object: WorkspaceObject,
+): { keys: readonly SortKey[]; problems: FieldProblem[] } {
+  if (text === undefined) return { keys: defaultSort, problems: [] };
+  const problems: FieldProblem[] = [];
+  const keys: SortKey[] = [];
+  const parts = text.split(',').map((part) => part.trim());
+  if (parts.length > maxSortKeys) {
+    const message = `sort takes at most ${maxSortKeys} fields; it has ${parts.length}`;
+    return { keys, problems: [{ field: 'sort', code: 'TOO_LONG', message }] };
+  }
+  for (const part of parts) {
+    const descending = part.startsWith('-');
+    const field = descending ? part.slice(1) : part;
+    if (field === '') {
+      const message = 'sort takes field names separated by commas, each with a leading minus for descending';
+      problems.push({ field: 'sort', code: 'INVALID_FORMAT', message });
+    } else if (!queryableField(object, field)) {
+      problems.push(unknownField('sort', field, object));
+    } else if (keys.some((key) => key.field === field)) {
+      problems.push({ field, code: 'DUPLICATE', message: `sort: ${field} is named more than once` });
+    } else keys.push({ field, descending });
+  }
+  return { keys, problems };
+}

@@ -1,0 +1,41 @@
+// Dates and times as callers may write them: one reader for the document and for records.
+
+const dayPattern = /^(?!0000)\d{4}-\d{2}-\d{2}$/;
+const timePattern =
+  /^(\d{4}-\d{2}-\d{2})[Tt ]([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?(?:[Zz]|([+-])(\d{2}):?([0-5]\d))$/;
+
+/** Hours that a zone is at most away from UTC; PostgreSQL takes no more either. */
+const largestOffset = 15;
+const minute = 60_000;
+
+/**
+ * A day that the calendar has, of the years 0001 to 9999.
+ * @returns YYYY-MM-DD, or undefined for anything else
+ */
+export function readDay(text: string): string | undefined {
+  const day = text.trim();
+  if (!dayPattern.test(day)) return undefined;
+  const time = Date.parse(`${day}T00:00:00.000Z`);
+  // The parser carries a 30 February over into March.
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day) ? day : undefined;
+}
+
+/**
+ * A moment with its offset, `2026-11-20T23:55:00.000Z`, `2026-11-20T23:55Z`, `2026-11-21T01:55:00+0200`; or a bare day.
+ * Digits behind the millisecond are dropped.
+ * @param ofDay what a bare day stands for: its first millisecond, or its last, in UTC
+ * @returns ISO 8601 in UTC with milliseconds; `out of range` for a moment outside of the years 0001 to 9999 in UTC
+ */
+export function readTime(text: string, ofDay: 'start' | 'end' = 'start'): string | 'out of range' | undefined {
+  const day = readDay(text);
+  if (day !== undefined) return `${day}T${ofDay === 'start' ? '00:00:00.000' : '23:59:59.999'}Z`;
+  const parts = timePattern.exec(text.trim());
+  if (!parts || readDay(parts[1] ?? '') === undefined) return undefined;
+  const [, date, hours, minutes, seconds = '00', fraction = '', sign, offsetHours = '00', offsetMinutes = '00'] = parts;
+  if (Number(offsetHours) > largestOffset) return undefined;
+  const local = Date.parse(`${date}T${hours}:${minutes}:${seconds}.${fraction.padEnd(3, '0').slice(0, 3)}Z`);
+  const offset = (Number(offsetHours) * 60 + Number(offsetMinutes)) * minute;
+  const utc = new Date(sign === '-' ? local + offset : local - offset).toISOString();
+  // In UTC the first and last days of the calendar can fall out of it.
+  return readDay(utc.slice(0, 10)) === undefined ? 'out of range' : utc;
+}

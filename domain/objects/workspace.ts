@@ -1,0 +1,162 @@
+// A tenant's configuration: objects with their published fields, and the configured lists.
+import {
+  type BuiltinField,
+  builtinObject,
+  builtinObjects,
+  customObjectName,
+  type FieldOption,
+  type FieldType,
+  type Lookup,
+} from './builtin.ts';
+import type { NamedItem, WorkspaceRows } from './configuration.ts';
+import { type CountryCode, callingCountry } from './phone-numbers.ts';
+
+/** A field as this tenant has it. */
+export interface Field extends Omit<BuiltinField, 'options'> {
+  custom: boolean;
+  required: boolean;
+  /** Options that writes accept; on selects only. */
+  options?: readonly FieldOption[];
+  /** The configured list that the options come from, with the items that writes no longer accept. */
+  items?: readonly NamedItem[];
+  /** The options of a tenant's own select, with the retired ones. */
+  keptOptions?: readonly FieldOption[];
+  /** Whose numbers may be written without a country code; on telephones, where the tenant's country is known. */
+  country?: CountryCode;
+}
+
+/** A field whether it is published or not. */
+export interface ConfiguredField extends Field {
+  enabled: boolean;
+}
+
+export interface WorkspaceObject {
+  object: string;
+  label: string;
+  plural: string;
+  kind: 'builtin' | 'custom';
+  /** The module of its scopes: `leads`, or `object:visits`. */
+  module: string;
+  /** Published fields by name, in order: enabled ones, custom ones that do not collide with a built-in. */
+  fields: ReadonlyMap<string, Field>;
+  oneOf: readonly string[];
+}
+
+export interface Workspace extends Omit<WorkspaceRows, 'customObjects' | 'customFields' | 'fieldOverrides'> {
+  /** Visible objects by API name: built-ins, then enabled custom ones. */
+  objects: ReadonlyMap<string, WorkspaceObject>;
+  rows: WorkspaceRows;
+}
+
+/** Joins the built-in objects with what the tenant changed and added. */
+export function buildWorkspace(rows: WorkspaceRows): Workspace {
+  const objects = new Map<string, WorkspaceObject>();
+  for (const builtin of builtinObjects) {
+    objects.set(builtin.object, {
+      object: builtin.object,
+      label: builtin.label,
+      plural: builtin.plural,
+      kind: 'builtin',
+      module: builtin.object,
+      oneOf: builtin.oneOf ?? [],
+      fields: publishedFields(builtin.object, rows),
+    });
+  }
+  for (const custom of rows.customObjects) {
+    if (!custom.enabled) continue;
+    const object = `object:${custom.slug}`;
+    objects.set(object, {
+      object,
+      label: custom.label,
+      plural: custom.plural,
+      kind: 'custom',
+      module: object,
+      oneOf: [],
+      fields: publishedFields(object, rows),
+    });
+  }
+  return { ...rows, objects, rows };
+}
+
+/** A built-in object as this tenant has it. */
+export function builtinOf(name: 'leads' | 'deals' | 'customers' | 'accounts', workspace: Workspace): WorkspaceObject {
+  const object = workspace.objects.get(name);
+  if (!object) throw new Error(`every workspace has ${name}`);
+  return object;
+}
+
+/** The built-in fields that an object starts with. */
+export function builtinFields(object: string): readonly BuiltinField[] {
+  return builtinObject(object)?.fields ?? [customObjectName];
+}
+
+/** All fields of an object, those that are switched off included; a built-in wins over a custom field of its name. */
+export function configuredFields(object: string, rows: WorkspaceRows): ConfiguredField[] {
+  const builtins = builtinFields(object);
+  const country = callingCountry(rows.country);
+  const dialled = (type: FieldType) => (type === 'phone' && country ? { country } : {});
+  const overrides = new Map(rows.fieldOverrides.filter((row) => row.object === object).map((row) => [row.name, row]));
+  const fields: ConfiguredField[] = builtins.map((builtin) => {
+    const override = overrides.get(builtin.name);
+    const items = builtin.lookup && lookupItems(builtin.lookup, rows);
+    const options = items ? optionsOf(items) : builtin.options;
+    return {
+      ...builtin,
+      custom: false,
+      label: override?.label ?? builtin.label,
+      required: override?.required ?? builtin.required ?? false,
+      enabled: override?.enabled ?? true,
+      ...(options ? { options } : {}),
+      ...(items ? { items } : {}),
+      ...dialled(builtin.type),
+    };
+  });
+  const builtinNames = new Set(builtins.map((builtin) => builtin.name));
+  for (const custom of rows.customFields) {
+    if (custom.object !== object || builtinNames.has(custom.name)) continue;
+    fields.push({
+      name: custom.name,
+      label: custom.label,
+      type: custom.type,
+      custom: true,
+      required: custom.required,
+      enabled: custom.enabled,
+      ...(custom.options
+        ? { options: custom.options.filter((option) => !option.retired), keptOptions: custom.options }
+        : {}),
+      ...dialled(custom.type),
+    });
+  }
+  return fields;
+}
+
+function publishedFields(object: string, rows: WorkspaceRows): ReadonlyMap<string, Field> {
+  const enabled = configuredFields(object, rows).filter((field) => field.enabled);
+  return new Map(enabled.map((field) => [field.name, field]));
+}
+
+function optionsOf(items: readonly NamedItem[]): FieldOption[] {
+  return items.filter((item) => item.isActive).map((item) => ({ label: item.name, value: item.name }));
+}
+
+/** The items of a configured list, active or not, in their order. */
+function lookupItems(lookup: Lookup, rows: WorkspaceRows): readonly NamedItem[] {
+  switch (lookup) {
+    case 'sources':
+      return rows.sources;
+    case 'lead_statuses':
+      return rows.statuses.filter((status) => status.object === 'leads');
+    case 'deal_stages':
+      return rows.statuses.filter((status) => status.object === 'deals');
+    case 'task_types':
+      return rows.taskTypes;
+    case 'activity_types':
+      return rows.activityTypes;
+  }
+}
+
+/** Finds an item of a configured list by its name, without case. */
+export function findByName<Item extends { name: string }>(items: readonly Item[], name: string): Item | undefined {
+  const wanted = name.trim().toLowerCase();
+  return items.find((item) => item.name.toLowerCase() === wanted);
+}

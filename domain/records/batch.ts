@@ -1,0 +1,102 @@
+// Batches of records: what each item means, which fail, and the answer's shape.
+import type { components } from '../../generated/api.ts';
+import { type FieldProblem, fieldProblem, toUuid } from '../objects/field-values.ts';
+import type { CheckedRecord } from './draft.ts';
+
+type Failure = components['schemas']['RecordBatchFailure'];
+
+export function isObject(item: unknown): item is Record<string, unknown> {
+  return item !== null && typeof item === 'object' && !Array.isArray(item);
+}
+
+const notAnObject = (): FieldProblem => ({
+  field: '',
+  code: 'INVALID_TYPE',
+  message: 'An item must be an object of field values',
+});
+
+/** What is checked of an item that is no object at all. */
+export function refusedItem(): CheckedRecord {
+  return { values: {}, custom: {}, references: [], problems: [notAnObject()], defaulted: new Set() };
+}
+
+export function invalid(index: number, problems: FieldProblem[]): Failure {
+  return { index, code: 'VALIDATION_ERROR', message: problems[0]?.message ?? '', details: { fields: problems } };
+}
+
+/** An item whose status asks more of it. */
+export function unfulfilled(index: number, problems: FieldProblem[]): Failure {
+  const { details, ...failure } = invalid(index, problems);
+  return { ...failure, details: { reason: 'pre_conditions_not_met', ...details } };
+}
+
+export function repeated(index: number, earlier: number): Failure {
+  return { index, code: 'DUPLICATE_IN_BATCH', message: `Duplicates the item at index ${earlier} of this batch.` };
+}
+
+/** An item that several records match. */
+export function ambiguous(index: number, ids: readonly string[]): Failure {
+  return { index, code: 'CONFLICT', message: severalMatches, details: { reason: 'several_matches', ids: [...ids] } };
+}
+
+export const severalMatches = 'Several records have these values. Match on something that only one of them has.';
+
+/** The same for an id that is unknown, malformed or out of reach. */
+export function missing(index: number): Failure {
+  return { index, code: 'NOT_FOUND', message: 'There is no such resource.' };
+}
+
+/** A record of a batch by its id, with what the item says beside it. */
+export interface NamedItem {
+  index: number;
+  id: string;
+  fields: Record<string, unknown>;
+}
+
+/** Reads the ids of items; each record may be named once. */
+export function readItems(items: readonly unknown[]): { named: NamedItem[]; failed: Failure[] } {
+  const named: NamedItem[] = [];
+  const failed: Failure[] = [];
+  const first = new Map<string, number>();
+  for (const [index, item] of items.entries()) {
+    if (!isObject(item)) {
+      failed.push(invalid(index, [notAnObject()]));
+      continue;
+    }
+    const { id: given, ...fields } = item;
+    if (typeof given !== 'string') {
+      const problem =
+        given === undefined || given === null
+          ? fieldProblem('id', 'REQUIRED', 'is required')
+          : fieldProblem('id', 'INVALID_TYPE', 'must be a string');
+      failed.push(invalid(index, [problem]));
+      continue;
+    }
+    const id = toUuid(given);
+    const earlier = id && first.get(id);
+    if (id === undefined) failed.push(missing(index));
+    else if (earlier !== undefined) failed.push(repeated(index, Number(earlier)));
+    else {
+      first.set(id, index);
+      named.push({ index, id, fields });
+    }
+  }
+  return { named, failed };
+}
+
+/** The data of a batch's answer; both lists in the order of the items. */
+export function batchData<Success extends { index: number }>(
+  object: string,
+  succeeded: readonly Success[],
+  failed: readonly Failure[],
+) {
+  const inOrder = <Item extends { index: number }>(items: readonly Item[]) =>
+    items.toSorted((a, b) => a.index - b.index);
+  return {
+    object,
+    succeeded_count: succeeded.length,
+    failed_count: failed.length,
+    succeeded: inOrder(succeeded),
+    failed: inOrder(failed),
+  };
+}

@@ -1,0 +1,90 @@
+// Asking which stored records a new one would duplicate, and in what it is the same.
+
+import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import type { Filter } from '../objects/filter.ts';
+import { textForm } from '../objects/filter-values.ts';
+import { closest } from '../objects/suggestions.ts';
+import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import type { CheckedRecord, StoredRecord } from './draft.ts';
+import { comparedFields, type DuplicateField, duplicateSets } from './duplicates.ts';
+import { checkRecord } from './values.ts';
+import { builtinValues } from './view.ts';
+
+export interface DuplicateQuestion {
+  /** A record that has the same values in all fields of one set is a duplicate. */
+  sets: readonly (readonly DuplicateField[])[];
+  problems: FieldProblem[];
+}
+
+/** @param names fields to compare in place of those that the workspace selected */
+export function readQuestion(
+  object: WorkspaceObject,
+  record: Record<string, unknown>,
+  names: readonly string[] | undefined,
+  workspace: Workspace,
+  now: Date,
+): DuplicateQuestion {
+  const checked = checkRecord(object, record, 'create', workspace, now);
+  // What is still to be filled in can be asked about already.
+  const problems = checked.problems
+    .filter((each) => each.code !== 'REQUIRED')
+    .map((each) => ({ ...each, field: `record.${each.field}` }));
+  if (names) problems.push(...unknownNames(object, names));
+  else if (!hasCheck(object))
+    problems.push(fieldProblem('fields', 'REQUIRED', `is required: the workspace does not check ${object.object}`));
+  return { sets: setsOf(object, checked, names, workspace), problems };
+}
+
+const hasCheck = ({ object }: WorkspaceObject): boolean => object === 'leads' || object === 'deals';
+
+function setsOf(
+  object: WorkspaceObject,
+  { values, custom }: CheckedRecord,
+  names: readonly string[] | undefined,
+  workspace: Workspace,
+): readonly (readonly DuplicateField[])[] {
+  if (names) return [comparedFields(object, values, custom, names)].filter((set) => set.length > 0);
+  // Lead intake refuses the same address by itself.
+  return duplicateSets(object, workspace, values, custom, object.object === 'leads' ? 'email' : undefined);
+}
+
+function unknownNames(object: WorkspaceObject, names: readonly string[]): FieldProblem[] {
+  const allowed = [...object.fields.values()].filter((field) => !field.readOnly).map((field) => field.name);
+  return [...names.entries()].flatMap(([index, name]) =>
+    allowed.includes(name)
+      ? []
+      : [
+          fieldProblem(
+            `fields[${index}]`,
+            'INVALID_OPTION',
+            `must be a field of ${object.object} that can be written`,
+            {
+              allowed,
+              meant: closest(name, allowed),
+            },
+          ),
+        ],
+  );
+}
+
+/** The filter that duplicates pass; undefined when there is nothing to compare. */
+export function duplicateFilter(sets: DuplicateQuestion['sets']): Filter | undefined {
+  if (sets.length === 0) return undefined;
+  const equal = ({ field, custom, value }: DuplicateField) => ({
+    field,
+    op: 'eq' as const,
+    value: custom || typeof value === 'boolean' ? textForm(value) : value,
+  });
+  return { or: sets.map((set) => ({ and: set.map(equal) })) };
+}
+
+/** The fields in which a record that was found is the same. */
+export function matchedFields(
+  object: WorkspaceObject,
+  sets: DuplicateQuestion['sets'],
+  record: StoredRecord,
+): string[] {
+  const values = { ...record.custom, ...builtinValues(object, record) };
+  const same = sets.filter((set) => set.every(({ field, value }) => values[field] === value));
+  return [...new Set(same.flatMap((set) => set.map(({ field }) => field)))];
+}

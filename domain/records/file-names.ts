@@ -1,0 +1,53 @@
+// Names of files that callers send: made safe, and refused where the file could be run.
+
+/** Of programs and scripts, and of pages that run them. */
+export const refusedExtensions: readonly string[] = (
+  'exe com bat cmd msi scr pif cpl dll sys js mjs cjs jse vbs vbe wsf wsh hta ps1 psm1 sh bash zsh csh py pl rb php phtml jar ' +
+  'class apk app dmg pkg deb rpm run bin elf lnk reg svg html htm xhtml'
+).split(' ');
+const refused = new Set(refusedExtensions);
+
+const longest = 255;
+
+/** Without folders, control and invisible characters, and what file systems do not take; at most 255 characters. */
+export function safeFileName(given: string): string {
+  const name = given
+    .normalize('NFC')
+    .replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '')
+    .replace(/^.*[/\\]/s, '')
+    .replace(/[<>:"|?*]/g, '_')
+    .replace(/\s+/g, ' ')
+    .replace(/^[. ]+|[. ]+$/g, '');
+  const letters = [...name];
+  if (letters.length <= longest) return name || 'file';
+  const extension = [...(/\.[^.]{1,20}$/.exec(name)?.[0] ?? '')];
+  return [...letters.slice(0, longest - extension.length), ...extension].join('');
+}
+
+/** The extension for which a file is refused, wherever it stands in the name and however its letters are written. */
+export function refusedExtension(given: string): string | undefined {
+  const name = given.normalize('NFKC').replace(/[\p{Cc}\p{Cf}]/gu, '');
+  const segments = name
+    .replace(/^.*[/\\]/s, '')
+    .split('.')
+    .slice(1);
+  // Windows reads only what is before a colon as the name of the file.
+  return segments
+    .map((segment) => (segment.split(/[:;]/)[0] ?? '').trim().toLowerCase())
+    .find((each) => refused.has(each));
+}
+
+/** The header that makes browsers save a file under its name: RFC 6266. */
+export function contentDisposition(name: string): string {
+  const plain = name.replace(/[^\x20-\x7e]|["\\%]/g, '_');
+  const encoded = encodeURIComponent(name).replace(
+    /['()*]/g,
+    (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`;
+}
+
+/** Where a file is in the storage: only ids of ours, never anything of a request. */
+export function storageKey(file: { companyId: string; testMode: boolean; id: string }): string {
+  return `${file.companyId}/${file.testMode ? 'test' : 'live'}/${file.id}`;
+}

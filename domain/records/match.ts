@@ -1,0 +1,105 @@
+// Which record an upsert means: the fields that it matches on, with their values in stored form.
+import { checkValue, type FieldProblem, fieldProblem, isNoValue, toUuid } from '../objects/field-values.ts';
+import { textForm } from '../objects/filter-values.ts';
+import { closest } from '../objects/suggestions.ts';
+import type { Field, WorkspaceObject } from '../objects/workspace.ts';
+
+/** By id, or by the values of fields; an id of null is a record that does not exist yet. */
+export type Match = { id: string | null } | { fields: MatchedField[] };
+
+/** A field and the value that it must have, in stored form. */
+export interface MatchedField {
+  field: string;
+  value: string | number;
+}
+
+interface ReadMatch {
+  match: Match;
+  /** What the record is to have: all that was sent, without the id where that says which one is meant. */
+  fields: Record<string, unknown>;
+  problems: FieldProblem[];
+}
+
+/** What is wrong with the names alone, whatever the records. */
+export function matchProblems(object: WorkspaceObject, matchOn: readonly string[]): FieldProblem[] {
+  if (matchOn.includes('id')) return matchOn.length > 1 ? [idAlone] : [];
+  return matchOn.flatMap((name, index) => {
+    const field = object.fields.get(name);
+    return !field || field.readOnly ? [unmatchable(index, name, object)] : [];
+  });
+}
+
+const idAlone = fieldProblem('match_on', 'CONFLICTING_FIELDS', 'takes id alone, or other fields');
+
+/** Records that are named where several match. */
+export const namedMatches = 10;
+
+/**
+ * @param matchOn names of fields, or only `id`
+ * @param inside where the record stands in the body
+ */
+export function readMatch(
+  object: WorkspaceObject,
+  record: Record<string, unknown>,
+  matchOn: readonly string[],
+  inside = 'record.',
+): ReadMatch {
+  if (matchOn.includes('id')) return matchById(record, matchOn, inside);
+  const problems: FieldProblem[] = [];
+  const fields: MatchedField[] = [];
+  for (const [index, name] of matchOn.entries()) {
+    const field = object.fields.get(name);
+    if (!field || field.readOnly) problems.push(unmatchable(index, name, object));
+    else if (isNoValue(record[name]))
+      problems.push(fieldProblem(`${inside}${name}`, 'REQUIRED', 'is required: the record is matched on it'));
+    else {
+      const checked = checkValue(field, record[name]);
+      if ('value' in checked && checked.value !== null)
+        fields.push({ field: name, value: stored(field, checked.value) });
+    }
+  }
+  // A value that does not fit matches nothing; it is refused where the whole record is checked.
+  const match = fields.length === matchOn.length ? { fields } : { id: null };
+  return { match, fields: record, problems };
+}
+
+function matchById(record: Record<string, unknown>, matchOn: readonly string[], inside: string): ReadMatch {
+  const { id = null, ...fields } = record;
+  const problems: FieldProblem[] = [];
+  if (matchOn.length > 1) problems.push(idAlone);
+  if (id === null) return { match: { id }, fields, problems };
+  if (typeof id !== 'string') problems.push(fieldProblem(`${inside}id`, 'INVALID_TYPE', 'must be a string'));
+  // What is no id names no record, and is looked for as one that does not exist.
+  return { match: { id: toUuid(String(id)) ?? nobody }, fields, problems };
+}
+
+const nobody = '00000000-0000-0000-0000-000000000000';
+
+function unmatchable(index: number, name: string, object: WorkspaceObject): FieldProblem {
+  const allowed = ['id', ...[...object.fields.values()].filter((field) => !field.readOnly).map((field) => field.name)];
+  const meant = closest(name, allowed);
+  return fieldProblem(
+    `match_on[${index}]`,
+    'INVALID_OPTION',
+    `must be a field of ${object.object} that can be written`,
+    {
+      allowed,
+      meant,
+    },
+  );
+}
+
+function stored(field: Field, value: string | number | boolean): string | number {
+  return field.custom || typeof value === 'boolean' ? textForm(value) : value;
+}
+
+/** The fields without those that cannot be changed and have the value already. */
+export function changeable(
+  object: WorkspaceObject,
+  fields: Record<string, unknown>,
+  before: { values: Readonly<Record<string, unknown>> },
+): Record<string, unknown> {
+  const isKept = ([name, value]: [string, unknown]) =>
+    object.fields.get(name)?.immutable === true && value === before.values[name];
+  return Object.fromEntries(Object.entries(fields).filter((entry) => !isKept(entry)));
+}

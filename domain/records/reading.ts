@@ -1,0 +1,194 @@
+// What a read asks of records: fields, relations to expand, and what must be looked up for them.
+import type { components } from '../../generated/api.ts';
+import type { Grants } from '../access/scopes.ts';
+import { moduleState } from '../billing/plans.ts';
+import type { NamedItem } from '../objects/configuration.ts';
+import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
+import { shown, unknownField } from '../objects/queryable.ts';
+import { closest } from '../objects/suggestions.ts';
+import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { maxExpansions } from '../service/request-limits.ts';
+import type { StoredRecord } from './draft.ts';
+import { type ShownRecord, showRecord } from './view.ts';
+
+/** What a field refers to: an item of a configured list, a user, or a record of the object that the values tell. */
+type Target = { items: readonly NamedItem[] } | 'user' | { objectOf(values: StoredRecord['values']): string };
+
+interface Relation {
+  field: string;
+  target: Target;
+}
+
+export interface Reading {
+  /** Undefined: all. */
+  fields: ReadonlySet<string> | undefined;
+  relations: readonly Relation[];
+}
+
+const everything: Reading = { fields: undefined, relations: [] };
+
+const always = ['id', 'created_at', 'updated_at'] as const;
+
+const objectOfReference = { lead: 'leads', customer: 'customers', account: 'accounts' } as const;
+
+/** References that are read-only, or to records of more than one object. */
+const otherTargets: Readonly<Record<string, Exclude<Target, 'user' | { items: unknown }>>> = {
+  'leads.converted_customer_id': { objectOf: () => 'customers' },
+  'customers.lead_id': { objectOf: () => 'leads' },
+  'tasks.record_id': { objectOf: (values) => String(values.object) },
+  'activities.entity_id': { objectOf: (values) => `${values.entity_type}s` },
+};
+
+function targetOf(object: WorkspaceObject, field: Field): Target | undefined {
+  if (field.custom) return undefined;
+  if (field.items) return { items: field.items };
+  if (field.reference === 'user') return 'user';
+  const { reference } = field;
+  if (reference) return { objectOf: () => objectOfReference[reference] };
+  return otherTargets[`${object.object}.${field.name}`];
+}
+
+/** Reads the parameters `fields` and `expand`. */
+export function parseReading(
+  query: { fields?: string; expand?: string },
+  object: WorkspaceObject,
+): { reading: Reading; problems: FieldProblem[] } {
+  if (query.fields === undefined && query.expand === undefined) return { reading: everything, problems: [] };
+  const problems: FieldProblem[] = [];
+  const fields = query.fields === undefined ? undefined : new Set<string>();
+  for (const name of namesIn(query.fields)) {
+    if (object.fields.has(name) || always.some((each) => each === name)) fields?.add(name);
+    else problems.push(unknownField('fields', name, object));
+  }
+  const relations: Relation[] = [];
+  const asked = namesIn(query.expand);
+  if (asked.length > maxExpansions)
+    problems.push(fieldProblem('expand', 'TOO_LONG', `takes at most ${maxExpansions} relations`));
+  else for (const name of asked) readRelation(name, object, relations, problems);
+  return { reading: { fields, relations }, problems };
+}
+
+const namesIn = (text: string | undefined): string[] => [
+  ...new Set((text ?? '').split(',').flatMap((name) => name.trim() || [])),
+];
+
+function readRelation(name: string, object: WorkspaceObject, relations: Relation[], problems: FieldProblem[]): void {
+  const field = object.fields.get(name);
+  const target = field && targetOf(object, field);
+  if (target) {
+    relations.push({ field: name, target });
+    return;
+  }
+  const allowed = [...object.fields.values()].filter((each) => targetOf(object, each)).map((each) => each.name);
+  const meant = closest(name, allowed);
+  const rule = field ? 'refers to nothing' : `is not a field of ${object.object}`;
+  problems.push({
+    field: 'expand',
+    code: 'INVALID_OPTION',
+    message: `expand: ${shown(name)} ${rule}`,
+    allowed: allowed.slice(0, 50),
+    ...(meant === undefined ? {} : { did_you_mean: meant }),
+  });
+}
+
+/** Who reads, as far as it tells which objects are visible. */
+interface Reader {
+  grants: Grants;
+  modules: ReadonlySet<string>;
+}
+
+/** Ids to look up, each once: of users, and of records by object; only of objects that the reader can view. */
+export interface Wanted {
+  users: readonly string[];
+  records: ReadonlyMap<string, readonly string[]>;
+}
+
+export function wantedBy(
+  { relations }: Reading,
+  records: readonly StoredRecord[],
+  workspace: Workspace,
+  reader: Reader,
+): Wanted {
+  const users = new Set<string>();
+  const ids = new Map<string, Set<string>>();
+  for (const { field, target } of relations) {
+    if (target !== 'user' && 'items' in target) continue;
+    for (const { values } of records) {
+      const id = values[field] ?? null;
+      if (typeof id !== 'string') continue;
+      if (target === 'user') users.add(id);
+      else {
+        const object = target.objectOf(values);
+        ids.set(object, (ids.get(object) ?? new Set()).add(id));
+      }
+    }
+  }
+  const visible = [...ids].filter(([object]) => isVisible(object, workspace, reader));
+  return { users: [...users], records: new Map(visible.map(([object, found]) => [object, [...found]])) };
+}
+
+/** True for an object of the workspace that the reader may view. */
+export function isVisible(object: string, workspace: Workspace, { grants, modules }: Reader): boolean {
+  return workspace.objects.has(object) && grants.allows(`${object}:view`) && moduleState(object, modules) === 'on';
+}
+
+export interface Person {
+  id: string;
+  full_name: string;
+  email: string;
+}
+
+/** What was found; what is missing does not exist for the reader. */
+export interface Expansion {
+  users: ReadonlyMap<string, Person>;
+  records: ReadonlyMap<string, ReadonlyMap<string, StoredRecord>>;
+}
+
+type Expanded = NonNullable<components['schemas']['CrmRecord']['expanded']>;
+
+/** A record as the read asked for it. */
+export function showRead(
+  object: WorkspaceObject,
+  record: StoredRecord,
+  { fields, relations }: Reading,
+  expansion: Expansion,
+  workspace: Workspace,
+): components['schemas']['CrmRecord'] {
+  const all = showRecord(object, record);
+  const shown = fields ? chosen(all, fields) : all;
+  if (relations.length === 0) return shown;
+  const expanded: Expanded = {};
+  for (const { field, target } of relations)
+    expanded[field] = expandedValue(record, field, target, expansion, workspace);
+  // Types cannot say that all other names have plain values.
+  return { ...shown, expanded } as unknown as components['schemas']['CrmRecord'];
+}
+
+function chosen(record: ShownRecord, fields: ReadonlySet<string>): ShownRecord {
+  const { id, created_at, updated_at } = record;
+  const shown: ShownRecord = { id, created_at, updated_at };
+  for (const name of Object.keys(record)) if (fields.has(name)) shown[name] = record[name] as StoredValue;
+  return shown;
+}
+
+function expandedValue(
+  { values }: StoredRecord,
+  field: string,
+  target: Target,
+  expansion: Expansion,
+  workspace: Workspace,
+): Expanded[string] {
+  const id = values[field];
+  if (typeof id !== 'string') return null;
+  if (target === 'user') {
+    const user = expansion.users.get(id);
+    return user ? { id, full_name: user.full_name, email: user.email } : null;
+  }
+  if ('items' in target) {
+    const item = target.items.find((each) => each.id === id);
+    return item ? { id, name: item.name } : null;
+  }
+  const name = target.objectOf(values);
+  const [object, record] = [workspace.objects.get(name), expansion.records.get(name)?.get(id)];
+  return object && record ? showRecord(object, record) : null;
+}

@@ -1,0 +1,79 @@
+// Rules of single built-in objects that look at more than one field.
+
+import { fieldProblem, toUuid } from '../objects/field-values.ts';
+import { isCurrency } from '../service/zones-and-currencies.ts';
+import type { Draft } from './draft.ts';
+
+const rules: Readonly<Record<string, (draft: Draft) => void>> = {
+  deals: checkCurrency,
+  tasks: checkTaskTarget,
+  activities: checkActivity,
+};
+
+/** Applies the rules of the draft's object; adds problems and references to it. */
+export function checkRules(draft: Draft): void {
+  rules[draft.object.object]?.(draft);
+}
+
+function checkCurrency(draft: Draft): void {
+  const { values } = draft;
+  if (typeof values.currency_code !== 'string') return;
+  const code = values.currency_code.toUpperCase();
+  if (isCurrency(code)) values.currency_code = code;
+  else draft.problems.push(fieldProblem('currency_code', 'INVALID_FORMAT', 'must be an ISO 4217 currency, e.g. EUR'));
+}
+
+/** A task stands alone or on one record: object and record_id come together. */
+function checkTaskTarget(draft: Draft): void {
+  if (!draft.sent.has('object') && !draft.sent.has('record_id')) return;
+  const object = draft.joined('object');
+  const recordId = draft.joined('record_id');
+  if (object === undefined || recordId === undefined) return;
+  if (object === null && recordId === null) return;
+  if (object === null || recordId === null) {
+    const [missing, present] = object === null ? ['object', 'record_id'] : ['record_id', 'object'];
+    draft.problems.push(
+      draft.sent.has(missing)
+        ? fieldProblem(missing, 'CONFLICTING_FIELDS', `cannot be empty while ${present} has a value`)
+        : fieldProblem(missing, 'REQUIRED', `is required with ${present}`),
+    );
+    return;
+  }
+  const id = toUuid(String(recordId));
+  const known = draft.workspace.objects.has(String(object));
+  if (!known) {
+    const allowed = [...draft.workspace.objects.keys()];
+    draft.problems.push(fieldProblem('object', 'INVALID_OPTION', 'must be the name of an object', { allowed }));
+  }
+  if (id === undefined) draft.problems.push(fieldProblem('record_id', 'INVALID_FORMAT', 'must be a UUID'));
+  if (!known || id === undefined) return;
+  if (draft.sent.has('record_id')) draft.values.record_id = id;
+  draft.references.push({ field: 'record_id', kind: 'record', value: id, object: String(object) });
+}
+
+/** Minutes that a client's clock may be ahead. */
+const clockSkew = 5 * 60_000;
+
+function checkActivity(draft: Draft): void {
+  const entityType = draft.joined('entity_type');
+  if (typeof draft.values.entity_id === 'string') {
+    const id = toUuid(draft.values.entity_id);
+    if (id === undefined) draft.problems.push(fieldProblem('entity_id', 'INVALID_FORMAT', 'must be a UUID'));
+    else {
+      draft.values.entity_id = id;
+      if (entityType === 'lead' || entityType === 'deal')
+        draft.references.push({ field: 'entity_id', kind: entityType, value: id });
+    }
+  }
+  const performedAt = draft.joined('performed_at');
+  const followupAt = draft.joined('followup_at');
+  if (
+    draft.sent.has('performed_at') &&
+    performedAt &&
+    Date.parse(String(performedAt)) > draft.now.getTime() + clockSkew
+  )
+    draft.problems.push(fieldProblem('performed_at', 'OUT_OF_RANGE', 'must not be in the future'));
+  const changed = draft.sent.has('performed_at') || draft.sent.has('followup_at');
+  if (changed && performedAt && followupAt && String(followupAt) <= String(performedAt))
+    draft.problems.push(fieldProblem('followup_at', 'OUT_OF_RANGE', 'must be after performed_at'));
+}

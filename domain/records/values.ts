@@ -1,0 +1,207 @@
+// What a record's body means for a tenant's object: its problems, and its values as stored.
+
+import { type BuiltinField, builtinObject, commonFields } from '../objects/builtin.ts';
+import {
+  checkValue,
+  type FieldProblem,
+  fieldProblem,
+  isNoValue,
+  type StoredValue,
+  toUuid,
+} from '../objects/field-values.ts';
+import { closest } from '../objects/suggestions.ts';
+import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { statusesOf } from '../settings/status-effects.ts';
+import type { CheckedRecord, Draft } from './draft.ts';
+import { checkRules } from './rules.ts';
+
+/**
+ * Checks a flat body of field values.
+ * @param mode create: required fields must be there, defaults are filled in; update: only what is sent is checked
+ * @param stored on update, the values the record has (as values: ids for lists, ISO 8601 for times), for rules that join fields
+ */
+export function checkRecord(
+  object: WorkspaceObject,
+  body: Record<string, unknown>,
+  mode: 'create' | 'update',
+  workspace: Workspace,
+  now: Date,
+  stored: Record<string, StoredValue> = {},
+): CheckedRecord {
+  const sent = new Set(Object.keys(body));
+  const refused = (name: string) => draft.problems.some((problem) => problem.field === name);
+  const draft: Draft = {
+    values: emptyValues(),
+    custom: emptyValues(),
+    references: [],
+    problems: [],
+    defaulted: new Set(),
+    object,
+    mode,
+    workspace,
+    now,
+    sent,
+    joined: (name) => (refused(name) ? undefined : name in draft.values ? draft.values[name] : (stored[name] ?? null)),
+  };
+  for (const [name, given] of Object.entries(body)) {
+    if (name === assigneeEmail && object.fields.has('assigned_to')) checkAssigneeEmail(draft, given, body.assigned_to);
+    else checkField(draft, name, given);
+  }
+  if (mode === 'create') complete(draft);
+  checkOneOf(draft);
+  checkRules(draft);
+  const { values, custom, references, problems, defaulted } = draft;
+  return { values, custom, references, problems, defaulted };
+}
+
+/**
+ * Checks custom fields that are sent in an object of their own, on create.
+ * @param prefix where that object stands in the body; problems name `<prefix>.<field>`
+ */
+export function checkCustomFields(
+  object: WorkspaceObject,
+  body: Record<string, unknown>,
+  prefix: string,
+): Pick<CheckedRecord, 'custom' | 'problems'> {
+  const custom = emptyValues();
+  const problems: FieldProblem[] = [];
+  const fields = new Map([...object.fields].filter(([, field]) => field.custom));
+  for (const [name, given] of Object.entries(body)) {
+    const field = fields.get(name);
+    if (!field) {
+      problems.push(unknownField(`${prefix}.${name}`, name, fields, object));
+      continue;
+    }
+    const checked = checkValue(field, given);
+    if ('fault' in checked)
+      problems.push(fieldProblem(`${prefix}.${name}`, checked.fault.code, checked.fault.rule, checked.fault));
+    else if (checked.value !== null) custom[name] = checked.value;
+  }
+  for (const [name, field] of fields) {
+    if (field.required && !(Object.hasOwn(body, name) && !isNoValue(body[name])))
+      problems.push(fieldProblem(`${prefix}.${name}`, 'REQUIRED', 'is required'));
+  }
+  return { custom, problems };
+}
+
+/** Without a prototype, so that a custom field may be called constructor. */
+const emptyValues = (): Record<string, StoredValue> => Object.create(null) as Record<string, StoredValue>;
+
+const assigneeEmail = 'assigned_to_email';
+const commonNames = new Set(commonFields.map((field) => field.name));
+
+function checkField(draft: Draft, name: string, given: unknown): void {
+  const { object, mode, problems } = draft;
+  const field = object.fields.get(name);
+  if (commonNames.has(name) || field?.readOnly) {
+    const hint = object.fields.get(name.replace(/_id$/, ''))?.lookup
+      ? `Send ${name.replace(/_id$/, '')}, by its name.`
+      : 'Leave it out: it is set for you.';
+    problems.push(fieldProblem(name, 'READ_ONLY', 'is read-only', { hint }));
+    return;
+  }
+  if (!field) {
+    problems.push(unknownField(name, name, object.fields, object));
+    return;
+  }
+  if (mode === 'update' && field.immutable) {
+    problems.push(fieldProblem(name, 'IMMUTABLE', 'cannot be changed'));
+    return;
+  }
+  const checked = checkValue(field, given);
+  if ('fault' in checked) {
+    problems.push(fieldProblem(name, checked.fault.code, checked.fault.rule, checked.fault));
+    return;
+  }
+  const { value } = checked;
+  if (value === null && mode === 'create') return;
+  if (value === null && (field.required || defaultOf(draft, field) !== null)) {
+    problems.push(fieldProblem(name, 'REQUIRED', 'cannot be cleared'));
+    return;
+  }
+  if (value !== null && field.reference) {
+    const id = toUuid(String(value));
+    const what = field.reference === 'user' ? 'a user' : 'a record';
+    if (id === undefined) problems.push(fieldProblem(name, 'INVALID_FORMAT', `must be the id of ${what}, a UUID`));
+    else {
+      draft.references.push({ field: name, kind: field.reference, value: id });
+      draft.values[name] = id;
+    }
+    return;
+  }
+  (field.custom ? draft.custom : draft.values)[name] = value;
+}
+
+function checkAssigneeEmail(draft: Draft, given: unknown, assignedTo: unknown): void {
+  const address: Field = { name: assigneeEmail, label: '', type: 'email', custom: false, required: false };
+  const checked = checkValue(address, given);
+  if ('fault' in checked) {
+    draft.problems.push(fieldProblem(assigneeEmail, checked.fault.code, checked.fault.rule, checked.fault));
+  } else if (checked.value === null) {
+    if (isNoValue(assignedTo)) checkField(draft, 'assigned_to', null);
+  } else if (!isNoValue(assignedTo)) {
+    draft.problems.push(
+      fieldProblem(assigneeEmail, 'CONFLICTING_FIELDS', 'and assigned_to name the same thing; send only one of them'),
+    );
+  } else {
+    draft.references.push({ field: assigneeEmail, kind: 'user_email', value: String(checked.value) });
+  }
+}
+
+/** On create: defaults where nothing is sent, and a problem for each required field that is still without a value. */
+function complete(draft: Draft): void {
+  const { object, values, custom, problems } = draft;
+  // A field that the tenant disabled still gets its default: the record needs its status, seen or not.
+  for (const field of builtinObject(object.object)?.fields ?? []) {
+    if (field.name in values || problems.some((problem) => problem.field === field.name)) continue;
+    const value = defaultOf(draft, field);
+    if (value === null) continue;
+    values[field.name] = value;
+    draft.defaulted.add(field.name);
+  }
+  const assigneeNamed = draft.references.some((reference) => reference.kind === 'user_email');
+  for (const [name, field] of object.fields) {
+    if (!field.required || field.readOnly || problems.some((problem) => problem.field === name)) continue;
+    if (name === 'assigned_to' && (assigneeNamed || problems.some((problem) => problem.field === assigneeEmail)))
+      continue;
+    if (!(name in (field.custom ? custom : values))) problems.push(fieldProblem(name, 'REQUIRED', 'is required'));
+  }
+}
+
+function defaultOf(draft: Draft, field: BuiltinField): StoredValue {
+  if (field.default !== undefined) return field.default;
+  const { workspace } = draft;
+  switch (`${draft.object.object}.${field.name}`) {
+    case 'leads.lead_status':
+    case 'deals.stage':
+      return statusesOf(draft.object.object, workspace).find((status) => status.isActive)?.id ?? null;
+    case 'deals.currency_code':
+      return workspace.currency;
+    case 'activities.performed_at':
+      return draft.now.toISOString();
+    default:
+      return null;
+  }
+}
+
+function checkOneOf(draft: Draft): void {
+  const names = draft.object.oneOf.filter((name) => draft.object.fields.has(name));
+  const [first] = names;
+  if (first === undefined || (draft.mode === 'update' && !names.some((name) => draft.sent.has(name)))) return;
+  if (names.every((name) => draft.joined(name) === null))
+    draft.problems.push({ field: first, code: 'REQUIRED', message: `at least one of ${names.join(', ')} is required` });
+}
+
+function unknownField(
+  path: string,
+  name: string,
+  fields: ReadonlyMap<string, Field>,
+  object: WorkspaceObject,
+): FieldProblem {
+  const writable = [...fields.values()].filter((field) => !field.readOnly).map((field) => field.name);
+  const meant = closest(name, writable);
+  return fieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
+    ...(meant === undefined ? {} : { allowed: [meant], meant }),
+    hint: `GET /v1/objects/${encodeURIComponent(object.object)}/schema lists the fields.`,
+  });
+}

@@ -1,0 +1,101 @@
+// From a checked body to what is written: references, statuses, and what activities change.
+import type { StoredValue } from '../objects/field-values.ts';
+import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { enteredStatus, statusEffects } from '../settings/status-effects.ts';
+import type { CheckedRecord, NeededReference, NewRecord } from './draft.ts';
+
+type Values = Readonly<Record<string, StoredValue>>;
+
+/** Adds a problem for each reference that was not found, and puts the user in the place of an address. */
+export function resolveReferences(
+  checked: CheckedRecord,
+  found: (reference: NeededReference) => string | undefined,
+): void {
+  for (const reference of checked.references) {
+    const { field, kind } = reference;
+    const id = found(reference);
+    if (kind === 'user_email' && id !== undefined) checked.values.assigned_to = id;
+    if (id !== undefined) continue;
+    const message =
+      kind === 'user' || kind === 'user_email' ? 'names no active user' : 'names no record that is visible to you';
+    checked.problems.push({ field, code: 'NOT_FOUND', message: `${field} ${message}` });
+  }
+}
+
+/** A record to insert, with what its first status sets. */
+export function newRecord(
+  object: WorkspaceObject,
+  id: string,
+  checked: CheckedRecord,
+  workspace: Workspace,
+  now: Date,
+): NewRecord {
+  const entered = enteredStatus(object.object, undefined, checked.values);
+  const values = { ...checked.values, ...statusEffects(object.object, entered, workspace, now) };
+  return { id, values, custom: checked.custom };
+}
+
+/**
+ * Joins an update with the record.
+ * @returns undefined when nothing would change
+ */
+export function mergedRecord<Stored extends { values: Values; custom: Values; updatedAt: Date }>(
+  object: WorkspaceObject,
+  before: Stored,
+  checked: Pick<CheckedRecord, 'values' | 'custom'>,
+  workspace: Workspace,
+  now: Date,
+): Stored | undefined {
+  const differs = (given: Values, stored: Values) =>
+    Object.entries(given).some(([name, value]) => value !== (Object.hasOwn(stored, name) ? stored[name] : null));
+  // A built-in field without a column of its own is kept among the custom ones.
+  const stored = { ...before.custom, ...before.values };
+  if (!differs(checked.values, stored) && !differs(checked.custom, before.custom)) return undefined;
+  const values = { ...before.values, ...checked.values };
+  const entered = enteredStatus(object.object, before.values, values);
+  // A call that waited for another change began before it; what it sets comes after all the same.
+  const moment = now > before.updatedAt ? now : before.updatedAt;
+  return {
+    ...before,
+    values: { ...values, ...statusEffects(object.object, entered, workspace, moment) },
+    custom: { ...before.custom, ...checked.custom },
+  };
+}
+
+/** What an activity tells about the lead or deal that it is logged on. */
+export interface LoggedContact {
+  entityType: 'lead' | 'deal';
+  entityId: string;
+  /** When somebody was in contact; null for activities that are none, such as notes. */
+  contactedAt: string | null;
+  /** The next contact that was agreed on; null: none. */
+  followupAt: string | null;
+}
+
+/** The contact that an activity's values stand for, whatever its type. */
+export function contactOf(values: Values): LoggedContact {
+  return {
+    entityType: values.entity_type === 'deal' ? 'deal' : 'lead',
+    entityId: String(values.entity_id),
+    contactedAt: textOf(values.performed_at),
+    followupAt: textOf(values.followup_at),
+  };
+}
+
+export interface ChangedContact extends LoggedContact {
+  /** True when the follow-up was called off. */
+  followupCleared: boolean;
+}
+
+/** The contact as far as an update of the activity changed it. */
+export function changedContact(before: Values, after: Values): ChangedContact {
+  const contact = contactOf(after);
+  return {
+    ...contact,
+    contactedAt: before.performed_at === after.performed_at ? null : contact.contactedAt,
+    followupAt: before.followup_at === after.followup_at ? null : contact.followupAt,
+    followupCleared: before.followup_at !== null && contact.followupAt === null,
+  };
+}
+
+const textOf = (value: StoredValue | undefined): string | null => (typeof value === 'string' ? value : null);

@@ -1,0 +1,116 @@
+// What a report asks for: fields, buckets and window, or every problem of them.
+
+import type { FieldType } from '../objects/builtin.ts';
+import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { type Filter, readFilter } from '../objects/filter.ts';
+import { shown } from '../objects/queryable.ts';
+import type { Field, WorkspaceObject } from '../objects/workspace.ts';
+
+export type Metric = 'count' | 'sum' | 'avg' | 'min' | 'max';
+export type Bucket = 'day' | 'week' | 'month';
+
+export interface ReportBody {
+  metric?: Metric;
+  field?: string | null | undefined;
+  group_by?: string | null | undefined;
+  bucket?: Bucket | null | undefined;
+  /** ISO 8601 in UTC with milliseconds, as the document's formats give it; to as well. */
+  from?: string | null | undefined;
+  to?: string | null | undefined;
+  filter?: Record<string, unknown> | null | undefined;
+}
+
+export interface Report {
+  metric: Metric;
+  field: Field | undefined;
+  groupBy: Field | undefined;
+  bucket: Bucket | undefined;
+  from: string | undefined;
+  to: string | undefined;
+  filter: Filter | undefined;
+}
+
+const created: Field = { name: 'created_at', label: 'Created', type: 'datetime', custom: false, required: false };
+const numeric: ReadonlySet<FieldType> = new Set<FieldType>(['number', 'currency']);
+const temporal: ReadonlySet<FieldType> = new Set<FieldType>(['date', 'datetime']);
+
+/**
+ * Reads the body of a report. What has a problem is left out of the result.
+ * @returns the problems of the filter apart: a filter is answered with 400 wherever it is sent
+ */
+export function readReport(
+  body: ReportBody,
+  object: WorkspaceObject,
+): { report: Report; problems: FieldProblem[]; inFilter: FieldProblem[] } {
+  const problems: FieldProblem[] = [];
+  const { metric = 'count' } = body;
+  const field = named(body.field, 'field', object, problems);
+  if (metric !== 'count') checkMeasure(metric, body.field, field, problems);
+  const groupBy = named(body.group_by, 'group_by', object, problems);
+  const isTemporal = groupBy !== undefined && temporal.has(groupBy.type);
+  if (body.bucket && !isTemporal && (groupBy || !body.group_by))
+    problems.push(fieldProblem('bucket', 'CONFLICTING_FIELDS', 'needs a group_by that is a date or datetime'));
+  const { from, to } = body;
+  if (from && to && from > to) problems.push(fieldProblem('to', 'OUT_OF_RANGE', 'must not be before from'));
+  const filter = body.filter ? readFilter(body.filter, object) : { filter: undefined, problems: [] };
+  const bucket = isTemporal ? (body.bucket ?? 'day') : undefined;
+  const window = { from: from ?? undefined, to: to ?? undefined };
+  return {
+    report: { metric, field, groupBy, bucket, ...window, filter: filter.filter },
+    problems,
+    inFilter: filter.problems,
+  };
+}
+
+function named(
+  name: string | null | undefined,
+  place: 'field' | 'group_by',
+  object: WorkspaceObject,
+  problems: FieldProblem[],
+): Field | undefined {
+  if (name === null || name === undefined) return undefined;
+  const field = name === created.name ? created : object.fields.get(name);
+  if (!field) {
+    const allowed = [...object.fields.keys(), created.name].slice(0, 50);
+    problems.push(
+      fieldProblem(place, 'UNKNOWN_FIELD', `names ${shown(name)}, which is not a field of ${object.object}`, {
+        allowed,
+      }),
+    );
+  }
+  return field;
+}
+
+function checkMeasure(
+  metric: Exclude<Metric, 'count'>,
+  name: string | null | undefined,
+  field: Field | undefined,
+  problems: FieldProblem[],
+): void {
+  if (name === null || name === undefined) {
+    problems.push(fieldProblem('field', 'REQUIRED', `is required for the metric ${metric}`));
+    return;
+  }
+  const takesDates = metric === 'min' || metric === 'max';
+  if (!field || numeric.has(field.type) || (takesDates && temporal.has(field.type))) return;
+  const rule = `must be a number${takesDates ? ', a date' : ''} for the metric ${metric}; ${field.name} is of the type ${field.type}`;
+  problems.push(fieldProblem('field', 'CONFLICTING_FIELDS', rule));
+}
+
+const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 'email', 'phone', 'url']);
+
+/** True for a report that would tell texts or ids of single records, so that it needs more than leave to see figures. */
+export function tellsTexts({ field, groupBy, filter }: Report, object: WorkspaceObject): boolean {
+  const isText = (name: string): boolean =>
+    textual.has(object.fields.get(name)?.type ?? (name === 'id' ? 'text' : 'datetime'));
+  return (
+    [field, groupBy].some((each) => each && isText(each.name)) ||
+    (filter !== undefined && filterNames(filter).some(isText))
+  );
+}
+
+function filterNames(filter: Filter): string[] {
+  if ('and' in filter) return filter.and.flatMap(filterNames);
+  if ('or' in filter) return filter.or.flatMap(filterNames);
+  return [filter.field];
+}

@@ -1,0 +1,37 @@
+// Which fields of an object a search looks at, and what a record is called in its results.
+import type { FieldType } from '../objects/builtin.ts';
+import type { Field, WorkspaceObject } from '../objects/workspace.ts';
+import type { ShownRecord } from '../records/view.ts';
+
+/** Fields of one object that are searched, at most. */
+const maxSearchedFields = 6;
+
+const named = ['name', 'first_name', 'last_name', 'title', 'company_name', 'email', 'mobile', 'phone'];
+const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 'email', 'phone', 'url']);
+/** Objects whose long built-in texts (notes, addresses, descriptions) are not searched: they have enough that is shorter. */
+const withoutLongTexts = new Set(['leads', 'customers', 'accounts']);
+
+/** The published fields that hold text, names first, then in the order of the schema; six at most. */
+export function searchedFields(object: WorkspaceObject): Field[] {
+  const rank = ({ name }: Field): number => (named.includes(name) ? named.indexOf(name) : named.length);
+  return [...object.fields.values()]
+    .filter((field) => isSearchable(object, field))
+    .sort((a, b) => rank(a) - rank(b))
+    .slice(0, maxSearchedFields);
+}
+
+function isSearchable({ object }: WorkspaceObject, field: Field): boolean {
+  if (!textual.has(field.type)) return false;
+  if (field.custom) return true;
+  if (field.type === 'textarea' && withoutLongTexts.has(object)) return false;
+  // Texts that are ids of something else.
+  return !field.readOnly && !field.reference && !field.name.endsWith('_id');
+}
+
+/** What people call the record: its name or title, the person's name, else its first text. */
+export function recordLabel(record: ShownRecord, searched: readonly Field[]): string | null {
+  const text = (name: string): string => (typeof record[name] === 'string' ? (record[name] as string).trim() : '');
+  const person = [text('first_name'), text('last_name')].filter(Boolean).join(' ');
+  const texts = [text('name'), person, text('title'), text('email'), ...searched.map(({ name }) => text(name))];
+  return texts.find(Boolean) ?? null;
+}

@@ -1,0 +1,129 @@
+// Activities as their own operations take and show them.
+import type { components } from '../../generated/api.ts';
+import { type FieldProblem, fieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
+import type { Filter } from '../objects/filter.ts';
+import { closest } from '../objects/suggestions.ts';
+import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
+import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
+import { checkRecord } from '../records/values.ts';
+import { builtinValues } from '../records/view.ts';
+
+/** Fields that a change may name; a new activity is also told what it is on. */
+const updatable = ['activity_type', 'summary', 'details', 'performed_at', 'followup_at'];
+const intake = ['entity_type', 'entity_id', ...updatable];
+
+export function activitiesOf(workspace: Workspace): WorkspaceObject {
+  const object = workspace.objects.get('activities');
+  if (!object) throw new Error('every workspace has activities');
+  return object;
+}
+
+/** Checks a new activity, whatever its shape: the document's own check may have refused it already. */
+export function checkActivity(body: Record<string, unknown>, workspace: Workspace, now: Date): CheckedRecord {
+  const checked = checkRecord(activitiesOf(workspace), picked(body, intake), 'create', workspace, now);
+  return {
+    ...checked,
+    values: {
+      ...checked.values,
+      // The document alone says what these two may be; they are no fields of records.
+      _duration_seconds: (body.duration_seconds ?? null) as StoredValue,
+      _outcome: (body.outcome ?? null) as StoredValue,
+    },
+    problems: checked.problems.filter(isOurs),
+  };
+}
+
+/** Checks a change of an activity. */
+export function checkActivityChange(
+  body: Record<string, unknown>,
+  before: StoredRecord,
+  workspace: Workspace,
+  now: Date,
+): CheckedRecord {
+  const object = activitiesOf(workspace);
+  const stored = builtinValues(object, before);
+  const checked = checkRecord(object, picked(body, updatable), 'update', workspace, now, stored);
+  return { ...checked, problems: checked.problems.filter(isOurs) };
+}
+
+function picked(body: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(names.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]));
+}
+
+/** Left to the document: the kinds of entity, which no workspace configures. Left out: mandatory fields that have no place here. */
+function isOurs(problem: FieldProblem): boolean {
+  if (problem.field === 'entity_type' && problem.code === 'INVALID_OPTION') return false;
+  return problem.code !== 'REQUIRED' || intake.includes(problem.field);
+}
+
+/** What a list may be asked for. */
+export interface ActivityQuery {
+  entity_type?: 'lead' | 'deal';
+  entity_id?: string;
+  activity_type?: string;
+  performed_from?: string;
+  performed_to?: string;
+  created_by?: string;
+}
+
+/** The filter that a query stands for, and what is wrong with it. */
+export function activityFilter(
+  query: ActivityQuery,
+  workspace: Workspace,
+): { filter: Filter | undefined; problems: FieldProblem[] } {
+  const problems: FieldProblem[] = [];
+  const conditions: Filter[] = [];
+  const add = (field: string, op: 'eq' | 'gte' | 'lte', value: string | undefined) => {
+    if (value !== undefined) conditions.push({ field, op, value });
+  };
+  const { performed_from: from, performed_to: to } = query;
+  add('entity_type', 'eq', query.entity_type);
+  add('entity_id', 'eq', query.entity_id === undefined ? undefined : toUuid(query.entity_id));
+  add('performed_at', 'gte', from);
+  add('performed_at', 'lte', to);
+  add('created_by', 'eq', query.created_by);
+  if (query.activity_type !== undefined) {
+    const type = findByName(workspace.activityTypes, query.activity_type);
+    const allowed = workspace.activityTypes.map((each) => each.name);
+    if (type) add('activity_type', 'eq', type.id);
+    else {
+      const meant = closest(query.activity_type, allowed);
+      problems.push(fieldProblem('activity_type', 'INVALID_OPTION', 'must be the name of a type', { allowed, meant }));
+    }
+  }
+  if (from !== undefined && to !== undefined && Date.parse(to) < Date.parse(from))
+    problems.push(fieldProblem('performed_to', 'OUT_OF_RANGE', 'must not be before performed_from'));
+  return { filter: conditions.length > 0 ? { and: conditions } : undefined, problems };
+}
+
+/** An activity as the API shows it; a field that the workspace switched off has no value. */
+export function showActivity(
+  record: StoredRecord,
+  testMode: boolean,
+  workspace: Workspace,
+): components['schemas']['Activity'] {
+  const { fields } = activitiesOf(workspace);
+  const { values } = record;
+  const text = (name: string) => (fields.has(name) ? ((values[name] ?? null) as string | null) : null);
+  return {
+    id: record.id,
+    entity_type: values.entity_type as 'lead' | 'deal',
+    entity_id: values.entity_id as string,
+    activity_type: workspace.activityTypes.find((type) => type.id === values.activity_type)?.name ?? '',
+    activity_type_id: values.activity_type as string,
+    summary: text('summary'),
+    details: text('details'),
+    performed_at: values.performed_at as string,
+    followup_at: text('followup_at'),
+    duration_seconds: values._duration_seconds as number | null,
+    outcome: values._outcome as string | null,
+    created_by: {
+      kind: values._created_by_kind as components['schemas']['Actor']['kind'],
+      id: values.created_by as string,
+      name: values._created_by_name as string | null,
+    },
+    test_mode: testMode,
+    created_at: record.createdAt.toISOString(),
+    updated_at: record.updatedAt.toISOString(),
+  };
+}

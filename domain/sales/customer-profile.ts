@@ -1,0 +1,133 @@
+// A customer as its profile shows it: names in place of ids, without what is switched off.
+import type { components } from '../../generated/api.ts';
+import type { FieldProblem, StoredValue } from '../objects/field-values.ts';
+import { shown } from '../objects/queryable.ts';
+import { closest } from '../objects/suggestions.ts';
+import type { WorkspaceObject } from '../objects/workspace.ts';
+import type { StoredRecord } from '../records/draft.ts';
+import { showRecord } from '../records/view.ts';
+
+type Customer = components['schemas']['Customer'];
+
+const groups = ['contacts', 'deals_count', 'leads_count', 'activities_count', 'custom_fields'] as const;
+
+export type IncludeGroup = (typeof groups)[number];
+
+/** Reads the parameter: names of groups, separated by commas. */
+export function parseInclude(text: string): { include: ReadonlySet<IncludeGroup>; problems: FieldProblem[] } {
+  const include = new Set<IncludeGroup>();
+  const problems: FieldProblem[] = [];
+  const names = text.trim() === '' ? [] : new Set(text.split(',').map((name) => name.trim()));
+  for (const name of names) {
+    const group = groups.find((each) => each === name);
+    if (group) include.add(group);
+    else {
+      const message = `include: "${shown(name)}" is not a group that can be added`;
+      const meant = closest(name, groups);
+      const suggested = meant === undefined ? {} : { did_you_mean: meant };
+      problems.push({ field: 'include', code: 'INVALID_OPTION', message, allowed: [...groups], ...suggested });
+    }
+  }
+  return { include, problems };
+}
+
+/** A customer, as the contacts of another show it. */
+export interface Contact {
+  id: string;
+  first_name: string | null;
+  last_name: string | null;
+  email: string | null;
+  mobile: string | null;
+  phone: string | null;
+  job_title: string | null;
+}
+
+/** What is looked up beside the record; groups that were not asked for are null. */
+export interface Profile {
+  created_by: components['schemas']['Actor'];
+  account: Customer['account'];
+  assignee: Customer['assigned_to'];
+  tags: Customer['tags'];
+  contacts: Contact[] | null;
+  deals_count: number | null;
+  leads_count: number | null;
+  activities_count: number | null;
+}
+
+/** Fields that a profile shows beside a field, and that go with it. */
+const beside: Readonly<Record<string, string>> = { account: 'account_id' };
+
+export function showCustomer(
+  object: WorkspaceObject,
+  record: StoredRecord,
+  profile: Profile,
+  include: ReadonlySet<IncludeGroup>,
+): Customer {
+  const shown = showRecord(object, record);
+  const text = (name: string) => (shown[name] ?? null) as string | null;
+  const self = { ...(record.values as unknown as Contact), id: record.id };
+  const fields: Record<string, unknown> = {
+    first_name: text('first_name'),
+    last_name: text('last_name'),
+    email: text('email'),
+    mobile: text('mobile'),
+    phone: text('phone'),
+    company_name: text('company_name'),
+    account_id: text('account_id'),
+    account: profile.account,
+    job_title: text('job_title'),
+    website: text('website'),
+    address: text('address'),
+    city: text('city'),
+    state: text('state'),
+    country: text('country'),
+    postal_code: text('postal_code'),
+    source: text('source'),
+    source_id: text('source_id'),
+    notes: text('notes'),
+    assigned_to: profile.assignee,
+    lead_id: text('lead_id'),
+    last_contacted_at: text('last_contacted_at'),
+  };
+  const published = Object.entries(fields).filter(([name]) => object.fields.has(beside[name] ?? name));
+  return {
+    id: record.id,
+    ...(Object.fromEntries(published) as Partial<Customer>),
+    full_name: fullName(object, self),
+    tags: profile.tags,
+    ...(profile.contacts === null ? {} : { contacts: contactsOf(object, self, profile.contacts) }),
+    ...(profile.deals_count === null ? {} : { deals_count: profile.deals_count }),
+    ...(profile.leads_count === null ? {} : { leads_count: profile.leads_count }),
+    ...(profile.activities_count === null ? {} : { activities_count: profile.activities_count }),
+    ...(include.has('custom_fields') ? { custom_fields: customFields(object, shown) } : {}),
+    created_by: profile.created_by,
+    created_at: shown.created_at,
+    updated_at: shown.updated_at,
+  };
+}
+
+function customFields(
+  object: WorkspaceObject,
+  shown: Readonly<Record<string, StoredValue>>,
+): Record<string, StoredValue> {
+  const custom = [...object.fields.values()].filter((field) => field.custom);
+  return Object.fromEntries(custom.map((field) => [field.name, shown[field.name] ?? null]));
+}
+
+/** The customer itself as the primary contact, then the others of its account. */
+function contactsOf(object: WorkspaceObject, self: Contact, others: readonly Contact[]) {
+  const value = (person: Contact, name: keyof Contact) => (object.fields.has(name) ? person[name] : null);
+  return [self, ...others].map((person) => ({
+    id: person.id,
+    full_name: fullName(object, person),
+    email: value(person, 'email'),
+    phone: value(person, 'mobile') ?? value(person, 'phone'),
+    job_title: value(person, 'job_title'),
+    is_primary: person === self,
+  }));
+}
+
+function fullName(object: WorkspaceObject, person: Contact): string {
+  const names = (['first_name', 'last_name'] as const).map((name) => (object.fields.has(name) ? person[name] : null));
+  return names.filter((name) => name !== null).join(' ');
+}

@@ -1,0 +1,88 @@
+// Moving a deal to a stage or a lead to a status: which one is meant, and what is set on the way.
+
+import type { Status } from '../objects/configuration.ts';
+import { type FieldProblem, fieldProblem, isNoValue, toUuid } from '../objects/field-values.ts';
+import { closest } from '../objects/suggestions.ts';
+import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
+import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
+import { checkRecord } from '../records/values.ts';
+import { builtinValues } from '../records/view.ts';
+import { statusesOf } from '../settings/status-effects.ts';
+
+export const statusField = { deals: 'stage', leads: 'lead_status' } as const;
+
+export interface CheckedMove {
+  /** Undefined when the body names none, or an unknown one. */
+  status: Status | undefined;
+  /** The status and the fields, as a change of the record; its problems are those of the fields, by their own names. */
+  change: CheckedRecord;
+  /** Problems of what the body names. */
+  problems: FieldProblem[];
+  /** Problems of the body's shape that the document does not express: nothing named, or both forms. */
+  shape: FieldProblem[];
+}
+
+/** Checks a move, whatever the shape of its body: the document's own check may have refused it already. */
+export function checkMove(
+  object: WorkspaceObject,
+  body: Readonly<Record<string, unknown>>,
+  before: StoredRecord,
+  workspace: Workspace,
+  now: Date,
+): CheckedMove {
+  const field = object.object === 'deals' ? statusField.deals : statusField.leads;
+  const { status, problems, shape } = namedStatus(object, field, body, workspace);
+  const { [field]: other, ...fields } = isObject(body.fields) ? body.fields : {};
+  if (other !== undefined)
+    problems.push(fieldProblem(`fields.${field}`, 'CONFLICTING_FIELDS', `is what ${field} beside fields is for`));
+  const { reason } = body;
+  if (status?.outcome === 'lost' && object.fields.has('lost_reason') && !isNoValue(reason)) {
+    if (isNoValue(fields.lost_reason)) fields.lost_reason = reason;
+    else
+      problems.push(
+        fieldProblem(
+          'fields.lost_reason',
+          'CONFLICTING_FIELDS',
+          'and reason name the same thing; send only one of them',
+        ),
+      );
+  }
+  const change = checkRecord(object, fields, 'update', workspace, now, builtinValues(object, before));
+  if (status) change.values[field] = status.id;
+  return { status, change, problems, shape };
+}
+
+function namedStatus(
+  object: WorkspaceObject,
+  field: string,
+  body: Readonly<Record<string, unknown>>,
+  workspace: Workspace,
+): Pick<CheckedMove, 'status' | 'problems' | 'shape'> {
+  const [name, id] = [body[field], body[`${field}_id`]];
+  if (name === undefined && id === undefined)
+    return { status: undefined, problems: [], shape: [fieldProblem(field, 'REQUIRED', `or ${field}_id is required`)] };
+  if (name !== undefined && id !== undefined) {
+    const rule = `and ${field}_id name the same thing; send only one of them`;
+    return { status: undefined, problems: [], shape: [fieldProblem(field, 'CONFLICTING_FIELDS', rule)] };
+  }
+  const statuses = statusesOf(object.object, workspace);
+  const active = statuses.filter((status) => status.isActive);
+  if (typeof name === 'string') {
+    const status = findByName(statuses, name);
+    const allowed = active.map((each) => each.name);
+    const meant = closest(name, allowed);
+    const unknown = fieldProblem(field, 'INVALID_OPTION', 'must be one of the allowed values', { allowed, meant });
+    return { status, problems: status ? [] : [unknown], shape: [] };
+  }
+  const wanted = typeof id === 'string' ? toUuid(id) : undefined;
+  // What is no id at all is the document's to refuse.
+  if (wanted === undefined) return { status: undefined, problems: [], shape: [] };
+  const status = statuses.find((each) => each.id === wanted);
+  const allowed = active.map((each) => each.id);
+  const unknown = fieldProblem(`${field}_id`, 'INVALID_OPTION', 'must be one of the allowed values', { allowed });
+  return { status, problems: status ? [] : [unknown], shape: [] };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

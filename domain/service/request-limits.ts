@@ -1,0 +1,46 @@
+// What bounds a request, wherever it is enforced; GET /v1/limits tells these numbers.
+
+/** Of the whole address, path and query, as it is sent; and of all names and values of headers together. */
+export const headLimits = { addressBytes: 163_840, headerBytes: 16_384 } as const;
+
+/** Of a JSON body. Only objects count towards the depth. */
+export const bodyLimits = { bytes: 102_400, depth: 5, keys: 100 } as const;
+
+/** Of a filter: levels of `and` and `or`, conditions in all, values of one `in`. */
+export const filterLimits = { depth: 3, conditions: 50, values: 100 } as const;
+
+export const maxSortKeys = 3;
+/** Relations that one read may expand. */
+export const maxExpansions = 3;
+/** Records that a list counts; more are told as this many. */
+export const maxCounted = 10_000;
+export const maxPageSize = 100;
+/** As the document says in maxItems; a test holds the two together. */
+export const maxBatchItems = 100;
+
+/** Of an uploaded file, and of what a form may hold around it; in every so many seconds as much must come as any other body may hold. */
+export const uploadLimits = { bytes: 10_485_760, around: 65_536, paceSeconds: 10 } as const;
+
+/** Hits of one object that a search tells. */
+export const maxSearchHits = 25;
+/** Changes on a page of the feed, and seconds that a call may wait for them. */
+export const feedLimits = { changes: 1000, waitSeconds: 30 } as const;
+/** Records that a report runs over. */
+export const maxReportRows = 5000;
+
+/** What a workspace may configure; all of it is kept in memory. */
+export const configurationLimits = {
+  activeApiKeys: 100,
+  customObjects: 50,
+  /** Built-in and retired ones included. */
+  fieldsOfObject: 100,
+  statusesOfObject: 100,
+  tagsOfObject: 500,
+  /** Of all its tags: each write holds its records against them. */
+  tagConditionsOfObject: 1000,
+  sources: 500,
+  slaPolicies: 100,
+  activityTypes: 200,
+  /** In each mode. */
+  webhooks: 50,
+} as const;

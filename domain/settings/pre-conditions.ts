@@ -1,0 +1,182 @@
+// What a status asks of records that enter it: what must be looked up, and what is not fulfilled.
+import { type ComparedRecord, fulfils } from '../objects/comparisons.ts';
+import type { SingleRule, Status } from '../objects/configuration.ts';
+import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { shownComparisonValue, toCondition } from '../objects/kept-conditions.ts';
+import { queryableField } from '../objects/queryable.ts';
+import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { enteredStatus, statusItem } from './status-effects.ts';
+
+type FieldRule = Extract<SingleRule, { field: string }>;
+type ActivityRule = Extract<SingleRule, { kind: 'activity' }>;
+
+/** Activities to count: of a type, or of any; performed since then, or ever. */
+export interface ActivityCount {
+  typeId: string | null;
+  since: Date | null;
+}
+
+/** What has to be looked up beside the record. */
+export interface NeededFacts {
+  activities: readonly ActivityCount[];
+  attachments: boolean;
+  openTasks: boolean;
+}
+
+export interface Facts {
+  /** In the order of the needed counts. */
+  activities: readonly number[];
+  attachments: number;
+  openTasks: number;
+}
+
+/** Of a record that is not stored yet: nobody can have added anything to it. */
+export const noFacts: Facts = { activities: [], attachments: 0, openTasks: 0 };
+
+/** What the rules of a status ask the database about; undefined when the record alone tells. */
+export function neededFacts(status: Status, workspace: Workspace, now: Date): NeededFacts | undefined {
+  const rules = singleRules(status);
+  const activities = activityCounts(rules, workspace, now);
+  const attachments = rules.some((rule) => rule.kind === 'attachment');
+  const openTasks = rules.some((rule) => rule.kind === 'tasks_completed');
+  return activities.length > 0 || attachments || openTasks ? { activities, attachments, openTasks } : undefined;
+}
+
+/**
+ * Everything that the status asks for and the record does not fulfil. What no longer fits the configuration, such as a field that
+ * was switched off, is not asked for: nobody could fulfil it.
+ */
+export function unmetPreConditions(
+  object: WorkspaceObject,
+  status: Status,
+  record: ComparedRecord,
+  facts: Facts,
+  workspace: Workspace,
+  now: Date,
+): FieldProblem[] {
+  const empty = status.preConditionFields.filter(
+    (name) => queryableField(object, name) && fulfils({ field: name, op: 'is_null', isNull: true }, object, record),
+  );
+  const asked = { object, record, facts, workspace, now, counts: activityCounts(singleRules(status), workspace, now) };
+  const failed = status.preConditionRules.flatMap((rule) => {
+    const verdicts = ('or' in rule ? rule.or : [rule]).flatMap((each) => verdictOn(each, asked) ?? []);
+    if (verdicts.length === 0 || verdicts.some((verdict) => verdict.holds)) return [];
+    const [first] = verdicts;
+    const message = verdicts.map((verdict) => verdict.message).join(', or ');
+    return first ? [{ field: first.field, code: 'RULE_FAILED' as const, message }] : [];
+  });
+  return [...empty.map((name) => fieldProblem(name, 'REQUIRED', `is required to enter ${status.name}`)), ...failed];
+}
+
+/**
+ * What a new record does not fulfil of its status. A record that starts in the first status because nobody named one is not asked:
+ * it has to start somewhere.
+ */
+export function unmetByNew(
+  object: WorkspaceObject,
+  record: Pick<ComparedRecord, 'id' | 'values' | 'custom'>,
+  { defaulted }: { defaulted: ReadonlySet<string> },
+  workspace: Workspace,
+  now: Date,
+): FieldProblem[] {
+  const entered = enteredStatus(object.object, undefined, record.values);
+  const status = statusItem(object.object, entered, workspace);
+  if (!status || defaulted.has(object.object === 'leads' ? 'lead_status' : 'stage')) return [];
+  const compared = { ...record, createdAt: now, updatedAt: now };
+  return unmetPreConditions(object, status, compared, noFacts, workspace, now);
+}
+
+function singleRules(status: Status): SingleRule[] {
+  return status.preConditionRules.flatMap((rule) => ('or' in rule ? rule.or : [rule]));
+}
+
+/** Each count once, however many rules ask for it. */
+function activityCounts(rules: readonly SingleRule[], workspace: Workspace, now: Date): ActivityCount[] {
+  const counts = new Map<string, ActivityCount>();
+  for (const rule of rules) {
+    if (rule.kind !== 'activity') continue;
+    const count = countOf(rule, workspace, now);
+    if (count) counts.set(keyOf(count), count);
+  }
+  return [...counts.values()];
+}
+
+/** @returns undefined for a type that there is no longer */
+function countOf(rule: ActivityRule, workspace: Workspace, now: Date): ActivityCount | undefined {
+  const known = workspace.activityTypes.some((type) => type.id === rule.activity_type);
+  if (rule.activity_type !== undefined && !known) return undefined;
+  const since = rule.within_days === undefined ? null : new Date(now.getTime() - rule.within_days * 86_400_000);
+  return { typeId: rule.activity_type ?? null, since };
+}
+
+const keyOf = ({ typeId, since }: ActivityCount): string => `${typeId} ${since?.getTime()}`;
+
+interface Asked {
+  object: WorkspaceObject;
+  record: ComparedRecord;
+  facts: Facts;
+  workspace: Workspace;
+  now: Date;
+  counts: readonly ActivityCount[];
+}
+
+interface Verdict {
+  holds: boolean;
+  /** What a refusal names. */
+  field: string;
+  message: string;
+}
+
+/** @returns undefined for a rule that no longer fits the configuration */
+function verdictOn(rule: SingleRule, asked: Asked): Verdict | undefined {
+  const { facts, workspace, now } = asked;
+  switch (rule.kind) {
+    case 'activity': {
+      const count = countOf(rule, workspace, now);
+      if (!count) return undefined;
+      const found = facts.activities[asked.counts.findIndex((each) => keyOf(each) === keyOf(count))] ?? 0;
+      const type = workspace.activityTypes.find((each) => each.id === count.typeId);
+      const what = `${rule.min_count} ${type ? `of the type ${type.name} ` : ''}`;
+      const when = rule.within_days === undefined ? '' : ` in the last ${rule.within_days} days`;
+      const message = `activities: at least ${what}must be logged${when}; there are ${found}`;
+      return { holds: found >= rule.min_count, field: 'activities', message };
+    }
+    case 'attachment': {
+      const message = `attachments: at least ${rule.min_count} must be there; there are ${facts.attachments}`;
+      return { holds: facts.attachments >= rule.min_count, field: 'attachments', message };
+    }
+    case 'tasks_completed': {
+      const message = `tasks: all must be completed or cancelled; ${facts.openTasks} are not`;
+      return { holds: facts.openTasks === 0, field: 'tasks', message };
+    }
+    default:
+      return verdictOnField(rule, asked);
+  }
+}
+
+function verdictOnField(rule: FieldRule, { object, record }: Asked): Verdict | undefined {
+  const kept = { field: rule.field, operator: rule.op, value: rule.value };
+  const condition = toCondition(object, kept);
+  if (!condition) return undefined;
+  return {
+    holds: fulfils(condition, object, record),
+    field: rule.field,
+    message: rule.message ?? `${rule.field} ${demandOf(rule.op, shownComparisonValue(object, kept))}`,
+  };
+}
+
+const demands: Readonly<Record<string, string>> = {
+  eq: 'must be',
+  neq: 'must not be',
+  gt: 'must be greater than',
+  gte: 'must be at least',
+  lt: 'must be less than',
+  lte: 'must be at most',
+  contains: 'must contain',
+  in: 'must be one of',
+};
+
+function demandOf(op: string, value: unknown): string {
+  if (op === 'is_null') return value === false ? 'must have a value' : 'must have no value';
+  return `${demands[op]} ${Array.isArray(value) ? value.join(', ') : value}`;
+}

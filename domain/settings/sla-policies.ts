@@ -1,0 +1,104 @@
+// SLA policies as a workspace has them: which one a record falls under, and what is wrong with one.
+import type { Escalation, SlaPolicy } from '../objects/configuration.ts';
+import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { isTimezone, minutesOfWeek, timeOfDay } from './sla-clock.ts';
+import { placeholders } from './sla-messages.ts';
+
+const entityTypes: Readonly<Record<string, SlaPolicy['entityType']>> = {
+  leads: 'lead',
+  customers: 'customer',
+  deals: 'deal',
+};
+
+/** What policies call an object; undefined for those that have none. */
+export function entityTypeOf(object: string): SlaPolicy['entityType'] | undefined {
+  return entityTypes[object];
+}
+
+/**
+ * The active policy that a record falls under: one of its own priority before one of all priorities, then the oldest.
+ * @param policies the oldest first
+ */
+export function applicablePolicy(
+  policies: readonly SlaPolicy[],
+  object: string,
+  priority: number | null,
+): SlaPolicy | undefined {
+  const entityType = entityTypeOf(object);
+  const candidates = policies.filter((policy) => policy.isActive && policy.entityType === entityType);
+  return (
+    candidates.find((policy) => policy.priority !== null && policy.priority === priority) ??
+    candidates.find((policy) => policy.priority === null)
+  );
+}
+
+/** A policy as its settings show it, before it has an id. */
+export interface PolicySettings {
+  first_response_time: number | null;
+  every_response_time: number | null;
+  resolution_time: number | null;
+  mode: '24/7' | 'business_hours';
+  business_hours_start: string | null;
+  business_hours_end: string | null;
+  business_days: readonly number[] | null;
+  timezone: string;
+  escalations: readonly Pick<Escalation, 'level' | 'message_template'>[];
+}
+
+/** Ten years, so that every deadline can be reckoned at once. */
+const mostWeeks = 520;
+
+/** What is wrong with the settings as a whole, where each value is good by itself. */
+export function policyProblems(policy: PolicySettings): FieldProblem[] {
+  const problems: FieldProblem[] = [];
+  const times = [policy.first_response_time, policy.every_response_time, policy.resolution_time];
+  if (times.every((time) => time === null))
+    problems.push(
+      fieldProblem(
+        'first_response_time',
+        'REQUIRED',
+        'is required unless every_response_time or resolution_time is given',
+      ),
+    );
+  if (!isTimezone(policy.timezone))
+    problems.push(
+      fieldProblem('timezone', 'INVALID_FORMAT', 'must be the IANA name of a time zone, e.g. Europe/Berlin'),
+    );
+  if (policy.mode === 'business_hours') problems.push(...hoursProblems(policy, times));
+  for (const [index, escalation] of policy.escalations.entries()) {
+    if (policy.escalations.findIndex((each) => each.level === escalation.level) < index)
+      problems.push(
+        fieldProblem(`escalations[${index}].level`, 'DUPLICATE', 'repeats the level of an escalation before it'),
+      );
+    problems.push(...templateProblems(`escalations[${index}].message_template`, escalation.message_template));
+  }
+  return problems;
+}
+
+function hoursProblems(policy: PolicySettings, times: readonly (number | null)[]): FieldProblem[] {
+  const { business_hours_start: start, business_hours_end: end, business_days: days } = policy;
+  const problems: FieldProblem[] = [];
+  const required = (field: string) => fieldProblem(field, 'REQUIRED', 'is required in the mode business_hours');
+  if (start === null) problems.push(required('business_hours_start'));
+  if (end === null) problems.push(required('business_hours_end'));
+  if (days === null || days.length === 0) problems.push(required('business_days'));
+  if (start === null || end === null || days === null || days.length === 0) return problems;
+  if (timeOfDay(start) >= timeOfDay(end))
+    return [fieldProblem('business_hours_end', 'OUT_OF_RANGE', 'must be after business_hours_start')];
+  const most = mostWeeks * minutesOfWeek({ start, end, days });
+  for (const [index, field] of ['first_response_time', 'every_response_time', 'resolution_time'].entries())
+    if ((times[index] ?? 0) > most)
+      problems.push(fieldProblem(field, 'OUT_OF_RANGE', 'would take more than ten years of these business hours'));
+  return problems;
+}
+
+function templateProblems(field: string, template: string): FieldProblem[] {
+  const unknown = [...template.matchAll(/\{\{(.*?)\}\}/gs)]
+    .map(([, name = '']) => name.trim())
+    .filter((name) => !placeholders.some((known) => known === name));
+  const allowed = placeholders.map((name) => `{{${name}}}`);
+  if (unknown.length === 0) return [];
+  return [
+    fieldProblem(field, 'INVALID_FORMAT', `has a placeholder that is none of ${allowed.join(', ')}`, { allowed }),
+  ];
+}

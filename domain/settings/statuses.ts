@@ -1,0 +1,135 @@
+// Statuses of leads and stages of deals: their order, their outcomes, and what they ask.
+import type { SingleRule } from '../objects/configuration.ts';
+import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { checkComparison, shownComparisonValue } from '../objects/kept-conditions.ts';
+import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
+
+/** A rule as it was read; the document refuses alternatives within alternatives. */
+export type KeptRule = SingleRule | { or: KeptRule[] };
+
+const outcomes = {
+  leads: ['open', 'converted', 'disqualified'],
+  deals: ['open', 'won', 'lost'],
+} as const;
+
+/** A problem when statuses of the object cannot have this outcome. */
+export function outcomeProblem(object: 'leads' | 'deals', given: unknown): FieldProblem | undefined {
+  const allowed: readonly string[] = outcomes[object];
+  const known = Object.values(outcomes).some((each: readonly unknown[]) => each.includes(given));
+  // What is no outcome of anything is refused by the document.
+  if (!known || allowed.includes(given as string)) return undefined;
+  return fieldProblem('outcome', 'INVALID_OPTION', `of ${object} must be one of ${allowed.join(', ')}`, { allowed });
+}
+
+/** Problems of field names that records which enter the status must have a value in. */
+export function preConditionFieldProblems(object: WorkspaceObject, given: unknown): FieldProblem[] {
+  if (!Array.isArray(given)) return [];
+  return given.flatMap((name: unknown, index) => {
+    if (typeof name !== 'string' || object.fields.has(name)) return [];
+    const allowed = [...object.fields.keys()];
+    const path = `pre_condition_fields[${index}]`;
+    return [fieldProblem(path, 'UNKNOWN_FIELD', `names no field of ${object.object}`, { allowed })];
+  });
+}
+
+export interface CheckedRules {
+  rules: KeptRule[];
+  /** Problems that the workspace's configuration decides. */
+  problems: FieldProblem[];
+  /** Parts that the kind of a rule needs and that are missing. */
+  missing: FieldProblem[];
+}
+
+/** Checks rules that the document has looked at; what it refuses is left out here. */
+export function checkRules(object: WorkspaceObject, workspace: Workspace, given: unknown): CheckedRules {
+  const checked: CheckedRules = { rules: [], problems: [], missing: [] };
+  const list: readonly unknown[] = Array.isArray(given) ? given : [];
+  const reading = { object, workspace, checked };
+  checked.rules = list.flatMap((rule, index) => readRule(reading, rule, `pre_condition_rules[${index}]`) ?? []);
+  return checked;
+}
+
+interface Reading {
+  object: WorkspaceObject;
+  workspace: Workspace;
+  checked: CheckedRules;
+}
+
+type Given = Record<string, unknown>;
+
+/** The parts of a rule by its kind, each true when it must be there. */
+const partsOf: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
+  field: { field: true, op: true, value: false, message: false },
+  activity: { activity_type: false, min_count: true, within_days: false },
+  attachment: { min_count: true },
+  tasks_completed: {},
+};
+
+function readRule(reading: Reading, given: unknown, path: string): KeptRule | undefined {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return undefined;
+  const rule = given as Given;
+  const { problems, missing } = reading.checked;
+  if (rule.or !== undefined) {
+    for (const name of Object.keys(rule).filter((each) => each !== 'or'))
+      problems.push(fieldProblem(`${path}.${name}`, 'UNKNOWN_FIELD', 'cannot stand beside or'));
+    if (!Array.isArray(rule.or)) return undefined;
+    return { or: rule.or.flatMap((each, index) => readRule(reading, each, `${path}.or[${index}]`) ?? []) };
+  }
+  const kind = rule.kind ?? 'field';
+  const parts = typeof kind === 'string' ? partsOf[kind] : undefined;
+  if (!parts) return undefined;
+  const known = Object.values(partsOf).flatMap((each) => Object.keys(each));
+  for (const name of Object.keys(rule)) {
+    if (known.includes(name) && !(name in parts))
+      problems.push(fieldProblem(`${path}.${name}`, 'UNKNOWN_FIELD', `is not part of a rule of the kind ${kind}`));
+  }
+  const absent = Object.keys(parts).filter((name) => parts[name] && rule[name] === undefined);
+  missing.push(...absent.map((name) => fieldProblem(`${path}.${name}`, 'REQUIRED', 'is required')));
+  return absent.length > 0 ? undefined : keptRule(reading, kind as string, rule, path);
+}
+
+function keptRule(reading: Reading, kind: string, rule: Given, path: string): KeptRule | undefined {
+  const { object, workspace, checked } = reading;
+  switch (kind) {
+    case 'field': {
+      const given = { field: rule.field, operator: rule.op, value: rule.value };
+      const kept = checkComparison(object, given, { path, operator: 'op' }, checked.problems);
+      if (!kept) return undefined;
+      const { field, operator: op, value } = kept;
+      return { kind, field, op, value, ...(rule.message === undefined ? {} : { message: rule.message as string }) };
+    }
+    case 'activity': {
+      const type =
+        typeof rule.activity_type === 'string' ? findByName(workspace.activityTypes, rule.activity_type) : undefined;
+      if (typeof rule.activity_type === 'string' && !type) {
+        const allowed = workspace.activityTypes.map((each) => each.name);
+        const message = 'must be the name of an activity type';
+        checked.problems.push(fieldProblem(`${path}.activity_type`, 'INVALID_OPTION', message, { allowed }));
+      }
+      return {
+        kind,
+        ...(type ? { activity_type: type.id } : {}),
+        min_count: rule.min_count as number,
+        ...(rule.within_days === undefined ? {} : { within_days: rule.within_days as number }),
+      };
+    }
+    case 'attachment':
+      return { kind, min_count: rule.min_count as number };
+    default:
+      return { kind: 'tasks_completed' };
+  }
+}
+
+/** A rule as callers see it. */
+export function shownRule<Rule extends KeptRule>(object: WorkspaceObject, workspace: Workspace, rule: Rule): Rule {
+  if ('or' in rule) return { ...rule, or: rule.or.map((each) => shownRule(object, workspace, each)) };
+  if (rule.kind === 'field') {
+    const { field, op: operator, value } = rule;
+    return { ...rule, value: shownComparisonValue(object, { field, operator, value }) };
+  }
+  if (rule.kind === 'activity' && rule.activity_type !== undefined) {
+    const type = workspace.activityTypes.find((each) => each.id === rule.activity_type);
+    return { ...rule, activity_type: type?.name ?? rule.activity_type };
+  }
+  return rule;
+}

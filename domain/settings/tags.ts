@@ -1,0 +1,228 @@
+// Tags: what their definition may say, and which of them a record's data puts on it.
+import { type ComparedRecord, type Condition, fulfils } from '../objects/comparisons.ts';
+import type { ConditionLogic, KeptComparison } from '../objects/configuration.ts';
+import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { checkComparison, shownComparisonValue, toCondition } from '../objects/kept-conditions.ts';
+import { queryableField, queryableNames } from '../objects/queryable.ts';
+import { closest } from '../objects/suggestions.ts';
+import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+
+/** What a tag looks at, and when it is put on. Without conditions it is put on by hand only. */
+export interface TagRule {
+  /** For customers: the fields that the conditions may name. */
+  fieldNames: readonly string[];
+  conditions: readonly KeptComparison[];
+  logic: ConditionLogic;
+}
+
+export interface CheckedTagRule {
+  rule: TagRule;
+  /** Problems that the workspace's configuration decides. */
+  problems: FieldProblem[];
+  /** Fields of the body that contradict each other. */
+  contradictions: FieldProblem[];
+}
+
+/**
+ * Checks what a body says about the rule of a tag.
+ * @param body whatever its shape: what the document refuses is left out
+ * @param before the rule of the stored tag; what the body leaves out stays
+ */
+export function checkTagRule(
+  object: WorkspaceObject,
+  body: Readonly<Record<string, unknown>>,
+  before: TagRule,
+): CheckedTagRule {
+  const checked: CheckedTagRule = { rule: before, problems: [], contradictions: [] };
+  if (object.object === 'leads') checkLeadTag(object, body, checked);
+  else checkCustomerTag(object, body, checked);
+  return checked;
+}
+
+function checkLeadTag(object: WorkspaceObject, body: Readonly<Record<string, unknown>>, checked: CheckedTagRule): void {
+  for (const name of ['conditions', 'condition_logic']) {
+    if (body[name] !== undefined)
+      checked.problems.push(
+        fieldProblem(name, 'UNKNOWN_FIELD', 'is not a field of lead tags: fields holds the conditions'),
+      );
+  }
+  if (!Array.isArray(body.fields)) return;
+  const conditions = readConditions(object, body.fields, 'fields', checked.problems);
+  checked.rule = { fieldNames: [], conditions, logic: 'AND' };
+}
+
+function checkCustomerTag(
+  object: WorkspaceObject,
+  body: Readonly<Record<string, unknown>>,
+  checked: CheckedTagRule,
+): void {
+  const { problems } = checked;
+  let { fieldNames, conditions, logic } = checked.rule;
+  if (Array.isArray(body.fields)) fieldNames = readFieldNames(object, body.fields, problems);
+  if (Array.isArray(body.conditions)) {
+    conditions = readConditions(object, body.conditions, 'conditions', problems);
+    for (const [index, given] of body.conditions.entries()) {
+      const name: unknown = isObject(given) ? given.field : undefined;
+      if (typeof name === 'string' && queryableField(object, name) && !fieldNames.includes(name)) {
+        const rule = 'must be one of the names in fields';
+        problems.push(fieldProblem(`conditions[${index}].field`, 'INVALID_OPTION', rule, { allowed: fieldNames }));
+      }
+    }
+  } else if (body.fields !== undefined) {
+    const missing = conditions.filter((condition) => !fieldNames.includes(condition.field));
+    if (missing.length > 0) {
+      const names = missing.map((condition) => condition.field).join(', ');
+      checked.contradictions.push(
+        fieldProblem('fields', 'CONFLICTING_FIELDS', `must name what conditions use: ${names}`),
+      );
+    }
+  }
+  if (body.condition_logic === 'AND' || body.condition_logic === 'OR') logic = body.condition_logic;
+  checked.rule = { fieldNames, conditions, logic };
+}
+
+function readFieldNames(object: WorkspaceObject, given: readonly unknown[], problems: FieldProblem[]): string[] {
+  const names: string[] = [];
+  for (const [index, name] of given.entries()) {
+    if (typeof name !== 'string') {
+      if (isObject(name))
+        problems.push(fieldProblem(`fields[${index}]`, 'INVALID_TYPE', 'must be the name of a field'));
+    } else if (queryableField(object, name)) names.push(name);
+    else {
+      const allowed = queryableNames(object);
+      const rule = `names no field of ${object.object}`;
+      problems.push(
+        fieldProblem(`fields[${index}]`, 'UNKNOWN_FIELD', rule, { allowed, meant: closest(name, allowed) }),
+      );
+    }
+  }
+  return names;
+}
+
+function readConditions(
+  object: WorkspaceObject,
+  given: readonly unknown[],
+  path: string,
+  problems: FieldProblem[],
+): KeptComparison[] {
+  return given.flatMap((each, index) => {
+    const at = { path: `${path}[${index}]`, operator: 'operator' } as const;
+    if (isObject(each)) {
+      const { field, operator, value } = each;
+      return checkComparison(object, { field, operator, value }, at, problems) ?? [];
+    }
+    if (typeof each === 'string')
+      problems.push(fieldProblem(at.path, 'INVALID_TYPE', 'must be a condition: {"field", "operator", "value"}'));
+    return [];
+  });
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A condition as callers see it. */
+export function shownCondition(object: WorkspaceObject, kept: KeptComparison): KeptComparison {
+  const { field, operator } = kept;
+  return { field, operator, value: shownComparisonValue(object, kept) };
+}
+
+interface AutomaticTag {
+  id: string;
+  name: string;
+  logic: ConditionLogic;
+  /** Undefined for those that do not fit the fields any more; they do not hold. */
+  conditions: readonly (Condition | undefined)[];
+}
+
+const automatic = new WeakMap<Workspace, Map<string, readonly AutomaticTag[]>>();
+
+/** The tags with conditions of an object, in the order that tags are shown; read once for each state of the configuration. */
+function automaticTagsOf(object: WorkspaceObject, workspace: Workspace): readonly AutomaticTag[] {
+  const known = automatic.get(workspace) ?? new Map<string, readonly AutomaticTag[]>();
+  automatic.set(workspace, known);
+  const found = known.get(object.object);
+  if (found) return found;
+  const tags = workspace.tags
+    .filter((tag) => tag.object === object.object && tag.conditions.length > 0)
+    .map(({ id, name, logic, conditions }) => ({
+      id,
+      name,
+      logic,
+      conditions: conditions.map((condition) => toCondition(object, condition)),
+    }));
+  known.set(object.object, tags);
+  return tags;
+}
+
+/** The tags that a record's data puts on it, in the order that tags are shown. */
+export function automaticTags(
+  object: WorkspaceObject,
+  workspace: Workspace,
+  record: ComparedRecord,
+): { id: string; name: string }[] {
+  const holds = (condition: Condition | undefined): boolean =>
+    condition !== undefined && fulfils(condition, object, record);
+  return automaticTagsOf(object, workspace)
+    .filter(({ logic, conditions }) => (logic === 'AND' ? conditions.every(holds) : conditions.some(holds)))
+    .map(({ id, name }) => ({ id, name }));
+}
+
+/** A record with the tags that its data puts on it. */
+export interface TaggedRecord {
+  id: string;
+  tagIds: readonly string[];
+}
+
+/** Records to look at again, and what decides about them. */
+export interface Retagging {
+  object: string;
+  ids: readonly string[];
+  tagsOf(records: readonly ComparedRecord[]): readonly TaggedRecord[];
+}
+
+/** New records that their data puts tags on, with those tags. */
+export function tagsOfNew(
+  object: WorkspaceObject,
+  workspace: Workspace,
+  records: readonly Pick<ComparedRecord, 'id' | 'values' | 'custom'>[],
+  now: Date,
+): TaggedRecord[] {
+  return records
+    .map((record) => ({ ...record, createdAt: now, updatedAt: now }))
+    .map((record) => ({ id: record.id, tagIds: automaticTags(object, workspace, record).map((tag) => tag.id) }))
+    .filter(({ tagIds }) => tagIds.length > 0);
+}
+
+/** Changed records with all the tags that their data now puts on them; none where the object has no tags that could have to go. */
+export function tagsOfChanged(
+  object: WorkspaceObject,
+  workspace: Workspace,
+  records: readonly ComparedRecord[],
+  now: Date,
+): TaggedRecord[] {
+  if (!workspace.tags.some((tag) => tag.object === object.object)) return [];
+  return records
+    .map((record) => ({ ...record, updatedAt: now > record.updatedAt ? now : record.updatedAt }))
+    .map((record) => ({ id: record.id, tagIds: automaticTags(object, workspace, record).map((tag) => tag.id) }));
+}
+
+/** What an activity changes on the lead that it is logged on. */
+const changedByActivities = new Set(['last_contacted_at', 'next_followup_at', 'updated_at']);
+
+/** The leads whose tags may follow from activities that were logged, changed or deleted; none where no tag looks at such fields. */
+export function leadsToRetag(
+  workspace: Workspace,
+  contacts: readonly { entityType: string; entityId: string }[],
+  now: Date,
+): Retagging {
+  const matters = workspace.tags.some(
+    ({ object, conditions }) => object === 'leads' && conditions.some(({ field }) => changedByActivities.has(field)),
+  );
+  const leads = workspace.objects.get('leads');
+  return {
+    object: 'leads',
+    ids: matters ? contacts.filter(({ entityType }) => entityType === 'lead').map(({ entityId }) => entityId) : [],
+    tagsOf: (records: readonly ComparedRecord[]) => (leads ? tagsOfChanged(leads, workspace, records, now) : []),
+  };
+}

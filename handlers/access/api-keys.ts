@@ -1,0 +1,248 @@
+// The keys of a workspace: minting, showing, changing, rotating and revoking.
+import { v7 as uuidv7 } from 'uuid';
+import * as db from '../../db/access/api-keys.ts';
+import { isGrantable } from '../../domain/access/scopes.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import type { components } from '../../generated/api.ts';
+import type { Caller } from '../../runtime/caller.ts';
+import { newApiKey } from '../../runtime/credentials/secrets.ts';
+import { conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+type ApiKey = components['schemas']['ApiKey'];
+
+const hourMilliseconds = 3_600_000;
+
+export const createApiKey: Handler<'createApiKey'> = async (call) => {
+  const { body, sql, caller, now } = call;
+  const expiresAt = timeOf(body.expires_at);
+  const reach = await checkReach(call);
+  const problems = [...scopeProblems(body.scopes), ...expiryProblems(expiresAt, now), ...reach.problems];
+  // A thing that does not exist is a 422, as everywhere; the rest is about values.
+  if (problems.length > 0)
+    throw validationFailed(problems, problems.some((each) => each.code === 'NOT_FOUND') ? 422 : 400);
+  await refuseAtLimit(call);
+  const made = newApiKey(body.environment);
+  const key = {
+    id: uuidv7(),
+    name: body.name,
+    description: body.description ?? null,
+    environment: body.environment,
+    prefix: made.prefix,
+    last4: made.last4,
+    scopes: body.scopes,
+    perMinute: body.rate_limit_per_minute,
+    perHour: body.rate_limit_per_hour,
+    perDay: body.rate_limit_per_day ?? null,
+    ipAllowlist: body.ip_allowlist ?? [],
+    reachKind: reach.kind,
+    reachId: reach.id,
+    expiresAt: expiresAt ?? null,
+    ...createdBy(caller, now),
+  };
+  await db.insertApiKey(sql, caller.companyId, key, made.hash);
+  call.record({
+    action: 'api_key.create',
+    object: 'api_keys',
+    recordId: key.id,
+    metadata: { name: key.name, environment: key.environment, scopes: key.scopes, last4: key.last4 },
+  });
+  return { status: 201, data: { api_key: shown({ ...unused, ...key }, now), key: made.key } };
+};
+
+export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
+  const { sql, caller, now, query } = call;
+  const { environment, status } = query;
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['API keys', environment, status],
+    (after, limit) => db.listApiKeys(sql, caller.companyId, { environment, status, after }, limit, now),
+    (last: db.ApiKeyRow) => [last.createdAt.toISOString(), last.id],
+  );
+  return { status: 200, data: { api_keys: rows.map((row) => shown(row, now)), ...rest } };
+};
+
+export const getApiKey: Handler<'getApiKey'> = async ({ sql, caller, path, now }) => {
+  const row = found(await db.findApiKey(sql, caller.companyId, path.id));
+  return { status: 200, data: { api_key: shown(row, now) } };
+};
+
+export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
+  const { body, sql, caller, path, now } = call;
+  const expiresAt = timeOf(body.expires_at);
+  const problems = [...scopeProblems(body.scopes ?? []), ...expiryProblems(expiresAt, now)];
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
+  if (row.revokedAt) throw revoked();
+  const settings: db.ApiKeySettings = {
+    name: body.name ?? row.name,
+    description: body.description === undefined ? row.description : body.description,
+    scopes: body.scopes ?? row.scopes,
+    perMinute: body.rate_limit_per_minute ?? row.perMinute,
+    perHour: body.rate_limit_per_hour ?? row.perHour,
+    perDay: body.rate_limit_per_day === undefined ? row.perDay : body.rate_limit_per_day,
+    ipAllowlist: body.ip_allowlist ?? row.ipAllowlist,
+    expiresAt: expiresAt === undefined ? row.expiresAt : expiresAt,
+  };
+  const before = shown(row, now);
+  const after = shown({ ...row, ...settings }, now);
+  const changes = changesOf(before, after);
+  if (Object.keys(changes).length > 0) {
+    if (before.status === 'expired' && after.status === 'active') await refuseAtLimit(call);
+    await db.updateApiKey(sql, caller.companyId, row.id, settings, now);
+    call.record({ action: 'api_key.update', object: 'api_keys', recordId: row.id, changes });
+  }
+  return { status: 200, data: { api_key: after } };
+};
+
+export const revokeApiKey: Handler<'revokeApiKey'> = async (call) => {
+  const { body, sql, caller, path, now } = call;
+  const reason = body?.reason ?? null;
+  if (await db.revokeApiKey(sql, caller.companyId, path.id, caller.actor.id, reason, now))
+    call.record({ action: 'api_key.revoke', object: 'api_keys', recordId: path.id, metadata: { reason } });
+  const row = found(await db.findApiKey(sql, caller.companyId, path.id));
+  return { status: 200, data: { api_key: shown(row, now) } };
+};
+
+export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
+  const { body, sql, caller, path, now } = call;
+  const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
+  const { status } = shown(row, now);
+  if (status === 'revoked') throw revoked();
+  if (status === 'expired') throw conflict('key_expired', 'This key has expired. Mint a new one.');
+  const refused = row.scopes.filter((scope) => !isGrantable(scope));
+  if (refused.length > 0) {
+    const message = 'This key holds scopes that keys may not hold any more. Mint a new one.';
+    throw conflict('scope_not_grantable', message, { scopes: refused });
+  }
+  const end = new Date(now.getTime() + (body?.overlap_hours ?? 24) * hourMilliseconds);
+  const expiresAt = row.expiresAt && row.expiresAt < end ? row.expiresAt : end;
+  await db.updateApiKey(sql, caller.companyId, row.id, { ...row, expiresAt }, now);
+  await refuseAtLimit(call);
+  const made = newApiKey(row.environment);
+  const key = { ...row, id: uuidv7(), prefix: made.prefix, last4: made.last4, ...createdBy(caller, now) };
+  await db.insertApiKey(sql, caller.companyId, key, made.hash);
+  const overlap = { from: row.expiresAt?.toISOString() ?? null, to: expiresAt.toISOString() };
+  call.record({
+    action: 'api_key.rotate',
+    object: 'api_keys',
+    recordId: row.id,
+    changes: { expires_at: overlap },
+    metadata: { replaced_by: key.id, last4: key.last4 },
+  });
+  return { status: 201, data: { api_key: shown({ ...key, ...unused }, now), key: made.key } };
+};
+
+const revoked = () => conflict('key_revoked', 'This key is revoked, which cannot be undone. Mint a new one.');
+
+/** @throws ApiError 409 when the workspace has as many active keys as it may have */
+async function refuseAtLimit({ sql, caller, now }: Call): Promise<void> {
+  const active = await db.lockActiveKeyCount(sql, caller.companyId, now);
+  if (active < configurationLimits.activeApiKeys) return;
+  const message = `This workspace has ${configurationLimits.activeApiKeys} active keys, as many as it may have. Revoke one first.`;
+  throw conflict('key_limit', message, { limit: configurationLimits.activeApiKeys });
+}
+
+function scopeProblems(scopes: readonly string[]): FieldProblem[] {
+  return scopes.flatMap((scope, index) =>
+    isGrantable(scope)
+      ? []
+      : problem(`scopes[${index}]`, 'INVALID_OPTION', `${scope} is not a scope that a key can hold`, {
+          hint: 'Scopes are module:action, e.g. leads:view; module:* and * grant more.',
+        }),
+  );
+}
+
+/** undefined stays: nothing was sent. */
+function timeOf(text: string | null | undefined): Date | null | undefined {
+  return typeof text === 'string' ? new Date(text) : text;
+}
+
+function expiryProblems(expiresAt: Date | null | undefined, now: Date): FieldProblem[] {
+  if (!expiresAt || expiresAt > now) return [];
+  return [problem('expires_at', 'OUT_OF_RANGE', 'expires_at must be a time to come')];
+}
+
+async function checkReach({ body, sql, caller }: Call<'createApiKey'>): Promise<{
+  kind: 'company' | 'branch' | 'team';
+  id: string | null;
+  problems: FieldProblem[];
+}> {
+  const kind = body.reach?.kind ?? 'company';
+  const id = body.reach?.id ?? null;
+  const problems: FieldProblem[] = [];
+  if (kind === 'company') {
+    if (id !== null)
+      problems.push(
+        problem('reach.id', 'CONFLICTING_FIELDS', 'reach.id is for a branch or a team, not for the company'),
+      );
+  } else if (id === null) {
+    problems.push(problem('reach.id', 'REQUIRED', `reach.id is required with the kind ${kind}`));
+  } else if (!(await db.reachExists(sql, caller.companyId, kind, id))) {
+    problems.push(problem('reach.id', 'NOT_FOUND', `there is no ${kind} with this id`));
+  }
+  return { kind, id, problems };
+}
+
+function createdBy(caller: Caller, now: Date) {
+  return { createdById: caller.actor.id, createdByName: caller.actor.name, createdAt: now };
+}
+
+/** A key that was just minted. */
+const unused = {
+  revokedAt: null,
+  revokedBy: null,
+  revokeReason: null,
+  isLegacy: false,
+  lastUsedAt: null,
+  lastUsedIp: null,
+  totalRequests: 0,
+};
+
+function shown(row: db.ApiKeyRow, now: Date): ApiKey {
+  return {
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    environment: row.environment,
+    prefix: row.prefix,
+    last4: row.last4,
+    scopes: row.scopes,
+    rate_limit_per_minute: row.perMinute,
+    rate_limit_per_hour: row.perHour,
+    rate_limit_per_day: row.perDay,
+    ip_allowlist: row.ipAllowlist,
+    reach: { kind: row.reachKind, id: row.reachId },
+    expires_at: row.expiresAt?.toISOString() ?? null,
+    status: row.revokedAt ? 'revoked' : row.expiresAt && row.expiresAt <= now ? 'expired' : 'active',
+    created_by: { id: row.createdById, full_name: row.createdByName },
+    created_at: row.createdAt.toISOString(),
+    last_used_at: row.lastUsedAt?.toISOString() ?? null,
+    last_used_ip: row.lastUsedIp,
+    total_requests: row.totalRequests,
+    revoked_at: row.revokedAt?.toISOString() ?? null,
+    revoked_by: row.revokedBy,
+    revoke_reason: row.revokeReason,
+    is_legacy: row.isLegacy,
+  };
+}
+
+function changesOf(before: ApiKey, after: ApiKey): Record<string, { from: unknown; to: unknown }> {
+  const changes: Record<string, { from: unknown; to: unknown }> = {};
+  for (const name of settingNames)
+    if (JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+      changes[name] = { from: before[name], to: after[name] };
+  return changes;
+}
+
+const settingNames = [
+  'name',
+  'description',
+  'scopes',
+  'rate_limit_per_minute',
+  'rate_limit_per_hour',
+  'rate_limit_per_day',
+  'ip_allowlist',
+  'expires_at',
+] as const;

@@ -1,0 +1,79 @@
+// The audit log, as those read it who look after a workspace.
+import {
+  type AuditFilter,
+  type AuditLogRow,
+  type AuditPlace,
+  listAuditLogs as listStored,
+} from '../../db/access/audit-logs.ts';
+import { overlap, windowOfRequest } from '../../domain/access/audit-search.ts';
+import { toAuditLog } from '../../domain/access/audit-view.ts';
+import { problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageLimit } from '../../runtime/paging.ts';
+
+/** Rows that one statement looks at for rare ones, and such statements of one call. */
+const stretch = 5000;
+const mostStretches = 10;
+
+export const listAuditLogs: Handler<'listAuditLogs'> = async (call) => {
+  const { query, cursors, caller } = call;
+  const { actor_id, action, object, record_id, request_id, from, to } = query;
+  const asked = [actor_id, action, object, record_id, request_id, from, to];
+  const filter = filterOf(call);
+  const limit = pageLimit(query.limit);
+  const list = JSON.stringify([caller.companyId, caller.testMode, 'audit-logs', asked]);
+  const start = query.cursor === undefined ? undefined : (cursors.decode(query.cursor, list) as unknown as AuditPlace);
+  const { rows, reached } = await search(call, filter, start, limit);
+  const more = reached !== undefined;
+  return {
+    status: 200,
+    data: {
+      audit_logs: rows.map(toAuditLog),
+      next_cursor: more ? cursors.encode([...reached], list) : null,
+      has_more: more,
+    },
+  };
+};
+
+/** @throws ApiError 400 for a window that ends before it begins */
+function filterOf({ query }: Call<'listAuditLogs'>): AuditFilter {
+  const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
+  if (from && to && from > to)
+    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
+  const window =
+    query.request_id === undefined ? { from, to } : overlap({ from, to }, windowOfRequest(query.request_id));
+  return {
+    actorId: query.actor_id,
+    action: query.action,
+    object: query.object,
+    recordId: query.record_id,
+    requestId: query.request_id,
+    ...window,
+  };
+}
+
+/** Looks through the log until there is a page, its end, or enough for one call. */
+async function search(
+  { sql, caller }: Call<'listAuditLogs'>,
+  filter: AuditFilter,
+  start: AuditPlace | undefined,
+  limit: number,
+): Promise<{ rows: AuditLogRow[]; reached: AuditPlace | undefined }> {
+  const { actorId, action, object, requestId } = filter;
+  const isPlain = [actorId, action, object, requestId].every((asked) => asked === undefined);
+  const rows: AuditLogRow[] = [];
+  let place = start;
+  for (let round = 0; round < mostStretches; round += 1) {
+    // One more than the page has, which tells whether there is another.
+    const wanted = limit + 1 - rows.length;
+    const found = await listStored(sql, caller, filter, place, wanted, isPlain ? wanted : stretch);
+    rows.push(...found.rows);
+    if (rows.length > limit) {
+      const last = rows[limit - 1] as AuditLogRow;
+      return { rows: rows.slice(0, limit), reached: [last.occurredAt.toISOString(), last.id] };
+    }
+    place = found.reached;
+    if (place === undefined) break;
+  }
+  return { rows, reached: place };
+}

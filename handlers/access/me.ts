@@ -1,0 +1,23 @@
+// What a credential is.
+import type { Handler } from '../../runtime/handler.ts';
+
+export const getMe: Handler<'getMe'> = async ({ caller }) => {
+  const isSession = caller.kind === 'session';
+  return {
+    status: 200,
+    data: {
+      actor: caller.actor,
+      company: { id: caller.companyId, name: caller.companyName },
+      environment: caller.testMode ? 'test' : 'live',
+      scopes: isSession ? [] : [...caller.scopes],
+      roles: isSession ? [...caller.scopes] : [],
+      reach: { kind: caller.reach.kind, id: caller.reach.kind === 'company' ? null : caller.reach.id },
+      expires_at: caller.expiresAt?.toISOString() ?? null,
+      modules: [...caller.modules],
+      limits: {
+        rate_limit_per_minute: isSession ? null : caller.limits.perMinute,
+        rate_limit_per_hour: isSession ? null : caller.limits.perHour,
+      },
+    },
+  };
+};

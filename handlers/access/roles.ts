@@ -1,0 +1,89 @@
+// Roles and profiles, to be read.
+import { listPermissions, listProfiles, type ProfileRow } from '../../db/access/roles.ts';
+import { listGrantableRoles } from '../../db/people/users.ts';
+import {
+  describeRole,
+  type Permission,
+  permissionsOfProfile,
+  permissionsOfRole,
+} from '../../domain/access/role-permissions.ts';
+import { actionsOfModule } from '../../domain/access/scopes.ts';
+import type { Workspace } from '../../domain/objects/workspace.ts';
+import type { components } from '../../generated/api.ts';
+import { found } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+
+export const listRoles: Handler<'listRoles'> = async (call) => {
+  const profiles = await listProfiles(call.sql, call.caller);
+  const { rows, ...rest } = pageOfWhole(call, ['roles'], profiles, (profile) => profile.id);
+  return { status: 200, data: { roles: rows.map(shown), ...rest } };
+};
+
+export const getRole: Handler<'getRole'> = async (call) => {
+  const { sql, caller, path } = call;
+  const [first] = await listProfiles(sql, caller, path.id);
+  const profile = found(first);
+  const workspace = await call.workspace();
+  const permissions =
+    profile.roleId === null
+      ? permissionsOfProfile(await listPermissions(sql, caller.companyId, profile.id))
+      : permissionsOfRole(profile.name, customObjects(workspace));
+  return {
+    status: 200,
+    data: {
+      role: { ...shown(profile), permissions: permissions.map((permission) => shownPermission(permission, workspace)) },
+    },
+  };
+};
+
+export const listVisibilityScopes: Handler<'listVisibilityScopes'> = async (call) => {
+  const [roles, workspace] = await Promise.all([listGrantableRoles(call.sql), call.workspace()]);
+  const { rows, ...rest } = pageOfWhole(call, ['visibility scopes'], roles, (role) => role.id);
+  const scopes = rows.map(({ id, name }) => ({
+    role_id: id,
+    role: name,
+    modules: permissionsOfRole(name, customObjects(workspace)).map(({ module, scope }) => ({
+      module,
+      scope: scope ?? 'own',
+    })),
+  }));
+  return { status: 200, data: { visibility_scopes: scopes, ...rest } };
+};
+
+function customObjects(workspace: Workspace): string[] {
+  return [...workspace.objects.values()].filter(({ kind }) => kind === 'custom').map(({ module }) => module);
+}
+
+function shown(profile: ProfileRow): components['schemas']['Role'] {
+  const isRole = profile.roleId !== null;
+  return {
+    id: profile.id,
+    role_id: profile.roleId,
+    name: profile.name,
+    description: isRole ? (describeRole(profile.name) ?? null) : profile.description,
+    kind: isRole ? 'role' : 'profile',
+    is_system: isRole,
+    has_permissions: profile.hasPermissions,
+    active_member_count: profile.activeMemberCount,
+  };
+}
+
+function shownPermission(
+  { module, actions, scope }: Permission,
+  workspace: Workspace,
+): components['schemas']['RolePermission'] {
+  return {
+    module,
+    label: workspace.objects.get(module)?.plural ?? labelOf(module),
+    actions: [...actions],
+    available_actions: [...actionsOfModule(module)],
+    scope,
+  };
+}
+
+/** access_control → Access control */
+function labelOf(module: string): string {
+  const words = module.replace(/^object:/, '').replace(/[_-]/g, ' ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

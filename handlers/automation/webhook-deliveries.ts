@@ -1,0 +1,111 @@
+// Webhook deliveries: shown, and sent again.
+import { v7 as uuidv7 } from 'uuid';
+import * as db from '../../db/automation/webhook-deliveries.ts';
+import { findWebhook, lockWebhook, wakeWebhooks } from '../../db/automation/webhooks.ts';
+import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
+import { type StoredDelivery, shownDelivery } from '../../domain/automation/webhook-view.ts';
+import { requireCompanyReach } from '../../reads/company-reach.ts';
+import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+/** Deliveries of one call. */
+const mostRecovered = 10_000;
+const mostReplayed = 1000;
+
+export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (call) => {
+  const { sql, caller, path, query, now } = call;
+  requireCompanyReach(call);
+  const { status, event, from, to } = query;
+  const filter = { status, event, from: timeOf(from), to: timeOf(to) };
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['webhook deliveries', path.id, status, event, from, to],
+    (after, limit) => db.listDeliveries(sql, caller, path.id, filter, after, limit),
+    (last: StoredDelivery) => [last.created_at.toISOString(), last.id],
+  );
+  // What was sent is listed even when its subscription is gone.
+  if (
+    rows.length === 0 &&
+    !(await findWebhook(sql, caller, path.id)) &&
+    !(await db.hasDeliveries(sql, caller, path.id))
+  )
+    throw notFound();
+  return { status: 200, data: { deliveries: rows.map((row) => shownDelivery(row, now)), ...rest } };
+};
+
+export const getWebhookDelivery: Handler<'getWebhookDelivery'> = async (call) => {
+  const { sql, caller, path, now } = call;
+  requireCompanyReach(call);
+  const row = found(await db.findDelivery(sql, caller, path.deliveryId));
+  if (row.subscription_id !== path.id) throw notFound();
+  return { status: 200, data: { delivery: { ...shownDelivery(row, now), request_body: row.body } } };
+};
+
+export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (call) => {
+  const { sql, caller, path, now } = call;
+  requireCompanyReach(call);
+  const row = found(await db.findDelivery(sql, caller, path.deliveryId));
+  const subscription = await lockWebhook(sql, caller, row.subscription_id);
+  if (!subscription) throw conflict('subscription_deleted', 'The webhook subscription of this delivery is gone.');
+  refuseDisabled(subscription);
+  const copy = copyOf(row, row.subscription_id, call, row.is_test);
+  await db.insertDeliveries(sql, caller, [copy]);
+  await wakeWebhooks(sql, caller, [row.subscription_id], now);
+  call.record({
+    action: 'webhook.replay',
+    object: 'webhooks',
+    recordId: row.subscription_id,
+    metadata: { delivery_id: row.id, queued: 1 },
+  });
+  return { status: 201, data: { delivery: shownDelivery({ ...copy, leased_until: null }, now) } };
+};
+
+export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async (call) => {
+  const { sql, caller, path, body, now } = call;
+  requireCompanyReach(call);
+  const window = { from: new Date(body.from), to: new Date(body.to), status: body.status };
+  if (window.to < window.from)
+    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not lie before from')], 400);
+  refuseDisabled(found(await lockWebhook(sql, caller, path.id)));
+  const rows = await db.findInWindow(sql, caller, path.id, window, mostReplayed);
+  const copies = rows.map((row) => copyOf(row, path.id, call, false));
+  await db.insertDeliveries(sql, caller, copies);
+  await wakeWebhooks(sql, caller, [path.id], now);
+  const queued = copies.length;
+  call.record({ action: 'webhook.replay', object: 'webhooks', recordId: path.id, metadata: { ...body, queued } });
+  return { status: 202, data: { queued } };
+};
+
+export const recoverWebhookDeliveries: Handler<'recoverWebhookDeliveries'> = async (call) => {
+  const { sql, caller, path, body, now } = call;
+  requireCompanyReach(call);
+  refuseDisabled(found(await lockWebhook(sql, caller, path.id)));
+  const queued = await db.reopenDeliveries(sql, caller, path.id, new Date(body.since), mostRecovered, now);
+  await wakeWebhooks(sql, caller, [path.id], now);
+  call.record({ action: 'webhook.recover', object: 'webhooks', recordId: path.id, metadata: { ...body, queued } });
+  return { status: 202, data: { queued, has_more: queued === mostRecovered } };
+};
+
+function refuseDisabled({ disabled_at: disabledAt }: { disabled_at: Date | null }): void {
+  if (disabledAt) throw conflict('subscription_disabled', 'The webhook subscription is disabled: enable it first.');
+}
+
+function timeOf(text: string | undefined): Date | undefined {
+  return text === undefined ? undefined : new Date(text);
+}
+
+/** A fresh delivery of the same event. */
+function copyOf(
+  { id, event_id, event, body }: { id: string; event_id: string; event: string; body: string },
+  subscriptionId: string,
+  { caller, now }: Pick<Call, 'caller' | 'now'>,
+  isTest: boolean,
+): db.NewDelivery {
+  return {
+    ...{ id: uuidv7(), subscription_id: subscriptionId, event_id, event, status: 'pending', attempts: 0, body },
+    max_attempts: isTest ? 1 : maxAttempts(caller.testMode),
+    ...{ next_attempt_at: now, last_response_code: null, last_response_snippet: null, last_error: null },
+    ...{ duration_ms: null, replay_of: id, is_test: isTest, created_at: now, completed_at: null },
+  };
+}

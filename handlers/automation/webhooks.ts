@@ -1,0 +1,254 @@
+// Webhook subscriptions: made, shown, changed, deleted, given other secrets, and tested.
+import { v7 as uuidv7 } from 'uuid';
+import { cancelDeliveries, insertDeliveries } from '../../db/automation/webhook-deliveries.ts';
+import * as db from '../../db/automation/webhooks.ts';
+import { actorOf } from '../../db/created-by.ts';
+import { composeTestBody, eventName } from '../../domain/automation/webhook-bodies.ts';
+import { eventsNamed, readEventFilter, unknownEvents } from '../../domain/automation/webhook-matching.ts';
+import { shownDelivery } from '../../domain/automation/webhook-view.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import { settingChanges } from '../../domain/settings/setting-changes.ts';
+import type { components } from '../../generated/api.ts';
+import { requireCompanyReach } from '../../reads/company-reach.ts';
+import { conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { newSigningSecret, postSigned } from '../../runtime/outgoing/signed-posts.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+type Webhook = components['schemas']['WebhookSubscription'];
+
+const hourMilliseconds = 3_600_000;
+/** Milliseconds that the receiver of a test is given: its sender waits for it. */
+const testTime = 10_000;
+/** Deliveries that are cancelled with their subscription at once; the senders cancel the rest. */
+const cancelledAtOnce = 1000;
+
+export const listWebhookSubscriptions: Handler<'listWebhookSubscriptions'> = async (call) => {
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['webhooks'],
+    (after, limit) => db.listWebhooks(call.sql, call.caller, after, limit),
+    (last: db.WebhookRow) => [last.created_at.toISOString(), last.id],
+  );
+  return { status: 200, data: { subscriptions: rows.map((row) => shown(row, call)), ...rest } };
+};
+
+export const getWebhookSubscription: Handler<'getWebhookSubscription'> = async (call) => {
+  const row = found(await db.findWebhook(call.sql, call.caller, call.path.id));
+  return { status: 200, data: { subscription: shown(row, call) } };
+};
+
+export const createWebhookSubscription: Handler<'createWebhookSubscription'> = async (call) => {
+  const { body, caller, now } = call;
+  requireCompanyReach(call);
+  await refuseUnfit(call, { events: [], filter: null });
+  const limit = configurationLimits.webhooks;
+  if ((await db.lockWebhookCount(call.sql, caller)) >= limit)
+    throw conflict('subscription_limit', `A workspace has ${limit} webhook subscriptions at most.`, { limit });
+  const secret = newSigningSecret();
+  const id = uuidv7();
+  const settings: db.WebhookSettings = {
+    url: body.url,
+    description: body.description ?? null,
+    events: body.events,
+    filter: body.filter ?? null,
+    include: [...body.include],
+    skip_own: body.skip_own,
+    ...stateOf(body.is_active, now),
+  };
+  const sealed = { sealedSecret: call.secrets.encrypt(secret), secretLast4: secret.slice(-4) };
+  await db.insertWebhook(call.sql, caller, { id, ...settings, ...sealed, createdBy: caller.actor }, now);
+  const row = found(await db.findWebhook(call.sql, caller, id));
+  record(call, 'create', undefined, row);
+  return { status: 201, data: { subscription: shown(row, call), secret } };
+};
+
+export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = async (call) => {
+  const { body, caller, path, now } = call;
+  requireCompanyReach(call);
+  await refuseUnfit(call, found(await db.findWebhook(call.sql, caller, path.id)));
+  const before = found(await db.lockWebhook(call.sql, caller, path.id));
+  const settings: db.WebhookSettings = {
+    url: body.url ?? before.url,
+    description: body.description === undefined ? before.description : body.description,
+    events: body.events ?? before.events,
+    filter: body.filter === undefined ? before.filter : body.filter,
+    include: body.include ? [...body.include] : before.include,
+    skip_own: body.skip_own ?? before.skip_own,
+    disabled_reason: before.disabled_reason,
+    disabled_at: before.disabled_at,
+  };
+  if (body.is_active !== undefined && body.is_active !== (before.disabled_at === null))
+    Object.assign(settings, stateOf(body.is_active, now));
+  if (!record(call, 'update', before, { ...before, ...settings }))
+    return { status: 200, data: { subscription: shown(before, call) } };
+  await db.updateWebhook(call.sql, caller, path.id, settings, now);
+  if (before.disabled_at && !settings.disabled_at) await db.restartWebhook(call.sql, caller, path.id, now);
+  const after = found(await db.findWebhook(call.sql, caller, path.id));
+  return { status: 200, data: { subscription: shown(after, call) } };
+};
+
+export const deleteWebhookSubscription: Handler<'deleteWebhookSubscription'> = async (call) => {
+  const { sql, caller, path, now } = call;
+  requireCompanyReach(call);
+  const before = found(await db.lockWebhook(sql, caller, path.id));
+  const cancelled = await cancelDeliveries(sql, caller, before.id, cancelledAtOnce, now);
+  if (cancelled < cancelledAtOnce) await db.removeWebhook(sql, caller, before.id);
+  else await db.hideWebhook(sql, caller, before.id, now);
+  record(call, 'delete', before, undefined);
+  return { status: 200, data: { id: before.id, deleted: true } };
+};
+
+export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) => {
+  const { body, sql, caller, path, now } = call;
+  requireCompanyReach(call);
+  const before = found(await db.lockWebhook(sql, caller, path.id));
+  const secret = newSigningSecret();
+  const overlap = (body?.overlap_hours ?? 24) * hourMilliseconds;
+  const previousExpiresAt = overlap === 0 ? null : new Date(now.getTime() + overlap);
+  const rotated: db.RotatedSecret = {
+    sealedSecret: call.secrets.encrypt(secret),
+    secretLast4: secret.slice(-4),
+    sealedPrevious: previousExpiresAt && before.sealed_secret,
+    previousExpiresAt,
+  };
+  await db.rotateSecret(sql, caller, before.id, rotated, now);
+  const after = found(await db.findWebhook(sql, caller, path.id));
+  record(call, 'rotate_secret', before, after);
+  const expires = previousExpiresAt?.toISOString() ?? null;
+  return { status: 200, data: { subscription: shown(after, call), secret, previous_secret_expires_at: expires } };
+};
+
+export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async (call) => {
+  const { body, caller, path, now } = call;
+  requireCompanyReach(call);
+  const row = found(await db.findWebhook(call.sql, caller, path.id));
+  const event = body?.event ?? row.events.flatMap(eventsNamed)[0]?.name ?? '';
+  if (eventsNamed(event)[0]?.name !== event) {
+    const [unknown] = unknownEvents([event]);
+    const message = 'event is no event; GET /v1/webhook-events lists them';
+    throw validationFailed([problem('event', 'INVALID_OPTION', message, unknown)], 422);
+  }
+  const [id, eventId] = [uuidv7(), uuidv7()];
+  const sent = composeTestBody(event, eventId, caller.testMode, now);
+  const outcome = await call.aside(
+    postSigned(call.outgoing, {
+      url: row.url,
+      secrets: secretsOf(row, call),
+      messageId: eventName(eventId),
+      headers: {
+        'service-event': event,
+        'service-event-id': eventName(eventId),
+        'service-delivery-id': id,
+        'service-attempt': '1',
+      },
+      body: sent,
+      testMode: caller.testMode,
+      sentAt: now,
+      within: testTime,
+    }),
+  );
+  const delivery = {
+    ...{ id, subscription_id: row.id, event_id: eventId, event, attempts: 1, max_attempts: 1, next_attempt_at: null },
+    status: outcome.error === null ? ('succeeded' as const) : ('failed' as const),
+    last_response_code: outcome.status,
+    last_response_snippet: outcome.snippet,
+    last_error: outcome.error,
+    duration_ms: outcome.durationMs,
+    ...{ replay_of: null, is_test: true, body: sent, created_at: now },
+    completed_at: new Date(now.getTime() + outcome.durationMs),
+  };
+  await insertDeliveries(call.sql, caller, [delivery]);
+  call.record({
+    action: 'webhook.test',
+    object: 'webhooks',
+    recordId: row.id,
+    metadata: { event, status: delivery.status },
+  });
+  return { status: 200, data: { delivery: shownDelivery({ ...delivery, leased_until: null }, now) } };
+};
+
+function stateOf(isActive: boolean, now: Date): Pick<db.WebhookSettings, 'disabled_reason' | 'disabled_at'> {
+  return isActive ? { disabled_reason: null, disabled_at: null } : { disabled_reason: 'manual', disabled_at: now };
+}
+
+/** Those that a request is signed with: while one is being replaced, both. */
+function secretsOf(row: db.WebhookRow, { secrets, now }: Pick<Call, 'secrets' | 'now'>): string[] {
+  const { sealed_secret: sealed, sealed_previous_secret: previous, previous_secret_expires_at: until } = row;
+  return [sealed, ...(previous && until && until > now ? [previous] : [])].map((each) => secrets.decrypt(each));
+}
+
+type WritingCall = Call<'createWebhookSubscription'> | Call<'updateWebhookSubscription'>;
+
+/**
+ * Holds the body against the events there are and the network; what the document found wrong is told with it.
+ * @throws ApiError 400 or 422 with every problem
+ */
+async function refuseUnfit(call: WritingCall, before: { events: string[]; filter: unknown }): Promise<void> {
+  const { body } = call;
+  const isUnreadable = (field: string): boolean =>
+    call.problems.some((each) => each.field === field || each.field.startsWith(`${field}[`)) || field === '';
+  const events = body.events ?? before.events;
+  const filter = body.filter === undefined ? before.filter : body.filter;
+  const problems = [];
+  if (!isUnreadable('events')) {
+    if (body.events) problems.push(...unknownEvents(body.events));
+    // Over events that there are not nothing could be filtered: one problem is enough.
+    const isToRead =
+      filter !== null && problems.length === 0 && !isUnreadable('filter') && (body.events || body.filter);
+    if (isToRead) problems.push(...readEventFilter(filter, events).problems);
+  }
+  if (typeof body.url === 'string' && !isUnreadable('url')) {
+    const refusal = await call.aside(call.outgoing.refusalOf(body.url, call.caller.testMode));
+    if (refusal) problems.push(problem('url', 'INVALID_FORMAT', `url ${refusal}`));
+  }
+  if (problems.length + call.problems.length > 0) throw call.refusal(problems);
+}
+
+/** @returns false where nothing changes */
+function record(
+  call: Pick<Call, 'record' | 'caller' | 'now'>,
+  verb: 'create' | 'update' | 'delete' | 'rotate_secret',
+  before: db.WebhookRow | undefined,
+  after: db.WebhookRow | undefined,
+): boolean {
+  const changes = settingChanges(before && shown(before, call), after && shown(after, call));
+  if (before && after && Object.keys(changes).length === 0) return false;
+  // What follows the host is often a secret of the receiver's.
+  if (changes.url) changes.url = { from: hostIn(changes.url.from), to: hostIn(changes.url.to) };
+  call.record({
+    action: `webhook.${verb}`,
+    object: 'webhooks',
+    recordId: (after ?? before)?.id ?? '',
+    changes,
+  });
+  return true;
+}
+
+const hostIn = (url: unknown): string | null => (typeof url === 'string' ? `${new URL(url).origin}/…` : null);
+
+function shown(row: db.WebhookRow, { caller, now }: Pick<Call, 'caller' | 'now'>): Webhook {
+  const { previous_secret_expires_at: until } = row;
+  return {
+    id: row.id,
+    url: row.url,
+    description: row.description,
+    events: row.events,
+    filter: row.filter as Webhook['filter'],
+    include: row.include,
+    skip_own: row.skip_own,
+    status: row.disabled_at ? 'disabled' : 'active',
+    disabled_reason: row.disabled_reason,
+    disabled_at: row.disabled_at?.toISOString() ?? null,
+    consecutive_failures: row.consecutive_failures,
+    last_delivery_at: row.last_delivery_at?.toISOString() ?? null,
+    last_success_at: row.last_success_at?.toISOString() ?? null,
+    secret_last4: row.secret_last4,
+    secret_rotated_at: row.secret_rotated_at?.toISOString() ?? null,
+    previous_secret_expires_at: until && until > now ? until.toISOString() : null,
+    test_mode: caller.testMode,
+    created_by: actorOf(row),
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,115 @@
+// Checkouts: started by an administrator, paid on a page, watched by whoever waits.
+import { findCheckout, insertCheckout } from '../../db/billing/checkout-sessions.ts';
+import { findSubscription } from '../../db/billing/subscriptions.ts';
+import { walletBalance } from '../../db/billing/wallet.ts';
+import { findSeats } from '../../db/people/users.ts';
+import { billingCurrency } from '../../domain/billing/catalogue.ts';
+import { refusalOf } from '../../domain/billing/changes.ts';
+import { isPaid } from '../../domain/billing/subscription.ts';
+import type { components } from '../../generated/api.ts';
+import { readSubscription } from '../../reads/subscription.ts';
+import { newSessionId } from '../../runtime/credentials/secrets.ts';
+import { type FieldProblem, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { errorOf } from '../../writes/subscription-orders.ts';
+
+type Shown = components['schemas']['CheckoutSession'];
+
+/** Milliseconds in which a checkout can be paid. */
+const openFor = 24 * 3_600_000;
+
+const cardToCome = { brand: '', last4: '', exp_month: 1, exp_year: 2000 };
+
+export const createCheckoutSession: Handler<'createCheckoutSession'> = async (call) => {
+  const { body, caller, now } = call;
+  const scope = { companyId: caller.companyId, testMode: caller.testMode };
+  const problems = problemsOf(call);
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  const { package_code: packageCode = null, seats = null, amount_minor: amountMinor = null } = body;
+  const billingCycle = body.kind === 'subscribe' ? (body.billing_cycle ?? 'monthly') : null;
+  const subscription = await readSubscription(call);
+  if (body.kind === 'subscribe') {
+    const { used } = await findSeats(call.sql, caller.companyId);
+    const wanted = {
+      ...{ action: 'subscribe' as const, package_code: packageCode ?? '', billing_cycle: billingCycle ?? 'monthly' },
+      ...{ seats, card: cardToCome, checkout_session: '' },
+    };
+    const refusal = refusalOf(wanted, subscription, used, now);
+    if (refusal) throw errorOf(refusal);
+  }
+  const id = newSessionId('cs');
+  const { payments } = call;
+  const url = await call.outside(() => payments.openCheckout({ ...scope, id }));
+  const session = {
+    ...{ id, kind: body.kind, packageCode, billingCycle, seats, amountMinor, currency: billingCurrency, url },
+    ...{ successUrl: body.success_url ?? null, cancelUrl: body.cancel_url ?? null, completedAt: null },
+    ...{ createdAt: now, expiresAt: new Date(now.getTime() + openFor) },
+  };
+  await insertCheckout(call.sql, scope, session);
+  call.record({
+    action: 'checkout.start',
+    object: 'checkout_sessions',
+    recordId: id,
+    metadata: { kind: body.kind, package_code: packageCode, billing_cycle: billingCycle, amount_minor: amountMinor },
+  });
+  return { status: 201, data: { checkout_session: shown(session, call) } };
+};
+
+function problemsOf({ body }: Call<'createCheckoutSession'>): FieldProblem[] {
+  const needed = body.kind === 'subscribe' ? 'package_code' : 'amount_minor';
+  const others = body.kind === 'subscribe' ? ['amount_minor'] : ['package_code', 'billing_cycle', 'seats'];
+  const sent = body as Record<string, unknown>;
+  return [
+    ...(sent[needed] === undefined
+      ? [problem(needed, 'REQUIRED', `${needed} is required with the kind ${body.kind}`)]
+      : []),
+    ...others
+      .filter((name) => sent[name] !== undefined)
+      .map((name) => problem(name, 'CONFLICTING_FIELDS', `${name} does not go with the kind ${body.kind}`)),
+  ];
+}
+
+export const getCheckoutSession: Handler<'getCheckoutSession'> = async (call) => {
+  const { sql, caller, path } = call;
+  if (!/^cs_[0-9A-Za-z]{24}$/.test(path.id)) throw notFound();
+  const scope = { companyId: caller.companyId, testMode: caller.testMode };
+  const session = found(await findCheckout(sql, scope, path.id));
+  const data = shown(session, call);
+  if (session.kind === 'wallet_topup') {
+    const balance = await walletBalance(sql, scope);
+    return {
+      status: 200,
+      data: { checkout_session: { ...data, wallet: { credited: data.status === 'complete', balance_minor: balance } } },
+    };
+  }
+  const subscription = await findSubscription(sql, scope);
+  const isActive = subscription !== undefined && isPaid(subscription);
+  const activation = {
+    active: data.status === 'complete' && isActive,
+    subscription_status:
+      subscription?.status === 'pending_deletion' ? ('canceled' as const) : (subscription?.status ?? 'none'),
+    active_package_code: isActive ? subscription.packageCode : null,
+  };
+  return { status: 200, data: { checkout_session: { ...data, activation } } };
+};
+
+function shown(
+  session: NonNullable<Awaited<ReturnType<typeof findCheckout>>>,
+  { caller, now }: Pick<Call, 'caller' | 'now'>,
+): Shown {
+  return {
+    id: session.id,
+    session_id: session.id,
+    kind: session.kind,
+    // Reported as expired before anybody noted it.
+    status: session.completedAt ? 'complete' : session.expiresAt <= now ? 'expired' : 'open',
+    url: session.url,
+    package_code: session.packageCode,
+    billing_cycle: session.billingCycle,
+    amount_minor: session.amountMinor,
+    currency: session.currency,
+    expires_at: session.expiresAt.toISOString(),
+    created_at: session.createdAt.toISOString(),
+    test_mode: caller.testMode,
+  };
+}

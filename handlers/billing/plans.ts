@@ -1,0 +1,51 @@
+// What can be bought: plans and modules.
+import { addOns, billingCurrency, plans } from '../../domain/billing/catalogue.ts';
+import { isPaid } from '../../domain/billing/subscription.ts';
+import { leavesAt } from '../../domain/billing/subscription-view.ts';
+import { readSubscription } from '../../reads/subscription.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+
+export const listPlans: Handler<'listPlans'> = async (call) => {
+  const subscription = await readSubscription(call);
+  const isServed = isPaid(subscription) || subscription.status === 'trialing';
+  const items = Object.entries(plans).map(([code, plan]) => ({
+    package_code: code,
+    name: plan.name,
+    price_monthly_minor: plan.prices?.monthly[billingCurrency] ?? null,
+    price_yearly_minor: plan.prices?.yearly[billingCurrency] ?? null,
+    currency: billingCurrency,
+    included_seats: plan.includedSeats,
+    extra_seat_price_minor: plan.seatPrices?.[billingCurrency] ?? null,
+    api_call_cap: plan.callsPerMonth,
+    api_rate_limit_per_minute: plan.callsPerMinute,
+    modules: [...plan.addOns],
+    is_current: isServed && subscription.packageCode === code,
+    is_available: plan.prices !== null,
+  }));
+  const { rows, ...rest } = pageOfWhole(call, ['plans'], items, ({ package_code }) => package_code);
+  return { status: 200, data: { plans: rows, ...rest } };
+};
+
+export const listModules: Handler<'listModules'> = async (call) => {
+  const subscription = await readSubscription(call);
+  const isServed = isPaid(subscription) || subscription.status === 'trialing';
+  const included = plans[subscription.packageCode]?.addOns ?? [];
+  const items = Object.entries(addOns).map(([key, addOn]) => {
+    const isBought = subscription.addOns.includes(key);
+    const until = isServed && isBought ? leavesAt(subscription, key) : null;
+    const isActive = isServed && (isBought || included.includes(key));
+    return {
+      module_key: key,
+      name: addOn.name,
+      price_monthly_minor: addOn.prices.monthly[billingCurrency] ?? 0,
+      price_yearly_minor: addOn.prices.yearly[billingCurrency] ?? 0,
+      currency: billingCurrency,
+      included_in: Object.keys(plans).filter((code) => plans[code]?.addOns.includes(key)),
+      status: until ? ('scheduled_removal' as const) : isActive ? ('active' as const) : ('inactive' as const),
+      active_until: until?.toISOString() ?? null,
+    };
+  });
+  const { rows, ...rest } = pageOfWhole(call, ['modules'], items, ({ module_key }) => module_key);
+  return { status: 200, data: { modules: rows, ...rest } };
+};

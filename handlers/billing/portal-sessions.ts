@@ -1,0 +1,25 @@
+// The portal: where a person changes the card on file.
+import { insertPortalSession } from '../../db/billing/portal-sessions.ts';
+import { readSubscription } from '../../reads/subscription.ts';
+import { newSessionId } from '../../runtime/credentials/secrets.ts';
+import { ApiError } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+
+/** Milliseconds in which the page can be opened and used. */
+const openFor = 5 * 60_000;
+
+export const createPortalSession: Handler<'createPortalSession'> = async (call) => {
+  const { body, caller, now } = call;
+  const scope = { companyId: caller.companyId, testMode: caller.testMode };
+  const { paymentMethod } = await readSubscription(call);
+  if (paymentMethod === null)
+    throw new ApiError('NO_BILLING_CUSTOMER', 'This workspace has never checked out. Start a checkout first.');
+  const id = newSessionId('ps');
+  const { payments } = call;
+  const url = await call.outside(() => payments.openPortal({ ...scope, id }));
+  const expiresAt = new Date(now.getTime() + openFor);
+  await insertPortalSession(call.sql, scope, { id, returnUrl: body?.return_url ?? null, createdAt: now, expiresAt });
+  // The id opens the page: it is not kept where others read.
+  call.record({ action: 'portal.open', object: 'portal_sessions' });
+  return { status: 200, data: { url, expires_at: expiresAt.toISOString() } };
+};

@@ -1,0 +1,61 @@
+// The subscription of the workspace: shown and changed.
+import { findAgreedLimits } from '../../db/billing/subscriptions.ts';
+import { findSeats } from '../../db/people/users.ts';
+import { addOns, plans } from '../../domain/billing/catalogue.ts';
+import { isAddOn } from '../../domain/billing/changes.ts';
+import { shownSubscription } from '../../domain/billing/subscription-view.ts';
+import { readSubscription } from '../../reads/subscription.ts';
+import { notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { changeSubscription, type Told } from '../../writes/subscription-orders.ts';
+
+export const getSubscription: Handler<'getSubscription'> = async (call) => {
+  const { sql, caller, now } = call;
+  const subscription = await readSubscription(call);
+  const [{ used }, agreed] = await Promise.all([
+    findSeats(sql, caller.companyId),
+    findAgreedLimits(sql, { companyId: caller.companyId, testMode: caller.testMode }),
+  ]);
+  return {
+    status: 200,
+    data: { subscription: shownSubscription(subscription, agreed, used, caller.testMode, now) },
+  };
+};
+
+export const upgradeSubscription: Handler<'upgradeSubscription'> = async (call) => {
+  const { package_code, billing_cycle = null } = call.body;
+  return answered(await changeSubscription(call, { action: 'upgrade', package_code, billing_cycle }));
+};
+
+export const downgradeSubscription: Handler<'downgradeSubscription'> = async (call) => {
+  const { package_code } = call.body;
+  return answered(await changeSubscription(call, { action: 'downgrade', package_code }));
+};
+
+export const updateSubscriptionSeats: Handler<'updateSubscriptionSeats'> = async (call) => {
+  const { seats } = call.body;
+  return answered(await changeSubscription(call, { action: 'set_seats', seats }));
+};
+
+export const createSubscriptionModule: Handler<'createSubscriptionModule'> = async (call) => {
+  const { module_key } = call.body;
+  if (!isAddOn(module_key)) {
+    const message = `${module_key} is no module that can be added; GET /v1/modules lists them`;
+    throw validationFailed([problem('module_key', 'INVALID_OPTION', message, { allowed: Object.keys(addOns) })], 422);
+  }
+  return answered(await changeSubscription(call, { action: 'add_module', module_key }));
+};
+
+export const deleteSubscriptionModule: Handler<'deleteSubscriptionModule'> = async (call) => {
+  const { module_key } = call.path;
+  if (!isAddOn(module_key) && !Object.hasOwn(plans, module_key)) throw notFound();
+  return answered(await changeSubscription(call, { action: 'remove_module', module_key }));
+};
+
+export const cancelSubscription: Handler<'cancelSubscription'> = async (call) =>
+  answered(await changeSubscription(call, { action: 'cancel' }));
+
+export const reactivateSubscription: Handler<'reactivateSubscription'> = async (call) =>
+  answered(await changeSubscription(call, { action: 'reactivate' }));
+
+const answered = (data: Told) => ({ status: 200 as const, data });

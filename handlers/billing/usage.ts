@@ -1,0 +1,49 @@
+// What the workspace uses of what it pays for.
+import { findQuota } from '../../db/access/quota.ts';
+import { callsByDay, callsByKey, storedBytes } from '../../db/billing/usage.ts';
+import { walletBalance } from '../../db/billing/wallet.ts';
+import { findSeats } from '../../db/people/users.ts';
+import { callsPerMonth, extraCalls, seatAllowance } from '../../domain/billing/plans.ts';
+import { readSubscription } from '../../reads/subscription.ts';
+import { found } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+
+export const getUsage: Handler<'getUsage'> = async (call) => {
+  const { sql, caller, now, query } = call;
+  const scope = { companyId: caller.companyId, testMode: caller.testMode };
+  const subscription = await readSubscription(call);
+  const [counted, seats, balance, bytes] = await Promise.all([
+    findQuota(sql, caller.companyId, { callsPerMonth, extraCalls }, now),
+    findSeats(sql, caller.companyId),
+    walletBalance(sql, scope),
+    storedBytes(sql, scope),
+  ]);
+  const quota = found(counted);
+  // Calls in test mode are not counted.
+  const used = caller.testMode ? 0 : quota.used;
+  const { limit } = quota;
+  const groups = query.group_by && (await groupsOf(call, query.group_by, quota.monthStart));
+  return {
+    status: 200,
+    data: {
+      usage: {
+        period: { start: quota.monthStart.toISOString(), end: quota.monthEnd.toISOString() },
+        api_calls: { used, limit, remaining: limit === null ? null : Math.max(0, limit - used) },
+        wallet: { balance_minor: balance, currency: subscription.currency, auto_top_up: false },
+        consumables: { spend_minor: 0, currency: subscription.currency, items: [] },
+        seats: { used: seats.used, allowance: seatAllowance(subscription.packageCode, subscription.seats) },
+        storage: { used_bytes: bytes, limit_bytes: null },
+        test_mode: caller.testMode,
+        ...(groups ? { groups } : {}),
+      },
+    },
+  };
+};
+
+async function groupsOf({ sql, caller }: Pick<Call, 'sql' | 'caller'>, by: 'key' | 'day', monthStart: Date) {
+  const scope = { companyId: caller.companyId, testMode: caller.testMode };
+  const since = monthStart.toISOString().slice(0, 10);
+  if (by === 'day')
+    return (await callsByDay(sql, scope, since)).map(({ day, calls }) => ({ key: day, name: null, calls }));
+  return (await callsByKey(sql, scope, since)).map(({ keyId, name, calls }) => ({ key: keyId, name, calls }));
+}

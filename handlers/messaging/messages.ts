@@ -1,0 +1,34 @@
+// The timeline of messages of a record.
+import { listMessages, type MessageRow } from '../../db/messaging/messages.ts';
+import type { components } from '../../generated/api.ts';
+import { pageOfRecord } from '../../reads/open-record.ts';
+import type { Handler } from '../../runtime/handler.ts';
+
+export const listRecordMessages: Handler<'listRecordMessages'> = async (call) => {
+  const { sql, caller, path } = call;
+  const { rows, ...rest } = await pageOfRecord(
+    call,
+    'messages',
+    (after, limit) => listMessages(sql, caller, path, after, limit),
+    (last: MessageRow) => [last.occurred_at.toISOString(), last.id],
+  );
+  return { status: 200, data: { messages: rows.map(toMessage), ...rest } };
+};
+
+function toMessage(row: MessageRow): components['schemas']['MessageTimelineItem'] {
+  return {
+    id: row.id,
+    channel: row.channel,
+    direction: row.direction,
+    source: row.source,
+    from: row.sender,
+    to: row.recipient,
+    subject: row.subject,
+    preview: row.preview,
+    status: row.status,
+    record_id: row.record_id,
+    campaign_id: row.campaign_id,
+    draft_id: row.draft_id,
+    occurred_at: row.occurred_at.toISOString(),
+  };
+}

@@ -1,0 +1,87 @@
+// Fields: adding the workspace's own, and changing what may be changed about any.
+import { insertCustomFields, overrideField, updateCustomField } from '../../db/objects/object-fields.ts';
+import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
+import type { WorkspaceRows } from '../../domain/objects/configuration.ts';
+import { checkChange, checkDefinition, fieldDescriptor } from '../../domain/objects/field-definitions.ts';
+import {
+  builtinFields,
+  type ConfiguredField,
+  configuredFields,
+  type WorkspaceObject,
+} from '../../domain/objects/workspace.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import { alreadyExists, found, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { lockSettings, refuseFull } from '../../writes/settings.ts';
+
+export const createField: Handler<'createField'> = async (call) => {
+  const { sql, now } = call;
+  const { companyId } = call.caller;
+  const { object } = call.path;
+  const { rows } = await lockObject(call);
+  const { field, problems } = checkDefinition(call.body, builtinFields(object));
+  if (problems.length > 0) throw validationFailed(problems, 422);
+  const existing = configuredFields(object, rows);
+  const twin = existing.find((each) => each.name === field.name);
+  if (twin) {
+    const hint = twin.enabled ? '' : ' It is retired: restore it with enabled true.';
+    throw alreadyExists(`${object} has a field with the name ${field.name} already.${hint}`, ['name'], field.name);
+  }
+  const full = (limit: number) => `An object holds ${limit} fields, retired ones included.`;
+  refuseFull(existing.length, configurationLimits.fieldsOfObject, 'field_limit_reached', full);
+  await insertCustomFields(sql, companyId, object, [field], now);
+  call.record({
+    action: 'field.create',
+    object,
+    recordId: field.name,
+    metadata: { label: field.label, type: field.type, required: field.required },
+    event: { name: 'schema.changed', data: { object, occurred_at: now.toISOString() } },
+  });
+  return { status: 201, data: { field: fieldOf(await reloadField(call, object, field.name)) } };
+};
+
+export const updateField: Handler<'updateField'> = async (call) => {
+  const { sql, now } = call;
+  const { companyId } = call.caller;
+  const { object, field: name } = call.path;
+  const { rows, target } = await lockObject(call);
+  const before = found(configuredFields(object, rows).find((field) => field.name === name));
+  const stored = rows.customFields.find((row) => row.object === object && row.name === name)?.options ?? [];
+  const { change, problems } = checkChange(call.body, before, target, stored);
+  if (problems.length > 0) throw validationFailed(problems, 422);
+
+  if (before.custom) await updateCustomField(sql, companyId, object, name, change, now);
+  else await overrideField(sql, companyId, object, name, change, now);
+  const after = await reloadField(call, object, name);
+  call.record({
+    action: 'field.update',
+    object,
+    recordId: name,
+    changes: differences(before, after),
+    event: { name: 'schema.changed', data: { object, occurred_at: now.toISOString() } },
+  });
+  return { status: 200, data: { field: fieldOf(after) } };
+};
+
+type FieldCall = Call<'createField'> | Call<'updateField'>;
+
+/** The object of the path, with the configuration kept from changing under this call. */
+async function lockObject(call: FieldCall): Promise<{ rows: WorkspaceRows; target: WorkspaceObject }> {
+  const { rows, objects } = await lockSettings(call);
+  return { rows, target: found(objects.get(call.path.object)) };
+}
+
+async function reloadField(call: FieldCall, object: string, name: string): Promise<ConfiguredField> {
+  const rows = await loadWorkspaceRows(call.sql, call.caller.companyId);
+  return found(configuredFields(object, rows).find((each) => each.name === name));
+}
+
+function fieldOf(field: ConfiguredField) {
+  return { ...fieldDescriptor(field), enabled: field.enabled };
+}
+
+function differences(before: ConfiguredField, after: ConfiguredField): Record<string, { from: unknown; to: unknown }> {
+  const keys = ['label', 'required', 'enabled', 'options'] as const;
+  const changed = keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  return Object.fromEntries(changed.map((key) => [key, { from: before[key], to: after[key] }]));
+}

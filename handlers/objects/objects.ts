@@ -1,0 +1,107 @@
+// Objects: which ones a caller can view, their schemas, and the workspace's own.
+import { insertCustomFields } from '../../db/objects/object-fields.ts';
+import { insertCustomObject, updateCustomObject } from '../../db/objects/objects.ts';
+import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
+import { moduleState } from '../../domain/billing/plans.ts';
+import { builtinObject, customObjectName } from '../../domain/objects/builtin.ts';
+import type { WorkspaceRows } from '../../domain/objects/configuration.ts';
+import { checkDefinitions, checkLabel, fieldDescriptor } from '../../domain/objects/field-definitions.ts';
+import type { FieldProblem } from '../../domain/objects/field-values.ts';
+import { configuredFields } from '../../domain/objects/workspace.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import { alreadyExists, conflict, found, validationFailed } from '../../runtime/errors.ts';
+import type { Handler, Result } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+import { lockSettings, refuseFull } from '../../writes/settings.ts';
+
+type CustomObject = Result<'updateObject'>['data']['object'];
+
+export const listObjects: Handler<'listObjects'> = async (call) => {
+  const { caller } = call;
+  const { objects } = await call.workspace();
+  const visible = [...objects.values()].filter(
+    ({ module }) => caller.grants.allows(`${module}:view`) && moduleState(module, caller.modules) === 'on',
+  );
+  const { rows, ...rest } = pageOfWhole(call, ['objects'], visible, ({ object }) => object);
+  const shown = rows.map(({ object, label, plural, kind, module }) => ({ object, label, plural, kind, module }));
+  return { status: 200, data: { objects: shown, ...rest } };
+};
+
+export const getObjectSchema: Handler<'getObjectSchema'> = async (call) => {
+  const { object, label, plural, kind, module, fields } = found((await call.workspace()).objects.get(call.path.object));
+  const described = [...fields.values()].map(fieldDescriptor);
+  return { status: 200, data: { schema: { object, label, plural, kind, module, fields: described } } };
+};
+
+export const createObject: Handler<'createObject'> = async (call) => {
+  const { body, sql, now } = call;
+  const { companyId } = call.caller;
+  const { fields, problems } = checkDefinitions(body.fields, [customObjectName]);
+  const label = checkLabel(body.label, 'label', problems);
+  const plural = checkLabel(body.plural, 'plural', problems);
+  if (problems.length > 0) throw validationFailed(problems, 422);
+
+  const { customObjects } = (await lockSettings(call)).rows;
+  const object = `object:${body.slug}`;
+  if (customObjects.some((row) => row.slug === body.slug)) {
+    throw alreadyExists(`This workspace has the object ${object} already, perhaps switched off.`, ['slug'], object);
+  }
+  const full = (limit: number) => `A workspace holds ${limit} custom objects.`;
+  refuseFull(customObjects.length, configurationLimits.customObjects, 'object_limit_reached', full);
+  await insertCustomObject(sql, companyId, { slug: body.slug, label, plural }, now);
+  await insertCustomFields(sql, companyId, object, fields, now);
+  call.record({
+    action: 'object.create',
+    object,
+    metadata: { label, plural, fields: fields.map((field) => field.name) },
+    event: { name: 'schema.changed', data: { object, occurred_at: now.toISOString() } },
+  });
+  const after = await loadWorkspaceRows(sql, companyId);
+  return { status: 201, data: { object: customObjectOf(body.slug, after) } };
+};
+
+export const updateObject: Handler<'updateObject'> = async (call) => {
+  const { body, sql, now } = call;
+  const { companyId } = call.caller;
+  const { object } = call.path;
+  if (builtinObject(object)) {
+    throw conflict('builtin_object', `${object} is a built-in object and cannot be changed.`);
+  }
+  const slug = object.slice('object:'.length);
+  const { customObjects } = (await lockSettings(call)).rows;
+  const before = found(customObjects.find((row) => row.slug === slug));
+  const problems: FieldProblem[] = [];
+  const change = {
+    ...(body.label === undefined ? {} : { label: checkLabel(body.label, 'label', problems) }),
+    ...(body.plural === undefined ? {} : { plural: checkLabel(body.plural, 'plural', problems) }),
+    ...(body.enabled === undefined ? {} : { enabled: body.enabled }),
+  };
+  if (problems.length > 0) throw validationFailed(problems, 422);
+
+  await updateCustomObject(sql, companyId, slug, change, now);
+  const changed = Object.entries(change).filter(([key, value]) => before[key as keyof typeof before] !== value);
+  call.record({
+    action: 'object.update',
+    object,
+    changes: Object.fromEntries(
+      changed.map(([key, to]) => [key, { from: before[key as keyof typeof before], to }] as const),
+    ),
+    event: { name: 'schema.changed', data: { object, occurred_at: now.toISOString() } },
+  });
+  const after = await loadWorkspaceRows(sql, companyId);
+  return { status: 200, data: { object: customObjectOf(slug, after) } };
+};
+
+function customObjectOf(slug: string, rows: WorkspaceRows): CustomObject {
+  const row = found(rows.customObjects.find((each) => each.slug === slug));
+  const object = `object:${slug}`;
+  return {
+    object,
+    label: row.label,
+    plural: row.plural,
+    kind: 'custom',
+    module: object,
+    enabled: row.enabled,
+    fields: configuredFields(object, rows).map(fieldDescriptor),
+  };
+}

@@ -1,0 +1,91 @@
+// Emptying test mode, step by step, each in a transaction of its own.
+import { deleteSomeDeliveries } from '../../db/automation/webhook-deliveries.ts';
+import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
+import {
+  claimReset,
+  cutFeed,
+  type Deleted,
+  deleteSomeAnswers,
+  deleteSomeEvents,
+  deleteSomeRecords,
+  endReset,
+  keepReset,
+} from '../../db/onboarding/test-mode.ts';
+import { conflict, found } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+
+type ResetCall = Call<'resetTestMode'>;
+
+/** Records of one step, each with all that hangs on it; and rows of one step, of what is deleted by itself. */
+const steps = { records: 200, rows: 2000 } as const;
+
+/** Activities and tasks first: those of one lead may be more than one step can hold. Then what refers before what it refers to. */
+const order = ['activities', 'tasks', 'deals', 'customers', 'leads', 'accounts'];
+
+export const resetTestMode: Handler<'resetTestMode'> = async (call) => {
+  const { caller, now } = call;
+  const objects = await objectsOf(call);
+  const isClaimed = await call.apart(async (sql, note) => {
+    const claimed = await claimReset(sql, caller.companyId, now);
+    // Noted with the claim: what is deleted stays deleted, also where the call breaks off.
+    if (claimed) note({ action: 'test_mode.reset_begin', metadata: { objects: call.body?.objects ?? null } });
+    return claimed;
+  });
+  if (!isClaimed) throw conflict('reset_in_progress', 'The test data is being removed by another call.');
+  try {
+    const deleted = await deleteAll(call, objects);
+    call.record({ action: 'test_mode.reset', metadata: { deleted } });
+    return { status: 200, data: { deleted, reset_at: now.toISOString() } };
+  } finally {
+    await call.apart((sql) => endReset(sql, caller.companyId));
+  }
+};
+
+/** @throws ApiError 404 for a name that this workspace does not have */
+async function objectsOf(call: ResetCall): Promise<string[]> {
+  const { objects } = await call.workspace();
+  const asked = call.body?.objects;
+  if (asked)
+    return order
+      .concat(asked)
+      .filter((name, at, all) => asked.includes(name) && all.indexOf(name) === at)
+      .map((name) => found(objects.get(name)).object);
+  // Those that are switched off too.
+  const { customObjects } = await loadWorkspaceRows(call.sql, call.caller.companyId);
+  return [...order, ...customObjects.map(({ slug }) => `object:${slug}`)];
+}
+
+async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<Deleted> {
+  const { caller, now } = call;
+  const deleted: Deleted = {};
+  const add = (more: Deleted): void => {
+    for (const [name, count] of Object.entries(more)) deleted[name] = (deleted[name] ?? 0) + count;
+  };
+  for (const object of objects)
+    for (;;) {
+      const more = await call.apart(async (sql) => {
+        await keepReset(sql, caller.companyId);
+        return deleteSomeRecords(sql, caller, object, steps.records);
+      });
+      if (!more) break;
+      add(more);
+    }
+  if (!call.body?.objects) {
+    await untilNone((sql) => deleteSomeAnswers(sql, caller, now, steps.rows));
+    add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });
+  }
+  const until = await call.apart((sql) => cutFeed(sql, caller));
+  add({ events: await untilNone((sql) => deleteSomeEvents(sql, caller, until, steps.rows)) });
+  return deleted;
+
+  /** Repeats a step until it has nothing to do. @returns how much it did in all */
+  async function untilNone(step: (sql: ResetCall['sql']) => Promise<number>): Promise<number> {
+    let total = 0;
+    for (let last = steps.rows as number; last === steps.rows; total += last)
+      last = await call.apart(async (sql) => {
+        await keepReset(sql, caller.companyId);
+        return step(sql);
+      });
+    return total;
+  }
+}

@@ -1,0 +1,102 @@
+// The org structure, to be read: the tree, branches, teams, and the users of each node.
+import * as db from '../../db/people/org-structure.ts';
+import { listUsers } from '../../db/people/users.ts';
+import { shownUser } from '../../domain/people/user-view.ts';
+import type { components } from '../../generated/api.ts';
+import { found } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+type OrgTreeNode = components['schemas']['OrgTreeNode'];
+
+export const getOrgStructure: Handler<'getOrgStructure'> = async ({ sql, caller }) => {
+  const nodes = await db.listNodes(sql, caller);
+  const shown = new Map<string, OrgTreeNode>();
+  let tree: OrgTreeNode | undefined;
+  for (const { id, kind, name, parentId, manager, userCount } of nodes) {
+    const node: OrgTreeNode = {
+      id,
+      kind,
+      name,
+      manager: manager && { id: manager.id, full_name: manager.fullName },
+      user_count: userCount,
+      children: [],
+    };
+    shown.set(id, node);
+    if (parentId === null) tree = node;
+    else shown.get(parentId)?.children.push(node);
+  }
+  return { status: 200, data: { tree: found(tree) } };
+};
+
+export const listBranches: Handler<'listBranches'> = async (call) => {
+  const { sql, caller } = call;
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['branches'],
+    (after, limit) => db.listBranches(sql, caller, after, limit),
+    keysOf,
+  );
+  return { status: 200, data: { branches: rows.map(shownBranch), ...rest } };
+};
+
+export const getBranch: Handler<'getBranch'> = async ({ sql, caller, path }) => {
+  const branch = found(await db.findBranch(sql, caller, path.id));
+  return { status: 200, data: { branch: shownBranch(branch) } };
+};
+
+export const listTeams: Handler<'listTeams'> = async (call) => {
+  const { sql, caller } = call;
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['teams'],
+    (after, limit) => db.listTeams(sql, caller, after, limit),
+    keysOf,
+  );
+  return { status: 200, data: { teams: rows.map(shownTeam), ...rest } };
+};
+
+export const listOrgNodeUsers: Handler<'listOrgNodeUsers'> = async (call) => {
+  const { sql, caller, path, query } = call;
+  const node = found(await db.findNode(sql, caller, path.id));
+  const { status = 'active', include_descendants: withDescendants = false } = query;
+  const place = { kind: node.kind, id: node.id, withDescendants };
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['users of a node', place, status],
+    (after, limit) => listUsers(sql, caller, { status, place, after }, limit),
+    keysOf,
+  );
+  return {
+    status: 200,
+    data: { node: { id: node.id, kind: node.kind, name: node.name }, users: rows.map(shownUser), ...rest },
+  };
+};
+
+const keysOf = (row: { createdAt: Date; id: string }) => [row.createdAt.toISOString(), row.id] as const;
+
+function shownBranch(branch: db.BranchRow): components['schemas']['Branch'] {
+  return {
+    id: branch.id,
+    name: branch.name,
+    code: branch.code,
+    is_default: branch.isDefault,
+    is_active: branch.isActive,
+    city: branch.city,
+    country: branch.country,
+    timezone: branch.timezone,
+    manager_user_id: branch.managerUserId,
+    user_count: branch.userCount,
+    created_at: branch.createdAt.toISOString(),
+  };
+}
+
+function shownTeam(team: db.TeamRow): components['schemas']['Team'] {
+  return {
+    id: team.id,
+    name: team.name,
+    branch_id: team.branchId,
+    manager_user_id: team.managerUserId,
+    member_count: team.memberCount,
+  };
+}

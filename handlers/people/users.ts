@@ -1,0 +1,227 @@
+// The people of a workspace: created, shown, listed, changed and deactivated.
+import { v7 as uuidv7 } from 'uuid';
+import { endSessionsOf } from '../../db/access/sessions.ts';
+import { insertMail } from '../../db/messaging/mails.ts';
+import { findNode, findPlace } from '../../db/people/org-structure.ts';
+import * as db from '../../db/people/users.ts';
+import { reachesAtLeast, scopeOfRole } from '../../domain/access/role-permissions.ts';
+import { seatAllowance } from '../../domain/billing/plans.ts';
+import { shownUser } from '../../domain/people/user-view.ts';
+import { generatePassword, hashPassword } from '../../runtime/credentials/passwords.ts';
+import {
+  ApiError,
+  alreadyExists,
+  conflict,
+  type FieldProblem,
+  found,
+  problem,
+  validationFailed,
+} from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+type Role = { id: string; name: string };
+
+/** The role that must never be without an active user. */
+const adminRole = 'Company_Admin';
+
+export const listUsers: Handler<'listUsers'> = async (call) => {
+  const { sql, caller, query } = call;
+  const { status = 'active' } = query;
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['users', status],
+    (after, limit) => db.listUsers(sql, caller, { status, after }, limit),
+    (last: db.UserRow) => [last.createdAt.toISOString(), last.id],
+  );
+  return { status: 200, data: { users: rows.map(shownUser), ...rest } };
+};
+
+export const getUser: Handler<'getUser'> = async ({ sql, caller, path }) => {
+  const user = found(await db.findUser(sql, caller, path.id));
+  return { status: 200, data: { user: shownUser(user) } };
+};
+
+export const createUser: Handler<'createUser'> = async (call) => {
+  const { body, caller, now } = call;
+  const { companyId } = caller;
+  const role = await askedRole(call, []);
+  if (!role) throw new Error('the document asks for a role');
+  refuseToGrant(call, role);
+  const email = body.email.toLowerCase();
+  const place = await findPlace(call.sql, caller);
+  // Asked before the password is hashed too: a refusal need not cost that.
+  await refuseWithoutRoom(call, email);
+  const password = body.password ?? generatePassword();
+  const passwordHash = await call.aside(hashPassword(password));
+  const { sql } = call;
+  const user = {
+    id: uuidv7(),
+    email,
+    fullName: body.full_name.trim(),
+    passwordHash,
+    mustChangePassword: body.password === undefined,
+    roleId: role.id,
+    branchId: place?.branchId ?? null,
+    teamId: place?.teamId ?? null,
+  };
+  await db.lockMembers(sql, companyId);
+  await refuseWithoutRoom(call, email);
+  if (!(await db.insertUser(sql, companyId, user, now))) throw taken(null);
+  if (body.send_welcome) {
+    const data = { full_name: user.fullName, company_name: caller.companyName };
+    await insertMail(sql, { companyId, recipient: user.email, template: 'welcome', data }, now);
+  }
+  call.record({
+    action: 'user.create',
+    object: 'users',
+    recordId: user.id,
+    metadata: { email: user.email, role: role.name, send_welcome: body.send_welcome },
+  });
+  const created = await db.findUser(sql, caller, user.id);
+  if (!created) throw new Error('a new user is in the reach of whoever made it');
+  return {
+    status: 201,
+    data: {
+      user: shownUser(created),
+      ...(body.password === undefined ? { temp_password: password } : {}),
+      welcome_email_sent: body.send_welcome && call.mailIsSent,
+    },
+  };
+};
+
+export const updateUser: Handler<'updateUser'> = async (call) => {
+  const { body, sql, caller, path, now } = call;
+  const { companyId } = caller;
+  await db.lockMembers(sql, companyId);
+  const user = found(await db.findUser(sql, caller, path.id));
+  const branch = await askedBranch(call);
+  const role = await askedRole(call, branch.problems);
+  if (role) refuseToGrant(call, role);
+  const isNewRole = role !== undefined && !(user.roles.length === 1 && user.roles[0]?.id === role.id);
+  const status = body.status ?? user.status;
+  const branchId = branch.id === undefined ? (user.branch?.id ?? null) : branch.id;
+  // A team is part of its branch.
+  const teamId = branch.id === undefined || user.team?.branchId === branchId ? (user.team?.id ?? null) : null;
+
+  const losesAdmin = status === 'inactive' || (isNewRole && role.name !== adminRole);
+  if (user.status === 'active' && losesAdmin && isAdmin(user)) await refuseLastAdmin(call, user.id);
+  const isActivated = user.status === 'inactive' && status === 'active';
+  if (isActivated) refuseWithoutSeat(await db.findSeats(sql, companyId));
+
+  const settings = { fullName: body.full_name?.trim() ?? user.fullName, status, branchId, teamId };
+  if (isNewRole) await db.replaceRoles(sql, companyId, user.id, role.id);
+  await db.updateUser(sql, companyId, user.id, settings, now);
+  // Whoever is activated signs in anew, also after a sign-in that met the deactivation half-way.
+  if (status !== user.status) await endSessionsOf(sql, companyId, user.id, now);
+  // Of the whole company: a user who leaves the caller's reach with this change is answered all the same.
+  const changed = (await db.findUser(sql, { companyId, reach: { kind: 'company' } }, user.id)) ?? user;
+  const changes = changesOf(user, changed);
+  if (Object.keys(changes).length > 0)
+    call.record({ action: 'user.update', object: 'users', recordId: user.id, changes });
+  return { status: 200, data: { user: shownUser(changed) } };
+};
+
+const taken = (existingId: string | null) =>
+  alreadyExists('Somebody signs in with this email address already.', ['email'], existingId);
+
+const isAdmin = (user: db.UserRow): boolean => user.roles.some((role) => role.name === adminRole);
+
+/**
+ * The role that the body names, by name or by id.
+ * @param others problems of the body beside it
+ * @throws ApiError for all of the problems
+ */
+async function askedRole(
+  { body, sql }: Call<'createUser'> | Call<'updateUser'>,
+  others: readonly FieldProblem[],
+): Promise<Role | undefined> {
+  const { role: name, role_id: id } = body as { role?: string; role_id?: string };
+  const problems = [...others];
+  let role: Role | undefined;
+  if (name !== undefined && id !== undefined)
+    problems.push(problem('role', 'CONFLICTING_FIELDS', 'send only one of role, role_id'));
+  else if (name !== undefined || id !== undefined) {
+    const roles = await db.listGrantableRoles(sql);
+    role = roles.find(
+      (each) => each.id === id?.toLowerCase() || each.name.toLowerCase() === name?.trim().toLowerCase(),
+    );
+    if (!role) {
+      const [field, key] = id === undefined ? (['role', 'name'] as const) : (['role_id', 'id'] as const);
+      const allowed = roles.map((each) => each[key]);
+      problems.push(problem(field, 'INVALID_OPTION', `${field} is not a role that can be granted`, { allowed }));
+    }
+  }
+  // A thing that does not exist is a 422, as everywhere; a role is the exception.
+  if (problems.length > 0)
+    throw validationFailed(problems, problems.some((each) => each.code === 'NOT_FOUND') ? 422 : 400);
+  return role;
+}
+
+/** The branch that the body names; undefined when it names none. */
+async function askedBranch({
+  body,
+  sql,
+  caller,
+}: Call<'updateUser'>): Promise<{ id: string | null | undefined; problems: FieldProblem[] }> {
+  const id = body.branch_id;
+  if (id === undefined) return { id, problems: [] };
+  // Whoever sees a part of the company only can move nobody out of it.
+  const node = id === null ? undefined : await findNode(sql, caller, id);
+  const isThere = id === null ? caller.reach.kind === 'company' : node?.kind === 'branch';
+  const problems = isThere ? [] : [problem('branch_id', 'NOT_FOUND', 'there is no branch with this id')];
+  return { id: id?.toLowerCase() ?? null, problems };
+}
+
+/** @throws ApiError 403 for a role that reaches further than the caller: nobody can give what they do not have */
+function refuseToGrant({ caller }: Call, role: Role): void {
+  const scope = scopeOfRole(role.name) ?? 'company';
+  if (caller.reach.kind !== 'own' && reachesAtLeast(caller.reach.kind, scope)) return;
+  throw new ApiError(
+    'FORBIDDEN_SCOPE',
+    `This credential does not reach far enough to grant ${role.name}: it needs the reach ${scope}.`,
+    { required_scopes: [], reason: 'reach_too_narrow' },
+  );
+}
+
+/** @throws ApiError 409 when the company has a user with this address, or every seat is taken */
+async function refuseWithoutRoom({ sql, caller }: Call, email: string): Promise<void> {
+  const known = await db.findByEmail(sql, caller, email);
+  if (known) throw taken(known.isInReach ? known.id : null);
+  refuseWithoutSeat(await db.findSeats(sql, caller.companyId));
+}
+
+/** @throws ApiError 409 when every seat is taken */
+function refuseWithoutSeat({ used, packageCode, purchased }: db.Seats): void {
+  const allowed = seatAllowance(packageCode, purchased);
+  if (used < allowed) return;
+  throw new ApiError('SEAT_LIMIT_REACHED', `All ${allowed} seats are taken.`, {
+    seats_used: used,
+    seats_allowed: allowed,
+    hint: `Buy seats: POST /v1/subscription/seats with {"seats": ${used + 1}}.`,
+    set_seats: used + 1,
+  });
+}
+
+async function refuseLastAdmin({ sql, caller }: Call, userId: string): Promise<void> {
+  if (await db.hasOtherActive(sql, caller.companyId, userId, adminRole)) return;
+  const message = `This is the last active ${adminRole}. Make somebody else one first.`;
+  throw conflict('last_admin', message);
+}
+
+function changesOf(before: db.UserRow, after: db.UserRow): Record<string, { from: unknown; to: unknown }> {
+  const fields = (user: db.UserRow) => ({
+    full_name: user.fullName,
+    status: user.status,
+    roles: user.roles.map((role) => role.name),
+    branch_id: user.branch?.id ?? null,
+    team_id: user.team?.id ?? null,
+  });
+  const from = fields(before);
+  const to = fields(after);
+  return Object.fromEntries(
+    (Object.keys(from) as (keyof typeof from)[])
+      .filter((name) => JSON.stringify(from[name]) !== JSON.stringify(to[name]))
+      .map((name) => [name, { from: from[name], to: to[name] }]),
+  );
+}

@@ -1,0 +1,112 @@
+// Files on records: uploaded, listed, linked to, deleted, and handed out to whoever brings a link.
+import { v7 as uuidv7 } from 'uuid';
+import { actorOf } from '../../db/created-by.ts';
+import {
+  type AttachmentRow,
+  deleteAttachment as deleteStored,
+  findAttachment,
+  findLinkedFile,
+  insertAttachment,
+  listAttachments as listStored,
+} from '../../db/records/attachments.ts';
+import { hasRecord } from '../../db/records/records.ts';
+import { moduleState } from '../../domain/billing/plans.ts';
+import type { components } from '../../generated/api.ts';
+import { openRecord, pageOfRecord } from '../../reads/open-record.ts';
+import type { Caller } from '../../runtime/caller.ts';
+import { found, notFound, serviceUnavailable } from '../../runtime/errors.ts';
+import { linkLifetime } from '../../runtime/files/files.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+
+export const listAttachments: Handler<'listAttachments'> = async (call) => {
+  const { sql, caller, path } = call;
+  const { rows, ...rest } = await pageOfRecord(
+    call,
+    'attachments',
+    (after, limit) => listStored(sql, caller, path, after, limit),
+    (last: AttachmentRow) => [last.created_at.toISOString(), last.id],
+  );
+  return { status: 200, data: { attachments: rows.map((row) => toAttachment(row, caller)), ...rest } };
+};
+
+export const createAttachment: Handler<'createAttachment'> = async (call) => {
+  const { sql, caller, now, file } = call;
+  const { object, id: recordId } = call.path;
+  await openRecord(call);
+  const { id: fileId, name: fileName, contentType, bytes, sha256 } = file;
+  const attachment = { id: uuidv7(), object, recordId, fileId, fileName, contentType, bytes, sha256 };
+  const row = await insertAttachment(sql, caller, attachment, now);
+  if (!row) throw serviceUnavailable();
+  call.record({
+    action: 'attachment.create',
+    object,
+    recordId: row.record_id,
+    metadata: { attachment_id: row.id, file_name: row.file_name, size_bytes: row.size_bytes },
+    event: { name: 'attachment.created', data: eventData(row, now) },
+  });
+  return { status: 201, data: { attachment: toAttachment(row, caller) } };
+};
+
+export const getAttachment: Handler<'getAttachment'> = async (call) => {
+  const row = await findVisible(call);
+  const link = await call.files.link(row.id, placeOf(row, call.caller), call.now);
+  const attachment = { ...toAttachment(row, call.caller), download_url: link, expires_in: linkLifetime };
+  return { status: 200, data: { attachment } };
+};
+
+export const deleteAttachment: Handler<'deleteAttachment'> = async (call) => {
+  const { sql, caller } = call;
+  const row = await findVisible(call);
+  if (!(await deleteStored(sql, caller, row.id))) throw notFound();
+  call.record({
+    action: 'attachment.delete',
+    object: row.object,
+    recordId: row.record_id,
+    metadata: { attachment_id: row.id, file_name: row.file_name },
+    event: { name: 'attachment.deleted', data: eventData(row, call.now) },
+  });
+  call.afterwards(() => call.files.remove(placeOf(row, caller)));
+  return { status: 200, data: { id: row.id, deleted: true } };
+};
+
+export const getAttachmentContent: Handler<'getAttachmentContent'> = async (call) => {
+  const { company_id: companyId = '', environment = '', exp: expires = '', sig: signature = '' } = call.query;
+  const { id } = call.path;
+  if (!call.files.isGood({ id, companyId, environment, expires }, signature, call.now)) throw notFound();
+  const linked = found(await findLinkedFile(call.sql, { companyId, testMode: environment === 'test' }, id));
+  return { status: 200, file: found(await call.files.open(linked)) };
+};
+
+/** @throws ApiError 404 when there is no such attachment, or its record is not visible to the caller */
+async function findVisible(call: Call<'getAttachment'> | Call<'deleteAttachment'>): Promise<AttachmentRow> {
+  const { sql, caller } = call;
+  const { objects } = await call.workspace();
+  const row = found(await findAttachment(sql, caller, call.path.id));
+  found(objects.get(row.object));
+  if (!caller.grants.allows(`${row.object}:view`) || moduleState(row.object, caller.modules) !== 'on') throw notFound();
+  if (!(await hasRecord(sql, caller, row.object, row.record_id))) throw notFound();
+  return row;
+}
+
+function placeOf(row: AttachmentRow, { companyId, testMode }: Caller) {
+  return { companyId, testMode, id: row.file_id, name: row.file_name };
+}
+
+function eventData({ id, object, record_id }: AttachmentRow, now: Date) {
+  return { object, record_id, attachment_id: id, occurred_at: now.toISOString() };
+}
+
+function toAttachment(row: AttachmentRow, caller: Caller): components['schemas']['Attachment'] {
+  return {
+    id: row.id,
+    object: row.object,
+    record_id: row.record_id,
+    file_name: row.file_name,
+    content_type: row.content_type,
+    size_bytes: row.size_bytes,
+    sha256: row.sha256,
+    uploaded_by: actorOf(row),
+    test_mode: caller.testMode,
+    created_at: row.created_at.toISOString(),
+  };
+}

@@ -1,0 +1,127 @@
+// Many records at once: each stands or falls alone, unless all are to stand together.
+import { deleteRecords } from '../../db/records/deletion.ts';
+import { findExpansion } from '../../db/records/expansion.ts';
+import { findRecords, lockRecords } from '../../db/records/records.ts';
+import { lockEntities } from '../../db/sales/activity-effects.ts';
+import { toUuid } from '../../domain/objects/field-values.ts';
+import { batchData, isObject, missing, readItems, refusedItem } from '../../domain/records/batch.ts';
+import { parseReading, showRead, wantedBy } from '../../domain/records/reading.ts';
+import { checkRecord } from '../../domain/records/values.ts';
+import { builtinValues, showRecord } from '../../domain/records/view.ts';
+import type { components } from '../../generated/api.ts';
+import { problem, validationFailed } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { settle } from '../../writes/batches.ts';
+import { openObject } from '../../writes/place.ts';
+import { prepareEachChange, prepareEachNew, resolveEach } from '../../writes/preparing.ts';
+import { noteDeletions, writeChanges, writeNew } from '../../writes/writing.ts';
+
+type Failure = components['schemas']['RecordBatchFailure'];
+
+/** A body is a list of items, or an object with the list and how it is to be taken. */
+function itemsOf(body: readonly unknown[] | { records: readonly unknown[]; atomic?: boolean }): {
+  items: readonly unknown[];
+  atomic: boolean;
+} {
+  return 'records' in body ? { items: body.records, atomic: body.atomic === true } : { items: body, atomic: false };
+}
+
+export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
+  const place = await openObject(call);
+  const { workspace, object } = place;
+  const { items, atomic } = itemsOf(call.body);
+  const checked = items.map((item, index) => ({
+    index,
+    checked: isObject(item) ? checkRecord(object, item, 'create', workspace, call.now) : refusedItem(),
+  }));
+  const failed: Failure[] = [];
+  const good = prepareEachNew(call, place, await resolveEach(call, checked), failed);
+  settle(atomic, failed, items.length);
+  const records = await writeNew(
+    call,
+    place,
+    good.map(({ prepared }) => prepared),
+  );
+  const succeeded = good.flatMap(({ index }, position) => {
+    const record = records[position];
+    return record ? [{ index, record: showRecord(object, record) }] : [];
+  });
+  return { status: 200, data: batchData(object.object, succeeded, failed) };
+};
+
+export const updateRecordBatch: Handler<'updateRecordBatch'> = async (call) => {
+  const { sql, caller, now } = call;
+  const place = await openObject(call);
+  const { workspace, object } = place;
+  const { items, atomic } = itemsOf(call.body);
+  const { named, failed } = readItems(items);
+  const ids = named.map(({ id }) => id);
+  if (object.object === 'activities') await lockEntities(sql, caller, ids);
+  const locked = new Map((await lockRecords(sql, caller, object.object, ids)).map((record) => [record.id, record]));
+
+  const checked = named.flatMap(({ index, id, fields }) => {
+    const before = locked.get(id);
+    if (before) {
+      const change = checkRecord(object, fields, 'update', workspace, now, builtinValues(object, before));
+      return [{ index, before, checked: change }];
+    }
+    failed.push(missing(index));
+    return [];
+  });
+  const good = await prepareEachChange(call, place, await resolveEach(call, checked), failed);
+  settle(atomic, failed, items.length);
+  const written = await writeChanges(
+    call,
+    place,
+    good.flatMap(({ prepared }) => prepared ?? []),
+  );
+  const after = new Map(written.map((record) => [record.id, record]));
+  const succeeded = good.map(({ index, before }) => ({
+    index,
+    record: showRecord(object, after.get(before.id) ?? before),
+  }));
+  return { status: 200, data: batchData(object.object, succeeded, failed) };
+};
+
+export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
+  const { sql, caller, body } = call;
+  const place = await openObject(call);
+  const { object } = place;
+  const { named, failed } = readItems(body.ids.map((id) => ({ id })));
+  const ids = named.map(({ id }) => id);
+  if (object.object === 'activities') await lockEntities(sql, caller, ids);
+  const records = await deleteRecords(sql, caller, object.object, ids);
+  const gone = new Map(records.map((record) => [record.id, record]));
+  failed.push(...named.filter(({ id }) => !gone.has(id)).map(({ index }) => missing(index)));
+  // The refusal undoes the deletions.
+  settle(body.atomic === true, failed, body.ids.length);
+  await noteDeletions(call, place, records);
+  const succeeded = named.flatMap(({ index, id }) => (gone.has(id) ? [{ index, id, deleted: true as const }] : []));
+  return { status: 200, data: batchData(object.object, succeeded, failed) };
+};
+
+const twiceChosen = problem('fields', 'CONFLICTING_FIELDS', 'fields is sent in the body and in the query; send one');
+
+export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
+  const { sql, caller } = call;
+  const { workspace, object } = await openObject(call);
+  const { fields } = call.body;
+  if (fields !== undefined && call.query.fields !== undefined) throw validationFailed([twiceChosen], 422);
+  const named = fields === undefined ? call.query : { ...call.query, fields: fields.join(',') };
+  const { reading, problems } = parseReading(named, object);
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  const ids = call.body.ids.map((id) => toUuid(id));
+  const records = await findRecords(sql, caller, object.object, [...new Set(ids.flatMap((id) => id ?? []))]);
+  const expansion = await findExpansion(sql, caller, wantedBy(reading, records, workspace, caller));
+  const shown = new Map(
+    records.map((record) => [record.id, showRead(object, record, reading, expansion, workspace)] as const),
+  );
+  const succeeded: components['schemas']['RecordBatchSuccess'][] = [];
+  const failed: Failure[] = [];
+  for (const [index, id] of ids.entries()) {
+    const record = id === undefined ? undefined : shown.get(id);
+    if (record) succeeded.push({ index, record });
+    else failed.push(missing(index));
+  }
+  return { status: 200, data: batchData(object.object, succeeded, failed) };
+};

@@ -1,0 +1,24 @@
+// Asking for duplicates of a record before it is made.
+import { listRecords } from '../../db/records/records.ts';
+import { duplicateFilter, matchedFields, readQuestion } from '../../domain/records/duplicate-search.ts';
+import { found, validationFailed } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+
+/** Duplicates that one answer names. */
+const mostMatches = 20;
+
+export const checkRecordDuplicates: Handler<'checkRecordDuplicates'> = async (call) => {
+  const { sql, caller, body, now } = call;
+  const workspace = await call.workspace();
+  const object = found(workspace.objects.get(call.path.object));
+  const { sets, problems } = readQuestion(object, body.record, body.fields, workspace, now);
+  if (problems.length > 0) throw validationFailed(problems, 422);
+  const filter = duplicateFilter(sets);
+  const sort = [{ field: 'created_at', descending: false }];
+  const records = filter
+    ? await listRecords(sql, caller, object.object, { sort, filter, after: undefined, limit: mostMatches })
+    : [];
+  const matches = records.map(({ record }) => ({ id: record.id, matched_fields: matchedFields(object, sets, record) }));
+  const compared = [...new Set(sets.flatMap((set) => set.map(({ field }) => field)))];
+  return { status: 200, data: { object: object.object, compared_fields: compared, matches } };
+};

@@ -1,0 +1,126 @@
+// The change feed: pages of what happened, and calls that wait for the next of it.
+import { isStillGood } from '../../db/access/standing.ts';
+import type { FeedEvent } from '../../db/records/feed.ts';
+import { type FeedStretch, type ReadEvent, readFeed } from '../../db/records/feed-reading.ts';
+import { findRecords } from '../../db/records/records.ts';
+import type { Workspace } from '../../domain/objects/workspace.ts';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import { isVisible } from '../../domain/records/reading.ts';
+import { showRecord } from '../../domain/records/view.ts';
+import { feedLimits } from '../../domain/service/request-limits.ts';
+import type { components } from '../../generated/api.ts';
+import { conflict, found } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+
+/** Positions that one call looks through for what its credential may hear of. */
+const stretch = 5000;
+const defaultChanges = 100;
+
+type FeedCall = Call<'listChanges'>;
+type FeedChange = components['schemas']['FeedChange'];
+
+export const listChanges: Handler<'listChanges'> = async (call) => {
+  const { caller, query, cursors } = call;
+  const workspace = await call.workspace();
+  const objects = askedObjects(query.objects, workspace).filter((object) => isVisible(object, workspace, caller));
+  const limit = Math.min(feedLimits.changes, Math.max(1, query.limit ?? defaultChanges));
+  let page = await readPage(call, workspace, objects, startOf(call), limit);
+  let left = (query.wait ?? 0) * 1000;
+  while (page.changes.length === 0 && !page.hasMore && left > 0) {
+    left = await call.untilNews(page.next, left);
+    // What was revoked meanwhile hears nothing more; its next call is refused.
+    if (!(await isStillGood(call.sql, caller, caller.actor.id.replace(/^oauth_/, '')))) break;
+    page = await readPage(call, workspace, objects, page.next, limit);
+  }
+  const next = cursors.encode([page.next], feedOf(call));
+  return { status: 200, data: { changes: page.changes, next_cursor: next, has_more: page.hasMore } };
+};
+
+/** Cursors are good for every credential of the workspace and mode, so that a new key goes on where the old one was. */
+function feedOf({ caller: { companyId, testMode } }: FeedCall): string {
+  return JSON.stringify([companyId, testMode, 'changes']);
+}
+
+/** The position to go on behind; undefined: from the oldest event on; infinity: behind the newest. */
+function startOf(call: FeedCall): number | undefined {
+  const { cursor } = call.query;
+  if (cursor === undefined) return undefined;
+  if (cursor === 'now') return Number.POSITIVE_INFINITY;
+  return Number(call.cursors.decode(cursor, feedOf(call))[0]);
+}
+
+/** @throws ApiError 404 for a name that this workspace does not have */
+function askedObjects(names: string | undefined, workspace: Workspace): string[] {
+  if (names === undefined) return [...workspace.objects.keys()];
+  const asked = new Set(names.split(',').map((name) => name.trim()));
+  return [...asked].map((name) => found(workspace.objects.get(name)).object);
+}
+
+interface FeedPage {
+  changes: FeedChange[];
+  /** The position to go on behind. */
+  next: number;
+  hasMore: boolean;
+}
+
+async function readPage(
+  call: FeedCall,
+  workspace: Workspace,
+  objects: readonly string[],
+  start: number | undefined,
+  limit: number,
+): Promise<FeedPage> {
+  const { sql, caller } = call;
+  const fromNow = start === Number.POSITIVE_INFINITY;
+  const feed = await readFeed(sql, caller, objects, fromNow ? Number.MAX_SAFE_INTEGER : start, stretch, limit);
+  if (fromNow) return { changes: [], next: feed.last, hasMore: false };
+  const after = start ?? feed.start;
+  refuseExpired(feed, after);
+  const last = feed.events.length === limit ? feed.events.at(-1) : undefined;
+  const next = last?.position ?? Math.min(feed.last, after + stretch);
+  const records = await recordsOf(call, feed.events);
+  const changes = feed.events.flatMap((event) => {
+    const record = event.recordId === null ? undefined : records.get(`${event.object} ${event.recordId}`);
+    const isNamed = record !== undefined || event.recordId === null || event.wasInReach;
+    return isNamed || caller.reach.kind === 'company' ? [changeOf(event, record, workspace)] : [];
+  });
+  return { changes, next, hasMore: next < feed.last };
+}
+
+/** @throws ApiError 409 where events behind the cursor are gone; or were never there, after an older database was restored */
+function refuseExpired({ start, last }: FeedStretch, after: number): void {
+  if (after >= start && after <= last) return;
+  throw conflict('cursor_expired', 'What follows this cursor is no longer kept. Copy the records anew.', {
+    export: '/v1/objects/{object}/records',
+  });
+}
+
+/** The records of events as they are now, within reach; by object and id. */
+async function recordsOf({ sql, caller }: FeedCall, events: readonly ReadEvent[]): Promise<Map<string, StoredRecord>> {
+  const byObject = Map.groupBy(
+    events.filter((event) => event.recordId !== null),
+    (event) => event.object ?? '',
+  );
+  const lists = await Promise.all(
+    [...byObject].map(async ([object, own]) => {
+      const ids = [...new Set(own.map((event) => event.recordId as string))];
+      const records = await findRecords(sql, caller, object, ids);
+      return records.map((record) => [`${object} ${record.id}`, record] as const);
+    }),
+  );
+  return new Map(lists.flat());
+}
+
+function changeOf(event: FeedEvent, record: StoredRecord | undefined, { objects }: Workspace): FeedChange {
+  const object = objects.get(event.object ?? '');
+  return {
+    id: `evt_${event.id}`,
+    event: event.event,
+    object: event.object ?? '',
+    record_id: event.recordId,
+    occurred_at: event.occurredAt.toISOString(),
+    actor: event.actor,
+    ...(event.event === 'record.updated' ? { changed_fields: event.data.changed_fields as string[] } : {}),
+    record: object && record ? showRecord(object, record) : null,
+  };
+}

@@ -1,0 +1,18 @@
+// The history of a record: the rows of the audit log that are about it.
+import { type AuditPlace, listAuditLogs } from '../../db/access/audit-logs.ts';
+import { toAuditLog } from '../../domain/access/audit-view.ts';
+import { pageOfRecord } from '../../reads/open-record.ts';
+import type { Handler } from '../../runtime/handler.ts';
+
+export const listRecordHistory: Handler<'listRecordHistory'> = async (call) => {
+  const { sql, caller, path } = call;
+  const filter = { object: path.object, recordId: path.id };
+  const { rows, ...rest } = await pageOfRecord(
+    call,
+    'history',
+    async (after: AuditPlace | undefined, limit) =>
+      (await listAuditLogs(sql, caller, filter, after, limit, limit)).rows,
+    (row): AuditPlace => [row.occurredAt.toISOString(), row.id],
+  );
+  return { status: 200, data: { history: rows.map(toAuditLog), ...rest } };
+};

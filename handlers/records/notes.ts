@@ -1,0 +1,39 @@
+// Notes on records of any object.
+import { v7 as uuidv7 } from 'uuid';
+import { actorOf } from '../../db/created-by.ts';
+import { insertNote, listNotes as listStored, type NoteRow } from '../../db/records/notes.ts';
+import type { components } from '../../generated/api.ts';
+import { openRecord, pageOfRecord } from '../../reads/open-record.ts';
+import type { Handler } from '../../runtime/handler.ts';
+
+export const listNotes: Handler<'listNotes'> = async (call) => {
+  const { sql, caller, path } = call;
+  const { rows, ...rest } = await pageOfRecord(
+    call,
+    'notes',
+    (after, limit) => listStored(sql, caller, path, after, limit),
+    (last: NoteRow) => [last.created_at.toISOString(), last.id],
+  );
+  return { status: 200, data: { notes: rows.map(toNote), ...rest } };
+};
+
+export const createNote: Handler<'createNote'> = async (call) => {
+  const { sql, caller, now, body } = call;
+  const { object, id: recordId } = call.path;
+  await openRecord(call);
+  const row = await insertNote(sql, caller, { id: uuidv7(), object, recordId, content: body.content }, now);
+  call.record({ action: 'note.create', object, recordId: row.record_id, metadata: { note_id: row.id } });
+  return { status: 201, data: { note: toNote(row) } };
+};
+
+function toNote(row: NoteRow): components['schemas']['Note'] {
+  return {
+    id: row.id,
+    object: row.object,
+    record_id: row.record_id,
+    content: row.content,
+    created_by: actorOf(row),
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,92 @@
+// Records of every object, one at a time and as lists.
+
+import { deleteRecords } from '../../db/records/deletion.ts';
+import { findExpansion } from '../../db/records/expansion.ts';
+import { countRecords, findRecord, listRecords as listStored } from '../../db/records/records.ts';
+import { lockEntity } from '../../db/sales/activity-effects.ts';
+import { parseFilter } from '../../domain/objects/filter.ts';
+import { parseSort } from '../../domain/objects/sort.ts';
+import { parseReading, showRead, wantedBy } from '../../domain/records/reading.ts';
+import { etagOf, isMatch } from '../../domain/records/version.ts';
+import { showRecord } from '../../domain/records/view.ts';
+import { maxCounted } from '../../domain/service/request-limits.ts';
+import { found, validationFailed, versionMismatch } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+import { openObject } from '../../writes/place.ts';
+import { change, create } from '../../writes/single-record.ts';
+import { noteDeletions } from '../../writes/writing.ts';
+
+export const listRecords: Handler<'listRecords'> = async (call) => {
+  const { caller, query } = call;
+  const { workspace, object } = await openObject(call);
+  const sort = parseSort(query.sort, object);
+  const filter = parseFilter(query.filter, object);
+  const { reading, problems: unread } = parseReading(query, object);
+  const problems = [...sort.problems, ...filter.problems, ...unread];
+  if (problems.length > 0) throw validationFailed(problems, 400);
+
+  const { sql } = call;
+  const asked = { sort: sort.keys, filter: filter.filter };
+  const [{ rows, ...rest }, counted] = await Promise.all([
+    pageOf(
+      call,
+      ['records', object.object, asked],
+      (after, limit) => listStored(sql, caller, object.object, { ...asked, after, limit }),
+      (last) => last.keys,
+    ),
+    query.count ? countRecords(sql, caller, object.object, filter.filter, maxCounted) : undefined,
+  ]);
+  const stored = rows.map(({ record }) => record);
+  const expansion = await findExpansion(sql, caller, wantedBy(reading, stored, workspace, caller));
+  const records = stored.map((record) => showRead(object, record, reading, expansion, workspace));
+  const total =
+    counted === undefined ? {} : { total: Math.min(counted, maxCounted), total_capped: counted > maxCounted };
+  return { status: 200, data: { object: object.object, records, ...rest, ...total } };
+};
+
+export const getRecord: Handler<'getRecord'> = async (call) => {
+  const { sql, caller } = call;
+  const { workspace, object } = await openObject(call);
+  const { reading, problems } = parseReading(call.query, object);
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  const record = found(await findRecord(sql, caller, object.object, call.path.id));
+  const expansion = await findExpansion(sql, caller, wantedBy(reading, [record], workspace, caller));
+  const shown = showRead(object, record, reading, expansion, workspace);
+  return { status: 200, etag: etagOf(record), data: { object: object.object, record: shown } };
+};
+
+export const createRecord: Handler<'createRecord'> = async (call) => {
+  const place = await openObject(call);
+  const { object } = place;
+  const record = await create(call, place, call.body);
+  return {
+    status: 201,
+    etag: etagOf(record),
+    data: { object: object.object, record: showRecord(object, record) },
+  };
+};
+
+export const updateRecord: Handler<'updateRecord'> = async (call) => {
+  const place = await openObject(call);
+  const { object } = place;
+  const record = await change(call, place, call.path.id, () => call.body, call.header['If-Match']);
+  return {
+    status: 200,
+    etag: etagOf(record),
+    data: { object: object.object, record: showRecord(object, record) },
+  };
+};
+
+export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
+  const { sql, caller } = call;
+  const place = await openObject(call);
+  const { object } = place;
+  if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
+  const [deleted] = await deleteRecords(sql, caller, object.object, [call.path.id]);
+  const gone = found(deleted);
+  // The refusal undoes the deletion.
+  if (!isMatch(call.header['If-Match'], gone.version)) throw versionMismatch(gone.version);
+  await noteDeletions(call, place, [gone]);
+  return { status: 200, data: { object: object.object, id: gone.id, deleted: true } };
+};

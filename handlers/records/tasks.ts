@@ -1,0 +1,43 @@
+// Tasks on records: the rows are those of the object tasks.
+import { holdRecord, listRecords } from '../../db/records/records.ts';
+import type { Filter } from '../../domain/objects/filter.ts';
+import { checkTask, showTask, tasksOf } from '../../domain/records/tasks.ts';
+import { etagOf } from '../../domain/records/version.ts';
+import { pageOfRecord } from '../../reads/open-record.ts';
+import { found, notFound } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { prepareNew, resolve } from '../../writes/preparing.ts';
+import { writeNewRecord } from '../../writes/writing.ts';
+
+export const listRecordTasks: Handler<'listRecordTasks'> = async (call) => {
+  const { sql, caller, path, now } = call;
+  const workspace = await call.workspace();
+  const conditions: Filter[] = [
+    { field: 'object', op: 'eq', value: path.object },
+    { field: 'record_id', op: 'eq', value: path.id },
+  ];
+  const sort = [{ field: 'created_at', descending: true }];
+  const { rows, ...rest } = await pageOfRecord(
+    call,
+    'tasks',
+    (after, limit) => listRecords(sql, caller, 'tasks', { sort, filter: { and: conditions }, after, limit }),
+    (last) => last.keys,
+  );
+  return { status: 200, data: { tasks: rows.map(({ record }) => showTask(record, workspace, now)), ...rest } };
+};
+
+export const createRecordTask: Handler<'createRecordTask'> = async (call) => {
+  const { sql, caller, now, path } = call;
+  const workspace = await call.workspace();
+  found(workspace.objects.get(path.object));
+  const object = tasksOf(workspace);
+  const checked = checkTask(call.body, path, workspace, now);
+  const [visible, item] = await Promise.all([holdRecord(sql, caller, path.object, path.id), resolve(call, checked)]);
+  if (!visible) throw notFound();
+  const { problems } = item.checked;
+  if (call.problems.length > 0 || problems.length > 0) throw call.refusal(problems);
+
+  const place = { workspace, object };
+  const stored = await writeNewRecord(call, place, await prepareNew(call, place, item));
+  return { status: 201, etag: etagOf(stored), data: { task: showTask(stored, workspace, now) } };
+};

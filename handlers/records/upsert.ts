@@ -1,0 +1,39 @@
+// Upserts: the record that is meant is changed, or created where there is none.
+import { findMatches } from '../../db/records/matches.ts';
+import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { severalMatches } from '../../domain/records/batch.ts';
+import { changeable, type MatchedField, namedMatches, readMatch } from '../../domain/records/match.ts';
+import { etagOf } from '../../domain/records/version.ts';
+import { showRecord } from '../../domain/records/view.ts';
+import { conflict, validationFailed } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { openObject, type Writing } from '../../writes/place.ts';
+import { change, create } from '../../writes/single-record.ts';
+
+export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
+  const place = { ...(await openObject(call)), inside: 'record' };
+  const { object } = place;
+  const { match, fields, problems } = readMatch(object, call.body.record, call.body.match_on);
+  if (problems.length > 0) throw validationFailed(problems, 422);
+  const id = 'id' in match ? match.id : await onlyMatch(call, object, match.fields);
+  const record =
+    id === null
+      ? await create(call, place, fields)
+      : await change(call, place, id, (before) => changeable(object, fields, before));
+  const data = { object: object.object, record: showRecord(object, record), created: id === null };
+  return { status: id === null ? 201 : 200, etag: etagOf(record), data };
+};
+
+/**
+ * The id of the one record that has the values; null when there is none.
+ * @throws ApiError 409 when there are several
+ */
+async function onlyMatch(
+  { sql, caller }: Writing,
+  { object }: WorkspaceObject,
+  fields: readonly MatchedField[],
+): Promise<string | null> {
+  const [first, ...others] = await findMatches(sql, caller, object, fields, namedMatches);
+  if (others.length === 0) return first?.id ?? null;
+  throw conflict('several_matches', severalMatches, { ids: [first, ...others].map((record) => record?.id) });
+}

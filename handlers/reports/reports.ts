@@ -1,0 +1,149 @@
+// Reports over the records of an object, the pipeline, and saved definitions.
+import { actorOf } from '../../db/created-by.ts';
+import {
+  countByStatus,
+  listSavedReports as listDefinitions,
+  runReport,
+  type SavedReportRow,
+} from '../../db/reports/reports.ts';
+import { moduleState } from '../../domain/billing/plans.ts';
+import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { readReport, tellsTexts } from '../../domain/reports/reports.ts';
+import { maxReportRows } from '../../domain/service/request-limits.ts';
+import type { Caller } from '../../runtime/caller.ts';
+import { ApiError, type FieldProblem, found, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler, Result } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+export const searchReport: Handler<'searchReport'> = async (call) => {
+  const { caller } = call;
+  const workspace = await call.workspace();
+  const body = soundPart(call.body, call.problems);
+  if (body.object === undefined) throw call.refusal([]);
+  const object = found(workspace.objects.get(body.object));
+  refuseModule(object, caller);
+  const { report, problems, inFilter } = readReport(body, object);
+  if (problems.length + inFilter.length + call.problems.length > 0) throw refusalOf(call, problems, inFilter);
+  const scope = `${object.module}:view`;
+  if (tellsTexts(report, object) && !caller.grants.allows(scope)) {
+    throw new ApiError('FORBIDDEN_SCOPE', `A report on texts or ids of ${object.object} needs the scope ${scope}.`, {
+      required_scopes: [scope],
+    });
+  }
+  const figures = await runReport(call.sql, caller, object.object, report, maxReportRows);
+  const { total, rowsScanned, isTruncated } = figures;
+  const none = { key: null, ...total };
+  const groups = report.groupBy ? figures.groups : [none];
+  return {
+    status: 200,
+    data: {
+      object: object.object,
+      metric: report.metric,
+      field: report.field?.name ?? null,
+      group_by: report.groupBy?.name ?? null,
+      bucket: report.bucket ?? null,
+      groups: groups.map(({ key, value, count }) => ({ key, value, count })),
+      total: { value: total.value, count: total.count },
+      rows_scanned: rowsScanned,
+      truncated: isTruncated,
+    },
+  };
+};
+
+type Body = Parameters<typeof searchReport>[0]['body'];
+
+/** The properties that the document finds nothing wrong with, so that their own problems can be told beside those of the others. */
+function soundPart(body: Body, problems: readonly { field: string }[]): Partial<Body> {
+  const faulty = new Set(problems.map(({ field }) => field.split(/[.[]/)[0]));
+  return Object.fromEntries(Object.entries(body).filter(([name]) => !faulty.has(name)));
+}
+
+/** A filter is refused with 400, as in lists; where more is wrong, everything together is answered as the rest is. */
+function refusalOf(call: Call<'searchReport'>, problems: FieldProblem[], inFilter: FieldProblem[]): ApiError {
+  if (problems.length + call.problems.length === 0) return validationFailed(inFilter, 400);
+  const { status, details = {} } = call.refusal(problems);
+  return validationFailed([...(details.fields as FieldProblem[]), ...inFilter], status === 422 ? 422 : 400);
+}
+
+export const getPipeline: Handler<'getPipeline'> = async (call) => {
+  const { caller, query } = call;
+  const workspace = await call.workspace();
+  const object = found(workspace.objects.get(query.object));
+  refuseModule(object, caller);
+  const rows = await countByStatus(call.sql, caller, query.object);
+  const ofDeals = query.object === 'deals';
+  const counted = new Map(rows.map((row) => [row.statusId, row]));
+  const figures = (statusId: string | null) => {
+    const { count = 0, amount } = counted.get(statusId) ?? {};
+    return { count, ...(ofDeals ? { amount_minor: amount ?? 0 } : {}) };
+  };
+  const statuses = workspace.statuses.filter((status) => status.object === query.object);
+  const byStatus: Result<'getPipeline'>['data']['by_status'] = statuses.map(({ id, name, outcome, position }) => ({
+    status_id: id,
+    status: name,
+    outcome,
+    order_position: position,
+    ...figures(id),
+  }));
+  if (counted.has(null))
+    byStatus.push({ status_id: null, status: null, outcome: null, order_position: null, ...figures(null) });
+  const total = rows.reduce((sum, row) => sum + row.count, 0);
+  if (ofDeals) return { status: 200, data: { object: query.object, total, by_status: byStatus } };
+  const converted = byStatus.reduce((sum, { outcome, count }) => sum + (outcome === 'converted' ? count : 0), 0);
+  const rate = total === 0 ? 0 : Math.round((converted / total) * 10_000) / 10_000;
+  return {
+    status: 200,
+    data: { object: query.object, total, by_status: byStatus, converted, conversion_rate: rate },
+  };
+};
+
+export const listSavedReports: Handler<'listSavedReports'> = async (call) => {
+  const { sql, caller } = call;
+  const { objects } = await call.workspace();
+  const visible = [...objects.values()]
+    .filter((object) => stateOf(object, caller) === 'on')
+    .map(({ object }) => object);
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['saved reports', caller.userId, visible],
+    (after, limit) => listDefinitions(sql, caller, visible, after, limit),
+    (last: SavedReportRow) => [last.createdAt.toISOString(), last.id],
+  );
+  return { status: 200, data: { reports: rows.map(savedReport), ...rest } };
+};
+
+type SavedReport = Result<'listSavedReports'>['data']['reports'][number];
+
+function savedReport(row: SavedReportRow): SavedReport {
+  const config = row.config as Partial<SavedReport['config']>;
+  return {
+    id: row.id,
+    name: row.name,
+    object_id: row.object,
+    config: {
+      metric: config.metric ?? 'count',
+      field: config.field ?? null,
+      group_by: config.group_by ?? null,
+      bucket: config.bucket ?? null,
+      filter: config.filter ?? null,
+      chart_type: config.chart_type ?? null,
+    },
+    is_shared: row.isShared,
+    created_by: actorOf(row),
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
+  };
+}
+
+const stateOf = ({ module }: WorkspaceObject, caller: Caller) => moduleState(module, caller.modules);
+
+/** @throws ApiError 403 when the module of the object is off */
+function refuseModule(object: WorkspaceObject, caller: Caller): void {
+  const state = stateOf(object, caller);
+  if (state === 'on') return;
+  const { module } = object;
+  throw new ApiError('MODULE_DISABLED', `The module ${module} is switched off in this workspace.`, {
+    module,
+    reason: state,
+  });
+}

@@ -1,0 +1,62 @@
+// Search across the objects that a credential can view.
+import { searchRecords as findMatches } from '../../db/reports/search.ts';
+import { moduleState } from '../../domain/billing/plans.ts';
+import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { showRecord } from '../../domain/records/view.ts';
+import { recordLabel, searchedFields } from '../../domain/reports/search.ts';
+import { maxSearchHits } from '../../domain/service/request-limits.ts';
+import type { Caller } from '../../runtime/caller.ts';
+import { found } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+
+const defaultHits = 5;
+
+export const searchRecords: Handler<'searchRecords'> = async (call) => {
+  const { caller, query, sql } = call;
+  const workspace = await call.workspace();
+  const limit = Math.min(maxSearchHits, Math.max(1, query.limit ?? defaultHits));
+  const searched = askedObjects(query.objects, workspace)
+    .filter((object) => isOpen(object, caller))
+    .map((object) => ({ object, fields: searchedFields(object) }))
+    .filter(({ fields }) => fields.length > 0);
+  const answers = await Promise.all(
+    searched.map(({ object, fields }) => findMatches(sql, caller, object.object, query.q, fields, limit)),
+  );
+  const groups = searched.flatMap(({ object, fields }, index) => {
+    const { hits, total, isCapped } = answers[index] ?? { hits: [], total: 0, isCapped: false };
+    if (hits.length === 0) return [];
+    return {
+      object: object.object,
+      label: object.label,
+      total,
+      total_capped: isCapped,
+      hits: hits.map(({ record, matchedField }) => {
+        const shown = showRecord(object, record);
+        return { id: record.id, label: recordLabel(shown, fields), matched_field: matchedField, record: shown };
+      }),
+    };
+  });
+  return {
+    status: 200,
+    data: {
+      query: query.q,
+      objects: searched.map(({ object }) => object.object),
+      total_hits: groups.reduce((sum, group) => sum + group.total, 0),
+      total_capped: groups.some((group) => group.total_capped),
+      groups,
+    },
+  };
+};
+
+/** @throws ApiError 404 for a name that this workspace does not have */
+function askedObjects(names: string | undefined, workspace: Workspace): WorkspaceObject[] {
+  if (names === undefined) return [...workspace.objects.values()];
+  const asked = new Set(names.split(',').map((name) => name.trim()));
+  return [...asked].map((name) => {
+    return found(workspace.objects.get(name));
+  });
+}
+
+function isOpen({ module }: WorkspaceObject, caller: Caller): boolean {
+  return caller.grants.allows(`${module}:view`) && moduleState(module, caller.modules) === 'on';
+}

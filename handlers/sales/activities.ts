@@ -1,0 +1,99 @@
+// Activities: logged on leads and deals with their side effects, changed, read and listed.
+// The rows are those of the records API.
+import { countRecords, findRecord, listRecords, lockRecord } from '../../db/records/records.ts';
+import { lockEntity } from '../../db/sales/activity-effects.ts';
+import { etagOf, isMatch } from '../../domain/records/version.ts';
+import { contactOf, type LoggedContact } from '../../domain/records/writes.ts';
+import {
+  activitiesOf,
+  activityFilter,
+  checkActivity,
+  checkActivityChange,
+  showActivity,
+} from '../../domain/sales/activities.ts';
+import type { components } from '../../generated/api.ts';
+import { found, notFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageLimit, pageOf } from '../../runtime/paging.ts';
+import { prepareChange, prepareNew, resolve } from '../../writes/preparing.ts';
+import { writeChange, writeNewRecord } from '../../writes/writing.ts';
+
+export const listActivities: Handler<'listActivities'> = async (call) => {
+  const { sql, caller, query } = call;
+  const { offset } = query;
+  const workspace = await call.workspace();
+  const { filter, problems } = activityFilter(query, workspace);
+  if (offset !== undefined && query.cursor !== undefined)
+    problems.push(problem('offset', 'CONFLICTING_FIELDS', 'offset and cursor exclude each other; send cursor'));
+  if (problems.length > 0) throw validationFailed(problems, 400);
+
+  const sort = [{ field: 'performed_at', descending: true }];
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['activities', filter],
+    (after, limit) => listRecords(sql, caller, 'activities', { sort, filter, after, limit, offset }),
+    (last) => last.keys,
+  );
+  const activities = rows.map(({ record }) => showActivity(record, caller.testMode, workspace));
+  if (offset === undefined) return { status: 200, data: { activities, ...rest } };
+  const total = await countRecords(sql, caller, 'activities', filter);
+  return { status: 200, data: { activities, ...rest, pagination: { limit: pageLimit(query.limit), offset, total } } };
+};
+
+export const createActivity: Handler<'createActivity'> = async (call) => {
+  const { caller, now, body } = call;
+  const workspace = await call.workspace();
+  const object = activitiesOf(workspace);
+  const checked = checkActivity(body, workspace, now);
+  if (call.problems.length > 0 || checked.problems.length > 0) throw call.refusal(checked.problems);
+  const item = await resolve(call, checked);
+  // Nothing else was wrong: there is no such lead or deal.
+  if (item.checked.problems.length > 0) throw notFound();
+
+  const place = { workspace, object };
+  const traced = body.metadata ? { metadata: body.metadata } : {};
+  const stored = await writeNewRecord(call, place, await prepareNew(call, place, item), traced);
+  const activity = showActivity(stored, caller.testMode, workspace);
+  return {
+    status: 201,
+    etag: etagOf(stored),
+    data: { activity, entity: await entityOf(call, contactOf(stored.values)) },
+  };
+};
+
+/** The lead or deal as the activity left it. */
+async function entityOf(
+  { sql, caller }: Call<'createActivity'>,
+  { entityType, entityId }: LoggedContact,
+): Promise<components['schemas']['ActivityEntity']> {
+  const entity = found(await findRecord(sql, caller, entityType === 'lead' ? 'leads' : 'deals', entityId));
+  return {
+    type: entityType,
+    id: entity.id,
+    last_contacted_at: entity.values.last_contacted_at as string | null,
+    next_followup_at: entity.values.next_followup_at as string | null,
+  };
+}
+
+export const getActivity: Handler<'getActivity'> = async (call) => {
+  const workspace = await call.workspace();
+  const stored = found(await findRecord(call.sql, call.caller, 'activities', call.path.id));
+  const activity = showActivity(stored, call.caller.testMode, workspace);
+  return { status: 200, etag: etagOf(stored), data: { activity } };
+};
+
+export const updateActivity: Handler<'updateActivity'> = async (call) => {
+  const { sql, caller, now } = call;
+  const workspace = await call.workspace();
+  const object = activitiesOf(workspace);
+  await lockEntity(sql, caller, call.path.id);
+  const before = found(await lockRecord(sql, caller, 'activities', call.path.id));
+  if (!isMatch(call.header['If-Match'], before.version)) throw versionMismatch(before.version);
+  const checked = checkActivityChange(call.body, before, workspace, now);
+  if (call.problems.length > 0 || checked.problems.length > 0) throw call.refusal(checked.problems);
+  const place = { workspace, object };
+  const prepared = await prepareChange(call, place, before, await resolve(call, checked));
+  const after = prepared ? await writeChange(call, place, prepared) : before;
+  const activity = showActivity(after, caller.testMode, workspace);
+  return { status: 200, etag: etagOf(after), data: { activity } };
+};

@@ -1,0 +1,44 @@
+// Profiles of customers, by id and by email.
+
+import { findRecord } from '../../db/records/records.ts';
+import { findCustomerByEmail, findCustomerProfile } from '../../db/sales/customers.ts';
+import { builtinOf } from '../../domain/objects/workspace.ts';
+import { etagOf } from '../../domain/records/version.ts';
+import { type IncludeGroup, parseInclude, showCustomer } from '../../domain/sales/customer-profile.ts';
+import type { components } from '../../generated/api.ts';
+import { found, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+
+export const getCustomer: Handler<'getCustomer'> = async (call) => {
+  const include = includeOf(call.query.include);
+  const { customer, etag } = await profileOf(call, call.path.id, include);
+  return { status: 200, etag, data: { customer } };
+};
+
+export const getCustomerByEmail: Handler<'getCustomerByEmail'> = async (call) => {
+  const include = includeOf(call.query.include);
+  const match = found(await findCustomerByEmail(call.sql, call.caller, call.query.email.toLowerCase()));
+  const { customer, etag } = await profileOf(call, match.id, include);
+  return { status: 200, etag, data: { customer, other_matches: match.others } };
+};
+
+/** @throws ApiError 400 for a group that there is not */
+function includeOf(text: string | undefined): ReadonlySet<IncludeGroup> {
+  const { include, problems } = parseInclude(text ?? 'contacts');
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  return include;
+}
+
+/** @throws ApiError 404 for a customer that the caller cannot see */
+async function profileOf(
+  call: Call<'getCustomer'> | Call<'getCustomerByEmail'>,
+  id: string,
+  include: ReadonlySet<IncludeGroup>,
+): Promise<{ customer: components['schemas']['Customer']; etag: string }> {
+  const { sql, caller } = call;
+  const workspace = await call.workspace();
+  const object = builtinOf('customers', workspace);
+  const record = found(await findRecord(sql, caller, 'customers', id));
+  const profile = found(await findCustomerProfile(sql, caller, record.id, include));
+  return { customer: showCustomer(object, record, profile, include), etag: etagOf(record) };
+}

@@ -1,0 +1,179 @@
+// Converting a lead: the customer, the account and the deal that it becomes, written together.
+
+import { findRecord, lockRecord } from '../../db/records/records.ts';
+import { findDealOfLead, findMatches } from '../../db/sales/lead-conversion.ts';
+import type { Status } from '../../domain/objects/configuration.ts';
+import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
+import type { CheckedRecord, StoredRecord } from '../../domain/records/draft.ts';
+import { etagOf } from '../../domain/records/version.ts';
+import { type ShownRecord, showRecord } from '../../domain/records/view.ts';
+import { accountOf, checkDeal, convertedStatus, customerOf, matchKeys } from '../../domain/sales/lead-conversion.ts';
+import { type ApiError, conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import type { Place } from '../../writes/place.ts';
+import { prepareChange, prepareNew, type ResolvedRecord, resolve } from '../../writes/preparing.ts';
+import { type Traced, writeChange, writeNewRecord } from '../../writes/writing.ts';
+
+type Convert = Call<'convertLead'>;
+
+/** A customer or an account that a lead becomes. */
+interface Party {
+  id: string;
+  created: boolean;
+}
+
+export const convertLead: Handler<'convertLead'> = async (call) => {
+  const { sql, caller } = call;
+  const workspace = await call.workspace();
+  const lead = found(await lockRecord(sql, caller, 'leads', call.path.id));
+  const deal = await wantedDeal(call, lead, workspace);
+  if (lead.values.converted_at !== null && lead.values.converted_customer_id !== null)
+    throw await alreadyConverted(call, lead);
+  const status = convertedStatus(lead, workspace);
+  if (!status) throw conflict('no_converted_status', 'No active lead status has the outcome converted.');
+
+  const { customer, account } = await partiesOf(call, lead, workspace);
+  const made =
+    deal &&
+    (await makeDeal(
+      call,
+      deal,
+      { lead_id: lead.id, customer_id: customer.id, account_id: account?.id ?? null },
+      workspace,
+    ));
+  const ids = { customer_id: customer.id, account_id: account?.id ?? null, deal_id: made?.id ?? null };
+  const converted = await markConverted(call, lead, status, ids, workspace);
+  const data = {
+    lead: showRecord(builtinOf('leads', workspace), converted),
+    customer,
+    account,
+    deal: made ?? null,
+  };
+  return { status: 200, etag: etagOf(converted), data };
+};
+
+/**
+ * The deal that the body asks for, checked.
+ * @throws ApiError 400, 403 or 422 for a body that is wrong
+ */
+async function wantedDeal(
+  call: Convert,
+  lead: StoredRecord,
+  workspace: Workspace,
+): Promise<ResolvedRecord | undefined> {
+  const { deal: given, create_deal: wanted = given !== undefined } = call.body ?? {};
+  const shape =
+    wanted === false && given !== undefined
+      ? [problem('deal', 'CONFLICTING_FIELDS', 'deal is sent although create_deal is false')]
+      : [];
+  const { change, problems = [] } = wanted === true ? checkDeal(lead, given, workspace, call.now) : {};
+  const deal = change && (await resolve(call, change));
+  if (deal) problems.push(...deal.checked.problems.map((each) => ({ ...each, field: `deal.${each.field}` })));
+  // What deal holds is refused as a record of its own would be.
+  if (problems.length > 0) throw validationFailed([...problems, ...shape, ...call.problems], 422);
+  if (shape.length > 0 || call.problems.length > 0) throw call.refusal(shape);
+  if (deal) call.authorize('deals:create');
+  return deal;
+}
+
+/** 409 with what the lead became, as far as the caller can see it. */
+async function alreadyConverted({ sql, caller }: Convert, lead: StoredRecord): Promise<ApiError> {
+  const { converted_at, converted_customer_id } = lead.values;
+  const customer = await findRecord(sql, caller, 'customers', String(converted_customer_id));
+  return conflict('already_converted', 'This lead was converted before.', {
+    converted_at,
+    customer_id: customer?.id ?? null,
+    account_id: customer?.values.account_id ?? null,
+    deal_id: await findDealOfLead(sql, caller, lead.id),
+  });
+}
+
+/** Finds or makes the customer and, where the lead names a company, the account. */
+async function partiesOf(
+  call: Convert,
+  lead: StoredRecord,
+  workspace: Workspace,
+): Promise<{ customer: Party; account: Party | null }> {
+  const { sql, caller } = call;
+  const keys = matchKeys(lead, workspace);
+  const { customer: known, accountId } = await findMatches(sql, caller, keys);
+  if (known?.accountId)
+    return { customer: { id: known.id, created: false }, account: { id: known.accountId, created: false } };
+  let account: Party | null = null;
+  if (accountId !== undefined) account = { id: accountId, created: false };
+  else if (keys.company !== null) {
+    call.authorize('accounts:create');
+    account = await makeParty(call, 'accounts', accountOf(lead, keys.company, workspace), workspace);
+  }
+  if (!known) {
+    const content = customerOf(lead, account?.id ?? null, workspace);
+    return { customer: await makeParty(call, 'customers', content, workspace), account };
+  }
+  const before = account && (await lockRecord(sql, caller, 'customers', known.id));
+  if (account && before) {
+    const place = { workspace, object: builtinOf('customers', workspace) };
+    await writeOwn(call, place, before, { account_id: account.id });
+  }
+  return { customer: { id: known.id, created: false }, account };
+}
+
+async function makeParty(
+  call: Convert,
+  name: 'customers' | 'accounts',
+  content: Pick<CheckedRecord, 'values' | 'custom'>,
+  workspace: Workspace,
+): Promise<Party> {
+  const place = { workspace, object: builtinOf(name, workspace) };
+  const prepared = await prepareNew(call, place, await resolve(call, ours(content)));
+  return { id: (await writeNewRecord(call, place, prepared)).id, created: true };
+}
+
+/** Content that the conversion itself puts together, from what is stored. */
+const ours = ({ values, custom }: Pick<CheckedRecord, 'values' | 'custom'>): CheckedRecord => ({
+  values,
+  custom,
+  references: [],
+  problems: [],
+  defaulted: new Set(),
+});
+
+/** @throws ApiError 422 when the status asks more of the record */
+async function writeOwn(
+  call: Convert,
+  place: Place,
+  before: StoredRecord,
+  values: CheckedRecord['values'],
+  traced?: Traced,
+): Promise<StoredRecord> {
+  const prepared = await prepareChange(call, place, before, await resolve(call, ours({ values, custom: {} })));
+  return prepared ? writeChange(call, place, prepared, traced) : before;
+}
+
+/** @throws ApiError 422 when its stage asks for more, 409 for a duplicate */
+async function makeDeal(
+  call: Convert,
+  deal: ResolvedRecord,
+  links: Record<'lead_id' | 'customer_id' | 'account_id', string | null>,
+  workspace: Workspace,
+): Promise<ShownRecord> {
+  const place = { workspace, object: builtinOf('deals', workspace), inside: 'deal' };
+  Object.assign(deal.checked.values, links);
+  return showRecord(place.object, await writeNewRecord(call, place, await prepareNew(call, place, deal)));
+}
+
+/** @throws ApiError 422 when the status asks more of the lead */
+function markConverted(
+  call: Convert,
+  lead: StoredRecord,
+  status: Status,
+  ids: { customer_id: string; account_id: string | null; deal_id: string | null },
+  workspace: Workspace,
+): Promise<StoredRecord> {
+  const values = {
+    lead_status: status.id,
+    converted_customer_id: ids.customer_id,
+    converted_at: lead.values.converted_at ?? call.now.toISOString(),
+  };
+  const place = { workspace, object: builtinOf('leads', workspace) };
+  return writeOwn(call, place, lead, values, { action: 'lead.convert', metadata: ids });
+}

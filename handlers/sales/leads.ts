@@ -1,0 +1,82 @@
+// Lead intake: names resolved, duplicates refused, one lead stored.
+import { type Assignee, findAssignee } from '../../db/sales/leads.ts';
+import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
+import type { NewRecord } from '../../domain/records/draft.ts';
+import { etagOf } from '../../domain/records/version.ts';
+import { checkLead } from '../../domain/sales/lead-intake.ts';
+import type { components } from '../../generated/api.ts';
+import { problem } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { prepareNew, resolve, searchDuplicate } from '../../writes/preparing.ts';
+import { writeLead } from '../../writes/writing.ts';
+
+export const createLead: Handler<'createLead'> = async (call) => {
+  const { body, caller, sql, now } = call;
+  const workspace = await call.workspace();
+  const place = { workspace, object: builtinOf('leads', workspace) };
+  const lead = checkLead(body, workspace, now);
+  const refused = call.problems.length > 0 || lead.problems.length > 0;
+  // Asked even for a body that is refused, so that an unknown assignee is listed with its other problems.
+  const [assignee, duplicate] = await Promise.all([
+    findAssignee(sql, caller, lead.assigneeEmail),
+    searchDuplicate(call, place, refused ? [] : lead.duplicates),
+  ]);
+  if (lead.assigneeEmail !== null && !assignee)
+    lead.problems.push(problem('assigned_to_email', 'NOT_FOUND', 'assigned_to_email is not an active user'));
+  if (refused || lead.problems.length > 0) throw call.refusal(lead.problems);
+  lead.values.assigned_to = assignee?.id ?? null;
+  const prepared = await prepareNew(call, place, await resolve(call, lead), duplicate);
+
+  const metadata = body.metadata ? { metadata: body.metadata } : {};
+  const tagIds = await writeLead(
+    call,
+    place,
+    prepared,
+    lead.tags.map((tag) => tag.id),
+    metadata,
+  );
+  const tags = workspace.tags.filter((tag) => tagIds.has(tag.id));
+  const shown = toLead(call, prepared.content, tags, assignee, workspace);
+  return { status: 201, etag: etagOf({ version: 1 }), data: { lead: shown } };
+};
+
+function toLead(
+  { caller, now }: Call<'createLead'>,
+  { id, values, custom }: NewRecord,
+  tags: readonly { name: string }[],
+  assignee: Assignee | undefined,
+  workspace: Workspace,
+): components['schemas']['Lead'] {
+  const own = [...builtinOf('leads', workspace).fields.values()].filter((field) => field.custom);
+  const text = (field: string) => (values[field] ?? null) as string | null;
+  // What is required or has a default is there.
+  const [firstName, statusId] = [values.first_name as string, values.lead_status as string];
+  return {
+    id,
+    first_name: firstName,
+    last_name: text('last_name'),
+    full_name: [firstName, text('last_name')].filter((name) => name !== null).join(' '),
+    email: text('email'),
+    mobile: text('mobile'),
+    inquiry_details: text('inquiry_details'),
+    notes: text('notes'),
+    source: workspace.sources.find((source) => source.id === values.source)?.name ?? null,
+    source_id: text('source'),
+    priority: values.priority as number,
+    origin: text('origin'),
+    lead_status: workspace.statuses.find((status) => status.id === statusId)?.name ?? '',
+    lead_status_id: statusId,
+    assigned_to: text('assigned_to'),
+    assigned_to_email: assignee?.email ?? null,
+    assigned_to_name: assignee?.full_name ?? null,
+    tags: tags.map((tag) => tag.name),
+    custom_fields: Object.fromEntries(own.map((field) => [field.name, custom[field.name] ?? null])),
+    last_contacted_at: null,
+    next_followup_at: null,
+    converted_at: text('converted_at'),
+    test_mode: caller.testMode,
+    created_by: caller.actor,
+    created_at: now.toISOString(),
+    updated_at: now.toISOString(),
+  };
+}

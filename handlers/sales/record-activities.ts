@@ -1,0 +1,18 @@
+// The activities of a record.
+import { listActivitiesOf } from '../../db/sales/record-activities.ts';
+import { showActivity } from '../../domain/sales/activities.ts';
+import { pageOfRecord } from '../../reads/open-record.ts';
+import type { Handler } from '../../runtime/handler.ts';
+
+export const listRecordActivities: Handler<'listRecordActivities'> = async (call) => {
+  const { sql, caller, path } = call;
+  const workspace = await call.workspace();
+  const { rows, ...rest } = await pageOfRecord(
+    call,
+    'activities',
+    (after, limit) => listActivitiesOf(sql, caller, path, after, limit),
+    (last) => last.keys,
+  );
+  const activities = rows.map(({ record }) => showActivity(record, caller.testMode, workspace));
+  return { status: 200, data: { activities, ...rest } };
+};

@@ -1,0 +1,84 @@
+// Moving deals through their stages and leads through their statuses.
+
+import { lockRecord } from '../../db/records/records.ts';
+import type { Status } from '../../domain/objects/configuration.ts';
+import { builtinOf } from '../../domain/objects/workspace.ts';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import { etagOf } from '../../domain/records/version.ts';
+import { actionOf, type ShownRecord, showRecord } from '../../domain/records/view.ts';
+import { checkMove, statusField } from '../../domain/sales/status-moves.ts';
+import { statusItem } from '../../domain/settings/status-effects.ts';
+import { conflict, found, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import type { Place } from '../../writes/place.ts';
+import { type PreparedChange, prepareChange, resolve } from '../../writes/preparing.ts';
+import { writeChange } from '../../writes/writing.ts';
+
+type MoveCall = Call<'updateDealStage'> | Call<'updateLeadStatus'>;
+
+interface Move {
+  record: ShownRecord;
+  etag: string;
+  previous: { id: string; name: string } | null;
+  status: { id: string; name: string; outcome: string };
+  changed: boolean;
+}
+
+export const updateDealStage: Handler<'updateDealStage'> = async (call) => {
+  const { record, etag, previous, status, changed } = await move(call, 'deals');
+  return { status: 200, etag, data: { deal: record, previous_stage: previous, stage: status, changed } };
+};
+
+export const updateLeadStatus: Handler<'updateLeadStatus'> = async (call) => {
+  const { record, etag, previous, status, changed } = await move(call, 'leads');
+  return { status: 200, etag, data: { lead: record, previous_status: previous, status, changed } };
+};
+
+async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
+  const { sql, caller, now, body } = call;
+  const workspace = await call.workspace();
+  const object = builtinOf(name, workspace);
+  const before = found(await lockRecord(sql, caller, name, call.path.id));
+  const { status, change, ...checked } = checkMove(object, { ...body }, before, workspace, now);
+  const item = await resolve(call, change);
+  const inFields = item.checked.problems.map((each) => ({ ...each, field: `fields.${each.field}` }));
+  const problems = [...checked.problems, ...inFields];
+  const named = new Set(problems.map(({ field }) => field));
+  const others = [...checked.shape, ...call.problems].filter(({ field }) => !named.has(field));
+  // What fields holds is refused as the same change by the records API would be.
+  if (problems.length > 0) throw validationFailed([...problems, ...others], 422);
+  if (others.length > 0 || !status) throw call.refusal(checked.shape);
+
+  const previous = statusItem(name, before.values[statusField[name]], workspace);
+  if (previous?.id !== status.id && !status.isActive) {
+    const reason = name === 'deals' ? 'stage_inactive' : 'status_inactive';
+    throw conflict(reason, `${status.name} is not active: nothing can be moved there.`);
+  }
+  const place = { workspace, object };
+  const stored = await write(call, place, before, await prepareChange(call, place, before, item));
+  return {
+    record: showRecord(object, stored),
+    etag: etagOf(stored),
+    previous: previous ? { id: previous.id, name: previous.name } : null,
+    status: shownStatus(status),
+    changed: previous?.id !== status.id,
+  };
+}
+
+/** Writes what the move changes, if anything; the reason is kept in the audit log either way. */
+async function write(
+  call: MoveCall,
+  place: Place,
+  before: StoredRecord,
+  prepared: PreparedChange | undefined,
+): Promise<StoredRecord> {
+  const { object } = place;
+  const { reason } = call.body;
+  const metadata = reason === undefined ? {} : { metadata: { reason } };
+  if (prepared) return writeChange(call, place, prepared, metadata);
+  if (reason !== undefined)
+    call.record({ action: actionOf(object, 'update'), object: object.object, recordId: before.id, ...metadata });
+  return before;
+}
+
+const shownStatus = ({ id, name, outcome }: Status) => ({ id, name, outcome });

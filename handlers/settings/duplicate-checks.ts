@@ -1,0 +1,43 @@
+// Whether new leads and deals are held against those that are there.
+import { putDuplicateCheck } from '../../db/settings/duplicate-checks.ts';
+import type { Workspace } from '../../domain/objects/workspace.ts';
+import { checkedFieldProblems } from '../../domain/records/duplicates.ts';
+import { settingChanges } from '../../domain/settings/setting-changes.ts';
+import type { components } from '../../generated/api.ts';
+import { problem } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+import { lockSettings } from '../../writes/settings.ts';
+
+export const listDuplicateChecks: Handler<'listDuplicateChecks'> = async (call) => {
+  const { duplicateChecks } = await call.workspace();
+  const checks = [toCheck(duplicateChecks, 'leads'), toCheck(duplicateChecks, 'deals')];
+  const { rows, ...rest } = pageOfWhole(call, ['duplicate checks'], checks, (check) => check.object);
+  return { status: 200, data: { duplicate_checks: rows, ...rest } };
+};
+
+export const updateDuplicateCheck: Handler<'updateDuplicateCheck'> = async (call) => {
+  const { sql, body } = call;
+  const { object } = call.path;
+  const workspace = await lockSettings(call);
+  const isEmpty = body.enabled === true && Array.isArray(body.fields) && body.fields.length === 0;
+  const empty = isEmpty
+    ? [problem('fields', 'TOO_SHORT', 'fields must name at least one field while enabled is true')]
+    : [];
+  const found = checkedFieldProblems(object, workspace, body.fields);
+  if (call.problems.length + empty.length + found.length > 0) throw call.refusal(found, empty);
+
+  const check = { object, enabled: body.enabled, fields: body.fields };
+  await putDuplicateCheck(sql, call.caller.companyId, check);
+  // A whole that is put is noted even where it is what there was.
+  const changes = settingChanges(toCheck(workspace.duplicateChecks, object), check);
+  call.record({ action: 'settings.duplicate_check.update', object, changes });
+  return { status: 200, data: { duplicate_check: check } };
+};
+
+type DuplicateCheck = components['schemas']['DuplicateCheck'];
+
+function toCheck(checks: Workspace['duplicateChecks'], object: DuplicateCheck['object']): DuplicateCheck {
+  const check = checks.find((each) => each.object === object);
+  return { object, enabled: check?.enabled ?? false, fields: check?.fields ?? [] };
+}

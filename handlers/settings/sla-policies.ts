@@ -1,0 +1,163 @@
+// SLA policies: until when records want a response and a resolution, and who is told.
+import { v7 as uuidv7 } from 'uuid';
+import * as db from '../../db/settings/sla-policies.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import { policyProblems } from '../../domain/settings/sla-policies.ts';
+import type { components } from '../../generated/api.ts';
+import { conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+
+type Settings = Omit<db.SlaPolicyRow, 'id' | 'created_at' | 'updated_at'>;
+
+export const listSlaPolicies: Handler<'listSlaPolicies'> = async (call) => {
+  const policies = await db.listPolicies(call.sql, call.caller.companyId);
+  const { rows, ...rest } = pageOfWhole(call, ['SLA policies'], policies, (policy) => policy.id);
+  return { status: 200, data: { sla_policies: rows.map(toPolicy), ...rest } };
+};
+
+export const getSlaPolicy: Handler<'getSlaPolicy'> = async ({ sql, caller, path }) => {
+  const policy = found(await db.findPolicy(sql, caller.companyId, path.id));
+  return { status: 200, data: { sla_policy: toPolicy(policy) } };
+};
+
+export const createSlaPolicy: Handler<'createSlaPolicy'> = async (call) => {
+  const { sql, caller, now, body } = call;
+  const { slaPolicies, timezone } = await lockSettings(call);
+  const settings: Settings = {
+    name: body.name.trim(),
+    entity_type: body.entity_type,
+    priority: body.priority ?? null,
+    is_active: body.is_active,
+    first_response_time: body.first_response_time ?? null,
+    every_response_time: body.every_response_time ?? null,
+    resolution_time: body.resolution_time ?? null,
+    mode: body.mode,
+    business_hours_start: body.business_hours_start ?? null,
+    business_hours_end: body.business_hours_end ?? null,
+    business_days: body.business_days ?? null,
+    timezone: body.timezone ?? timezone,
+    reminders: body.reminders.map(withPlainIds),
+    escalations: body.escalations.map(withPlainIds),
+  };
+  await refuseProblems(call, settings);
+  refuseTwin('an SLA policy', settings.name, slaPolicies);
+  const full = (limit: number) => `A workspace has ${limit} SLA policies at most.`;
+  refuseFull(slaPolicies.length, configurationLimits.slaPolicies, 'policy_limit_reached', full);
+  const policy = { id: uuidv7(), ...settings, created_at: now, updated_at: now };
+  await db.insertPolicy(sql, caller.companyId, policy);
+  const shown = toPolicy(policy);
+  recordChange(call, 'sla_policy', undefined, shown);
+  return { status: 201, data: { sla_policy: shown } };
+};
+
+export const updateSlaPolicy: Handler<'updateSlaPolicy'> = async (call) => {
+  const { sql, caller, now, body } = call;
+  const { slaPolicies } = await lockSettings(call);
+  const before = found(await db.findPolicy(sql, caller.companyId, call.path.id));
+  const after: db.SlaPolicyRow = {
+    ...before,
+    ...body,
+    name: body.name?.trim() ?? before.name,
+    reminders: body.reminders?.map(withPlainIds) ?? before.reminders,
+    escalations: body.escalations?.map(withPlainIds) ?? before.escalations,
+    id: before.id,
+    created_at: before.created_at,
+    updated_at: now,
+  };
+  await refuseProblems(call, after, before);
+  refuseTwin('an SLA policy', after.name, slaPolicies, before.id);
+  const [was, shown] = [toPolicy(before), toPolicy(after)];
+  const changes = recordChange(call, 'sla_policy', was, shown);
+  if (!changes) return { status: 200, data: { sla_policy: was } };
+  const isRevised = ['is_active', 'reminders', 'escalations'].some((field) => Object.hasOwn(changes, field));
+  await db.updatePolicy(sql, caller.companyId, after, isRevised ? now : undefined);
+  return { status: 200, data: { sla_policy: shown } };
+};
+
+export const deleteSlaPolicy: Handler<'deleteSlaPolicy'> = async (call) => {
+  const { sql, caller, path } = call;
+  await lockSettings(call);
+  const policy = found(await db.findPolicy(sql, caller.companyId, path.id));
+  const open = await db.countOpenClocks(sql, caller.companyId, policy.id);
+  if (open > 0)
+    throw conflict(
+      'in_use',
+      policy.is_active
+        ? `Clocks of the policy ${policy.name} are running. Switch it off instead.`
+        : `The clocks of the policy ${policy.name} are being ended. Try again in half a minute.`,
+      { references: { open_clocks: open } },
+    );
+  await db.deletePolicy(sql, caller.companyId, policy.id);
+  recordChange(call, 'sla_policy', toPolicy(policy), undefined);
+  return { status: 200, data: { id: policy.id, deleted: true } };
+};
+
+/**
+ * @param before what the policy was; its recipients may stay, whatever has become of them
+ * @throws ApiError listing what is wrong with the policy as a whole
+ */
+async function refuseProblems(
+  call: Call<'createSlaPolicy'> | Call<'updateSlaPolicy'>,
+  settings: Settings,
+  before?: Settings,
+): Promise<void> {
+  const found: FieldProblem[] = policyProblems(settings);
+  const kept = new Set([...(before?.reminders ?? []), ...(before?.escalations ?? [])].flatMap(recipientsOf));
+  const named = (['reminders', 'escalations'] as const).flatMap((list) =>
+    settings[list].flatMap((item, index) =>
+      recipientsOf(item).map((id, place) => ({ id, field: `${list}[${index}].recipient_user_ids[${place}]` })),
+    ),
+  );
+  const asked = named.filter(({ id }) => !kept.has(id));
+  if (asked.length > 0) {
+    const active = await db.activeUsers(
+      call.sql,
+      call.caller.companyId,
+      asked.map(({ id }) => id),
+    );
+    for (const { id, field } of asked)
+      if (!active.has(id)) found.push(problem(field, 'NOT_FOUND', `${field} is not an active user`));
+  }
+  if (found.length > 0) throw call.refusal(found);
+}
+
+const recipientsOf = (item: { recipient_user_ids: readonly string[] }): readonly string[] => item.recipient_user_ids;
+
+/** Ids as they are stored, each once, whatever their case. */
+function withPlainIds<Item extends { recipient_user_ids: string[] }>(item: Item): Item {
+  return { ...item, recipient_user_ids: [...new Set(item.recipient_user_ids.map((id) => id.toLowerCase()))] };
+}
+
+function toPolicy(row: db.SlaPolicyRow): components['schemas']['SlaPolicy'] {
+  return {
+    id: row.id,
+    name: row.name,
+    entity_type: row.entity_type,
+    priority: row.priority,
+    is_active: row.is_active,
+    first_response_time: row.first_response_time,
+    every_response_time: row.every_response_time,
+    resolution_time: row.resolution_time,
+    mode: row.mode,
+    business_hours_start: row.business_hours_start,
+    business_hours_end: row.business_hours_end,
+    business_days: row.business_days,
+    timezone: row.timezone,
+    reminders: row.reminders.map(({ type, minutes_before, recipient_user_ids }) => ({
+      type,
+      minutes_before,
+      recipient_user_ids,
+    })),
+    escalations: row.escalations.map(({ level, type, minutes_after, recipient_user_ids, message_template }) => ({
+      level,
+      type,
+      minutes_after,
+      recipient_user_ids,
+      message_template,
+    })),
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,97 @@
+// Where leads, deals and customers come from: one list for all.
+import { v7 as uuidv7 } from 'uuid';
+import { countReferences, referencesTo } from '../../db/settings/setting-references.ts';
+import {
+  deleteSource as deleteStored,
+  findSource,
+  insertSource,
+  listSources as listStored,
+  type SourceRow,
+  updateSource as updateStored,
+} from '../../db/settings/sources.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import type { components } from '../../generated/api.ts';
+import { conflict, found } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+
+export const listSources: Handler<'listSources'> = async (call) => {
+  const sources = await listStored(call.sql, call.caller.companyId);
+  const { rows, ...rest } = pageOfWhole(call, ['sources'], sources, (source) => source.id);
+  return { status: 200, data: { sources: rows.map(toSource), ...rest } };
+};
+
+export const getSource: Handler<'getSource'> = async (call) => {
+  const source = found(await findSource(call.sql, call.caller.companyId, call.path.id));
+  return { status: 200, data: { source: toSource(source) } };
+};
+
+export const createSource: Handler<'createSource'> = async (call) => {
+  const { body, now } = call;
+  const { sources } = await lockSettings(call);
+  const name = body.name.trim();
+  refuseTwin('a source', name, sources);
+  const full = (limit: number) => `A workspace has ${limit} sources at most.`;
+  refuseFull(sources.length, configurationLimits.sources, 'source_limit_reached', full);
+  const source: SourceRow = {
+    id: uuidv7(),
+    name,
+    description: body.description ?? null,
+    is_enabled: body.is_enabled,
+    created_at: now,
+    updated_at: now,
+  };
+  await insertSource(call.sql, call.caller.companyId, source);
+  const shown = toSource(source);
+  recordChange(call, 'source', undefined, shown);
+  return { status: 201, data: { source: shown } };
+};
+
+export const updateSource: Handler<'updateSource'> = async (call) => {
+  const { sql, body, now } = call;
+  const { companyId } = call.caller;
+  const { sources } = await lockSettings(call);
+  const before = found(await findSource(sql, companyId, call.path.id));
+  const name = body.name?.trim() ?? before.name;
+  refuseTwin('a source', name, sources, before.id);
+  const after: SourceRow = {
+    ...before,
+    name,
+    description: body.description === undefined ? before.description : body.description,
+    is_enabled: body.is_enabled ?? before.is_enabled,
+    updated_at: now,
+  };
+  const [was, shown] = [toSource(before), toSource(after)];
+  if (!recordChange(call, 'source', was, shown)) return { status: 200, data: { source: was } };
+  await updateStored(sql, companyId, after);
+  return { status: 200, data: { source: shown } };
+};
+
+export const deleteSource: Handler<'deleteSource'> = async (call) => {
+  const { sql, caller } = call;
+  await lockSettings(call);
+  const source = found(await findSource(sql, caller.companyId, call.path.id));
+  const { counts, capped } = await countReferences(sql, caller, 'sources', source.id, referencesTo.sources);
+  if (Object.values(counts).some((count) => count > 0)) {
+    const { leads = 0, deals = 0, customers = 0 } = counts;
+    throw conflict('in_use', `Records have the source ${source.name}. Disable it instead.`, {
+      references: { leads, deals, ...(customers > 0 ? { customers } : {}) },
+      ...(capped ? { references_capped: true } : {}),
+    });
+  }
+  await deleteStored(sql, caller.companyId, source.id);
+  recordChange(call, 'source', toSource(source), undefined);
+  return { status: 200, data: { id: source.id, deleted: true } };
+};
+
+function toSource(row: SourceRow): components['schemas']['Source'] {
+  return {
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    is_enabled: row.is_enabled,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,197 @@
+// Statuses of leads and stages of deals: listed in their order, and changed.
+import { v7 as uuidv7 } from 'uuid';
+import { countReferences, referencesTo } from '../../db/settings/setting-references.ts';
+import {
+  deleteStatus as deleteStored,
+  insertStatus,
+  listStatuses as listStored,
+  orderStatuses,
+  type StatusRow,
+  updateStatus as updateStored,
+} from '../../db/settings/statuses.ts';
+import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import { placed } from '../../domain/settings/positions.ts';
+import {
+  checkRules,
+  type KeptRule,
+  outcomeProblem,
+  preConditionFieldProblems,
+  shownRule,
+} from '../../domain/settings/statuses.ts';
+import type { components } from '../../generated/api.ts';
+import { conflict, found } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+
+type Status = components['schemas']['Status'];
+
+export const listStatuses: Handler<'listStatuses'> = async (call) => {
+  const { workspace, statuses } = await read(call);
+  const { rows, ...rest } = pageOfWhole(call, ['statuses', call.path.object], statuses, (status) => status.id);
+  return { status: 200, data: { statuses: rows.map((row) => toStatus(row, workspace)), ...rest } };
+};
+
+export const getStatus: Handler<'getStatus'> = async (call) => {
+  const { workspace, statuses } = await read(call);
+  return { status: 200, data: { status: toStatus(find(statuses, call.path.id), workspace) } };
+};
+
+export const createStatus: Handler<'createStatus'> = async (call) => {
+  const { sql, body, now } = call;
+  const { object } = call.path;
+  const { companyId } = call.caller;
+  const { workspace, statuses } = await lock(call);
+  const rules = checkBody(call, workspace);
+  const name = body.name.trim();
+  refuseTwin('a status', name, statuses);
+  const full = (limit: number) => `${object} have ${limit} statuses at most.`;
+  refuseFull(statuses.length, configurationLimits.statusesOfObject, 'status_limit_reached', full);
+
+  const id = uuidv7();
+  const order = placed(
+    statuses.map((status) => status.id),
+    id,
+    body.order_position,
+  );
+  const status: StatusRow = {
+    id,
+    object,
+    name,
+    description: body.description ?? null,
+    order_position: order.indexOf(id) + 1,
+    is_active: body.is_active,
+    color: body.color,
+    outcome: body.outcome,
+    pre_condition_fields: body.pre_condition_fields,
+    pre_condition_rules: rules ?? [],
+    created_at: now,
+    updated_at: now,
+  };
+  await insertStatus(sql, companyId, status);
+  await orderStatuses(sql, companyId, order, now);
+  const shown = toStatus(status, workspace);
+  recordChange(call, 'status', undefined, shown);
+  return { status: 201, data: { status: shown } };
+};
+
+export const updateStatus: Handler<'updateStatus'> = async (call) => {
+  const { sql, body, now } = call;
+  const { companyId } = call.caller;
+  const { workspace, statuses } = await lock(call);
+  const before = find(statuses, call.path.id);
+  const others = statuses.filter((status) => status !== before);
+  const rules = checkBody(call, workspace);
+  const name = body.name?.trim() ?? before.name;
+  refuseTwin('a status', name, others);
+  const isActive = body.is_active ?? before.is_active;
+  if (before.is_active && !isActive) refuseLast(others);
+
+  const order = placed(
+    statuses.map((status) => status.id),
+    before.id,
+    body.order_position ?? statuses.indexOf(before) + 1,
+  );
+  const after: StatusRow = {
+    ...before,
+    name,
+    description: body.description === undefined ? before.description : body.description,
+    order_position: order.indexOf(before.id) + 1,
+    is_active: isActive,
+    color: body.color ?? before.color,
+    outcome: body.outcome ?? before.outcome,
+    pre_condition_fields: body.pre_condition_fields ?? before.pre_condition_fields,
+    pre_condition_rules: rules ?? before.pre_condition_rules,
+    updated_at: now,
+  };
+  const [was, shown] = [toStatus(before, workspace), toStatus(after, workspace)];
+  if (!recordChange(call, 'status', was, shown)) return { status: 200, data: { status: was } };
+  await updateStored(sql, companyId, after);
+  await orderStatuses(sql, companyId, order, now);
+  return { status: 200, data: { status: shown } };
+};
+
+export const deleteStatus: Handler<'deleteStatus'> = async (call) => {
+  const { sql, caller, now } = call;
+  const { object } = call.path;
+  const { workspace, statuses } = await lock(call);
+  const status = find(statuses, call.path.id);
+  const others = statuses.filter((each) => each !== status);
+  const { counts, capped } = await countReferences(sql, caller, 'statuses', status.id, referencesTo[object]);
+  if (Object.values(counts).some((count) => count > 0)) {
+    throw conflict('in_use', `Records are in the status ${status.name}. Move them, or deactivate it instead.`, {
+      references: counts,
+      ...(capped ? { references_capped: true } : {}),
+    });
+  }
+  if (status.is_active) refuseLast(others);
+  await deleteStored(sql, caller.companyId, status.id);
+  await orderStatuses(
+    sql,
+    caller.companyId,
+    others.map((each) => each.id),
+    now,
+  );
+  recordChange(call, 'status', toStatus(status, workspace), undefined);
+  return { status: 200, data: { id: status.id, deleted: true } };
+};
+
+type ReadCall = Call<'listStatuses'> | Call<'getStatus'>;
+type WriteCall = Call<'createStatus'> | Call<'updateStatus'> | Call<'deleteStatus'>;
+
+async function read(call: ReadCall): Promise<{ workspace: Workspace; statuses: StatusRow[] }> {
+  const workspace = await call.workspace();
+  return { workspace, statuses: await listStored(call.sql, call.caller.companyId, call.path.object) };
+}
+
+/** The statuses in their order, with the configuration kept from changing under this call. */
+async function lock(call: WriteCall): Promise<{ workspace: Workspace; statuses: StatusRow[] }> {
+  const workspace = await lockSettings(call);
+  return { workspace, statuses: await listStored(call.sql, call.caller.companyId, call.path.object) };
+}
+
+/**
+ * Checks what only the workspace can say.
+ * @returns the rules to keep; undefined when the body names none
+ * @throws ApiError 400 or 422 with every problem, those that the document finds included
+ */
+function checkBody(call: Call<'createStatus'> | Call<'updateStatus'>, workspace: Workspace): KeptRule[] | undefined {
+  const { body } = call;
+  const object = builtinOf(call.path.object, workspace);
+  const checked = checkRules(object, workspace, body.pre_condition_rules);
+  const outcome = outcomeProblem(call.path.object, body.outcome);
+  const documented = [...checked.missing, ...(outcome ? [outcome] : [])];
+  const found = [...preConditionFieldProblems(object, body.pre_condition_fields), ...checked.problems];
+  if (call.problems.length + documented.length + found.length > 0) throw call.refusal(found, documented);
+  return body.pre_condition_rules === undefined ? undefined : checked.rules;
+}
+
+/** @throws ApiError 404 */
+function find(statuses: readonly StatusRow[], id: string): StatusRow {
+  return found(statuses.find((each) => each.id === id.toLowerCase()));
+}
+
+/** @throws ApiError 409 when no other status is active */
+function refuseLast(others: readonly StatusRow[]): void {
+  if (!others.some((status) => status.is_active)) throw conflict('last_active', 'One status must stay active.');
+}
+
+function toStatus(row: StatusRow, workspace: Workspace): Status {
+  const object = builtinOf(row.object, workspace);
+  const rules = row.pre_condition_rules as KeptRule[];
+  return {
+    id: row.id,
+    object: row.object,
+    name: row.name,
+    description: row.description,
+    order_position: row.order_position,
+    is_active: row.is_active,
+    color: row.color,
+    outcome: row.outcome as Status['outcome'],
+    pre_condition_fields: row.pre_condition_fields,
+    pre_condition_rules: rules.map((rule) => shownRule(object, workspace, rule)) as Status['pre_condition_rules'],
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

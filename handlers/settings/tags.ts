@@ -1,0 +1,155 @@
+// Tags of leads and customers, and the conditions that put them on.
+import { v7 as uuidv7 } from 'uuid';
+import {
+  deleteTag as deleteStored,
+  findTag,
+  insertTag,
+  listTags as listStored,
+  type TagRow,
+  updateTag as updateStored,
+} from '../../db/settings/tags.ts';
+import type { KeptComparison } from '../../domain/objects/configuration.ts';
+import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import { checkTagRule, shownCondition, type TagRule } from '../../domain/settings/tags.ts';
+import type { components } from '../../generated/api.ts';
+import { conflict, found } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+
+type Tag = components['schemas']['Tag'];
+
+const noRule: TagRule = { fieldNames: [], conditions: [], logic: 'AND' };
+
+export const listTags: Handler<'listTags'> = async (call) => {
+  const workspace = await call.workspace();
+  const { object } = call.path;
+  const tags = await listStored(call.sql, call.caller.companyId, object);
+  const { rows, ...rest } = pageOfWhole(call, ['tags', object], tags, (tag) => tag.id);
+  return { status: 200, data: { tags: rows.map((row) => toTag(row, workspace)), ...rest } };
+};
+
+export const getTag: Handler<'getTag'> = async (call) => {
+  const { sql, caller, path } = call;
+  const row = found(await findTag(sql, caller.companyId, path.object, path.id));
+  return { status: 200, data: { tag: toTag(row, await call.workspace()) } };
+};
+
+export const createTag: Handler<'createTag'> = async (call) => {
+  const { sql, body, now } = call;
+  const { object } = call.path;
+  const { companyId } = call.caller;
+  const workspace = await lockSettings(call);
+  const rule = checkBody(call, workspace, noRule);
+  const name = body.name.trim();
+  const tags = workspace.tags.filter((tag) => tag.object === object);
+  refuseTwin('a tag', name, tags);
+  const full = (limit: number) => `${object} have ${limit} tags at most.`;
+  refuseFull(tags.length, configurationLimits.tagsOfObject, 'tag_limit_reached', full);
+  refuseConditions(tags, rule);
+
+  const tag: TagRow = {
+    id: uuidv7(),
+    object,
+    name,
+    description: body.description ?? null,
+    color: body.color,
+    priority: body.priority,
+    ...ruleColumns(object, rule),
+    created_at: now,
+    updated_at: now,
+  };
+  await insertTag(sql, companyId, tag);
+  const shown = toTag(tag, workspace);
+  recordChange(call, 'tag', undefined, shown);
+  return { status: 201, data: { tag: shown } };
+};
+
+export const updateTag: Handler<'updateTag'> = async (call) => {
+  const { sql, body, now } = call;
+  const { object, id } = call.path;
+  const { companyId } = call.caller;
+  const workspace = await lockSettings(call);
+  const before = found(await findTag(sql, companyId, object, id));
+  const rule = checkBody(call, workspace, ruleOf(before));
+  const name = body.name?.trim() ?? before.name;
+  const others = workspace.tags.filter((tag) => tag.object === object && tag.id !== before.id);
+  refuseTwin('a tag', name, others);
+  if (rule.conditions.length > ruleOf(before).conditions.length) refuseConditions(others, rule);
+
+  const after: TagRow = {
+    ...before,
+    name,
+    description: body.description === undefined ? before.description : body.description,
+    color: body.color ?? before.color,
+    priority: body.priority ?? before.priority,
+    ...ruleColumns(object, rule),
+    updated_at: now,
+  };
+  const [was, shown] = [toTag(before, workspace), toTag(after, workspace)];
+  if (!recordChange(call, 'tag', was, shown)) return { status: 200, data: { tag: was } };
+  await updateStored(sql, companyId, after);
+  return { status: 200, data: { tag: shown } };
+};
+
+export const deleteTag: Handler<'deleteTag'> = async (call) => {
+  const { object, id } = call.path;
+  const workspace = await lockSettings(call);
+  const row = found(await deleteStored(call.sql, call.caller.companyId, object, id));
+  recordChange(call, 'tag', toTag(row, workspace), undefined);
+  return { status: 200, data: { id: row.id, deleted: true } };
+};
+
+/** @throws ApiError 400 or 422 with every problem, those that the document finds included */
+function checkBody(call: Call<'createTag'> | Call<'updateTag'>, workspace: Workspace, before: TagRule): TagRule {
+  const object = builtinOf(call.path.object, workspace);
+  const { rule, problems, contradictions } = checkTagRule(object, call.body, before);
+  if (call.problems.length + problems.length + contradictions.length > 0) throw call.refusal(problems, contradictions);
+  return rule;
+}
+
+/** @throws ApiError 409 when all tags together would have too many conditions to hold each written record against */
+function refuseConditions(others: readonly { conditions: readonly unknown[] }[], rule: TagRule): void {
+  const limit = configurationLimits.tagConditionsOfObject;
+  const count = others.reduce((sum, { conditions }) => sum + conditions.length, rule.conditions.length);
+  if (count <= limit) return;
+  const message = `All tags of an object have ${limit} conditions together at most.`;
+  throw conflict('tag_condition_limit_reached', message, { limit });
+}
+
+/** A lead's tag keeps its conditions as fields; a customer's keeps both. */
+function ruleColumns(object: string, rule: TagRule): Pick<TagRow, 'fields' | 'conditions' | 'condition_logic'> {
+  return object === 'leads'
+    ? { fields: rule.conditions, conditions: [], condition_logic: 'AND' }
+    : { fields: rule.fieldNames, conditions: rule.conditions, condition_logic: rule.logic };
+}
+
+function ruleOf(row: TagRow): TagRule {
+  return row.object === 'leads'
+    ? { fieldNames: [], conditions: row.fields as KeptComparison[], logic: 'AND' }
+    : {
+        fieldNames: row.fields as string[],
+        conditions: row.conditions as KeptComparison[],
+        logic: row.condition_logic,
+      };
+}
+
+function toTag(row: TagRow, workspace: Workspace): Tag {
+  const object = builtinOf(row.object, workspace);
+  const rule = ruleOf(row);
+  const conditions = rule.conditions.map((each) => shownCondition(object, each)) as Tag['conditions'];
+  return {
+    id: row.id,
+    object: row.object,
+    name: row.name,
+    description: row.description,
+    color: row.color,
+    priority: row.priority,
+    ...(row.object === 'leads'
+      ? { fields: conditions ?? [] }
+      : { fields: [...rule.fieldNames], conditions, condition_logic: rule.logic }),
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,15 @@
+// The kinds of task of a workspace; they come with its configuration, without a statement.
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+
+export const listTaskTypes: Handler<'listTaskTypes'> = async (call) => {
+  const { taskTypes } = await call.workspace();
+  const { rows, ...rest } = pageOfWhole(call, ['task types'], taskTypes, (type) => type.id);
+  const shown = rows.map(({ id, name, isActive, position }) => ({
+    id,
+    name,
+    is_active: isActive,
+    order_position: position,
+  }));
+  return { status: 200, data: { task_types: shown, ...rest } };
+};

@@ -1,0 +1,36 @@
+// Transactions of jobs: bound to one tenant, and given up when the database hangs.
+import type { Pool, Sql } from '../db/connect.ts';
+import { type AuditRow, type EventRow, type Scope, Transaction } from '../db/transaction.ts';
+
+/**
+ * Runs work in a transaction of its own; what it throws undoes all of it.
+ * @param milliseconds after which the connection is given up: a database that hangs does not say so
+ * @param work gets the statements' function, and two that note events for the outbox and rows for the audit log
+ * @returns what the work returned, once it is committed
+ */
+export async function inTransaction<Result>(
+  pool: Pool,
+  scope: Scope,
+  milliseconds: number,
+  work: (sql: Sql, tell: (event: EventRow) => void, note: (audit: AuditRow) => void) => Promise<Result>,
+): Promise<Result> {
+  const transaction = new Transaction(pool, await pool.acquire(), scope);
+  const end = performance.now() + milliseconds;
+  const overdue = setTimeout(() => transaction.destroy(), milliseconds);
+  const events: EventRow[] = [];
+  const audit: AuditRow[] = [];
+  try {
+    const result = await work(
+      transaction.sql,
+      (event) => events.push(event),
+      (row) => audit.push(row),
+    );
+    await transaction.commit(audit, events, undefined, new Date(), end - performance.now());
+    return result;
+  } catch (error) {
+    transaction.abandon();
+    throw error;
+  } finally {
+    clearTimeout(overdue);
+  }
+}

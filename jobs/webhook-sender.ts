@@ -1,0 +1,366 @@
+// Sends deliveries: an attempt is committed before it begins, and made outside of transactions.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { cancelDeliveries } from '../db/automation/webhook-deliveries.ts';
+import * as db from '../db/automation/webhook-sending.ts';
+import { removeWebhook } from '../db/automation/webhooks.ts';
+import type { Pool, Sql } from '../db/connect.ts';
+import { insertMail } from '../db/messaging/mails.ts';
+import { findAdmins } from '../db/people/users.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
+import {
+  afterFailure,
+  allowance,
+  type Consequence,
+  type Health,
+  healthy,
+  isGone,
+  nextAttemptAt,
+  paceOf,
+  verdictOf,
+  withAttempts,
+} from '../domain/automation/webhook-attempts.ts';
+import { eventName } from '../domain/automation/webhook-bodies.ts';
+import type { Log } from '../runtime/log.ts';
+import type { OutgoingClient } from '../runtime/outgoing/client.ts';
+import { type PostOutcome, postSigned } from '../runtime/outgoing/signed-posts.ts';
+import { everyRound } from './rounds.ts';
+import { inTransaction } from './transactions.ts';
+
+export interface SenderParts {
+  /** Finds whose subscriptions are due. */
+  platform: Pool;
+  /** Everything else, bound to one tenant at a time. */
+  tenants: Pool;
+  client: OutgoingClient;
+  /** Reads a secret as it is stored. */
+  decrypt: (sealed: string) => string;
+  log: Log;
+  /** Told of each attempt that ended. */
+  noteAttempt?: (outcome: 'succeeded' | 'failed' | 'blocked') => void;
+  now?: () => Date;
+  /** From 0 to 1, for the jitter. */
+  chance?: () => number;
+}
+
+/** Milliseconds between two looks for what is due. */
+const every = 200;
+/** Subscriptions of one round, and how many of them are looked at at the same time. */
+const batch = 100;
+const looksAtOnce = 4;
+/** Longer than an attempt can last: after that its sender has ended. */
+const lease = 30_000;
+/** Milliseconds after which a transaction is given up. */
+const patience = 5000;
+/** Attempts of this process at the same time. */
+const mostInFlight = 600;
+/** Milliseconds within which a receiver answers that holds up nobody. */
+const promptly = 1000;
+
+/** Deliveries that are cancelled at once. */
+const cancelled = 1000;
+/** Milliseconds that a stopping sender waits for what is on its way; what is not noted by then is sent again. */
+const farewell = 3000;
+
+/** Starts the senders. @returns a function that stops them, once what is on its way has ended or a few seconds have passed */
+export function startWebhookSender(parts: SenderParts): () => Promise<void> {
+  const sender = new WebhookSender(parts);
+  const stopRounds = everyRound(every, (stop) => sender.round(stop), parts.log.child({ job: 'webhooks' }));
+  return async () => {
+    await stopRounds();
+    await Promise.race([sender.settled(), sleep(farewell, undefined, { ref: false })]);
+  };
+}
+
+/** An attempt that has ended. */
+interface EndedAttempt {
+  delivery: db.TakenDelivery;
+  outcome: PostOutcome & { startedAt: Date };
+}
+
+/** Attempts of a subscription that one transaction notes. */
+interface Group {
+  ended: EndedAttempt[];
+  noted: Promise<void>;
+}
+
+export class WebhookSender {
+  readonly #parts: SenderParts;
+  readonly #now: () => Date;
+  readonly #underway = new Set<Promise<void>>();
+  /** How many of them are of a subscription. */
+  readonly #ofSubscription = new Map<string, number>();
+  /** Subscriptions whose receiver answered promptly the last time. */
+  readonly #prompt = new Set<string>();
+  /** By subscription: those that wait for the transaction before theirs, and the last transaction that has begun or will. */
+  readonly #waiting = new Map<string, Group>();
+  readonly #noting = new Map<string, Promise<void>>();
+
+  constructor(parts: SenderParts) {
+    this.#parts = parts;
+    this.#now = parts.now ?? (() => new Date());
+  }
+
+  /** Begins the attempts that are due and allowed; does not wait until they end. Of several senders each takes what no other holds. */
+  async round(stop?: AbortSignal): Promise<void> {
+    for (;;) {
+      if (stop?.aborted || this.#underway.size >= mostInFlight) return;
+      const full = this.#full();
+      const due = await this.#parts.platform.use((sql) => db.findDueWebhooks(sql, full, batch, this.#now()));
+      // What is left is in other hands, or may not be sent yet.
+      if (!(await this.#lookAtAll(due, stop))) return;
+    }
+  }
+
+  /** Subscriptions that get no more for now. They stay due, in front of those that have waited less. */
+  #full(): string[] {
+    return [...this.#ofSubscription].filter(([id, count]) => count >= this.#shareOf(id)).map(([id]) => id);
+  }
+
+  /** How many attempts a subscription may have under way: the more there are of all the fewer, so that slow receivers leave room. */
+  #shareOf(id: string): number {
+    const all = this.#underway.size;
+    if (all >= (mostInFlight * 3) / 4) return 1;
+    return all < mostInFlight / 2 || this.#prompt.has(id) ? Number.POSITIVE_INFINITY : 2;
+  }
+
+  /** A few at a time, so that each knows how much those before it have begun. */
+  async #lookAtAll(due: readonly db.DueWebhook[], stop: AbortSignal | undefined): Promise<boolean> {
+    const rest = due.values();
+    let isProgress = false;
+    const lane = async (): Promise<void> => {
+      for (const webhook of rest) isProgress = (await this.#look(webhook, stop)) || isProgress;
+    };
+    await Promise.all(Array.from({ length: looksAtOnce }, lane));
+    return isProgress;
+  }
+
+  /** Resolves when the attempts that have begun are noted. */
+  async settled(): Promise<void> {
+    while (this.#underway.size > 0) await Promise.all(this.#underway);
+  }
+
+  /** @returns true where something was done, so that another look may find more */
+  async #look(webhook: db.DueWebhook, stop: AbortSignal | undefined): Promise<boolean> {
+    if (stop?.aborted) return false;
+    try {
+      const own = this.#ofSubscription.get(webhook.id) ?? 0;
+      const share = this.#shareOf(webhook.id);
+      // Nobody else's turn is missed: it stays due, and is looked at again when something has ended.
+      if (own >= share) return false;
+      const taken = await inTransaction(this.#parts.tenants, webhook, patience, (sql) =>
+        this.#take(sql, webhook, share - own),
+      );
+      for (const delivery of taken.deliveries) this.#begin(webhook, taken.subscription, delivery);
+      return taken.deliveries.length > 0 || taken.isProgress;
+    } catch (error) {
+      this.#report(webhook, error, 'deliveries could not be taken');
+      return false;
+    }
+  }
+
+  async #take(sql: Sql, webhook: db.DueWebhook, most: number) {
+    const now = this.#now();
+    const subscription = await db.lockDueWebhook(sql, webhook, now);
+    if (!subscription) return { deliveries: [], subscription, isProgress: false };
+    if (subscription.isDeleted) {
+      this.#prompt.delete(webhook.id);
+      const count = await cancelDeliveries(sql, webhook, webhook.id, cancelled, now);
+      if (count < cancelled) await removeWebhook(sql, webhook, webhook.id);
+      return { deliveries: [], subscription, isProgress: true };
+    }
+    if (subscription.isDisabled) {
+      await db.rest(sql, webhook);
+      return { deliveries: [], subscription, isProgress: false };
+    }
+    const { recentAttempts, inFlight, firstLeaseEnds, consecutiveFailures } = subscription;
+    const limit = paceOf(consecutiveFailures);
+    const { free, until } = allowance(limit, recentAttempts, inFlight, now);
+    const count = Math.max(Math.min(free, most), 0);
+    const leasedUntil = new Date(now.getTime() + lease);
+    const deliveries = count > 0 ? await db.takeDeliveries(sql, webhook, count, leasedUntil, now) : [];
+    const attempts = withAttempts(recentAttempts, deliveries.length, now);
+    const after = allowance(limit, attempts, inFlight + deliveries.length, now);
+    const isFull = after.free === 0;
+    // Where all that may is on its way, whoever ends looks again; should nobody do so, the first lease runs out.
+    const notBefore = after.until ?? until ?? (isFull ? (firstLeaseEnds ?? leasedUntil) : null);
+    await db.noteLook(sql, webhook, { recentAttempts: attempts, notBefore }, now);
+    return { deliveries, subscription, isProgress: false };
+  }
+
+  #begin(webhook: db.DueWebhook, subscription: db.SendingWebhook | undefined, delivery: db.TakenDelivery): void {
+    if (!subscription) return;
+    const { id } = webhook;
+    this.#ofSubscription.set(id, (this.#ofSubscription.get(id) ?? 0) + 1);
+    const attempt = this.#attempt(webhook, subscription, delivery)
+      .catch((error) => this.#report(webhook, error, 'the outcome of an attempt could not be noted: it is made again'))
+      .finally(() => {
+        this.#underway.delete(attempt);
+        const left = (this.#ofSubscription.get(id) ?? 1) - 1;
+        if (left > 0) this.#ofSubscription.set(id, left);
+        else this.#ofSubscription.delete(id);
+      });
+    this.#underway.add(attempt);
+  }
+
+  async #attempt(webhook: db.DueWebhook, subscription: db.SendingWebhook, delivery: db.TakenDelivery): Promise<void> {
+    const { client, decrypt, noteAttempt } = this.#parts;
+    const startedAt = this.#now();
+    const { sealedSecret, sealedPreviousSecret: previous, previousSecretExpiresAt: until } = subscription;
+    const sealed = [sealedSecret, ...(previous && until && until > startedAt ? [previous] : [])];
+    const outcome = await postSigned(client, {
+      url: subscription.url,
+      secrets: sealed.map(decrypt),
+      messageId: eventName(delivery.eventId),
+      headers: {
+        'service-event': delivery.event,
+        'service-event-id': eventName(delivery.eventId),
+        'service-delivery-id': delivery.id,
+        'service-attempt': String(delivery.attempts),
+      },
+      body: delivery.body,
+      testMode: webhook.testMode,
+      sentAt: startedAt,
+    });
+    if (outcome.durationMs < promptly) this.#prompt.add(webhook.id);
+    else this.#prompt.delete(webhook.id);
+    await this.#noteTogether(webhook, { delivery, outcome: { ...outcome, startedAt } });
+    const kind = outcome.error === 'blocked_address' ? 'blocked' : 'failed';
+    noteAttempt?.(outcome.error === null ? 'succeeded' : kind);
+  }
+
+  /** Notes it with all others of its subscription that end before its turn: each writes the subscription's row, so they go one by one. */
+  #noteTogether(webhook: db.DueWebhook, attempt: EndedAttempt): Promise<void> {
+    const { id } = webhook;
+    const waiting = this.#waiting.get(id);
+    if (waiting) {
+      waiting.ended.push(attempt);
+      return waiting.noted;
+    }
+    const ended = [attempt];
+    const turn = this.#noting.get(id) ?? Promise.resolve();
+    const noted = turn.then(() => {
+      this.#waiting.delete(id);
+      return inTransaction(this.#parts.tenants, webhook, patience, (sql, tell, note) =>
+        this.#note(sql, webhook, ended, { tell, note }),
+      );
+    });
+    this.#waiting.set(id, { ended, noted });
+    const over = noted
+      .catch(() => undefined)
+      .then(() => {
+        if (this.#noting.get(id) === over) this.#noting.delete(id);
+      });
+    this.#noting.set(id, over);
+    return noted;
+  }
+
+  async #note(sql: Sql, webhook: db.DueWebhook, ended: readonly EndedAttempt[], traces: Traces): Promise<void> {
+    const now = this.#now();
+    const results = ended.map((attempt) => this.#resultOf(attempt, webhook.testMode, now));
+    // The subscription first: whoever changes both does it in this order.
+    const before = await db.lockHealth(sql, webhook);
+    const noted = db.noteOutcomes(sql, webhook, results, now);
+    if (!before) return noted;
+    const { health, decisive } = judgeAll(before, ended, results, now);
+    const disabledReason = decisive?.disabledReason ?? null;
+    const tried = results.flatMap(({ nextAttemptAt: at }) => (at ? [at.getTime()] : []));
+    const trace = {
+      ...{ health, disabledReason, succeeded: results.some(({ status }) => status === 'succeeded') },
+      nextAttemptAt: tried.length > 0 ? new Date(Math.min(...tried)) : null,
+    };
+    await Promise.all([noted, db.noteAttempt(sql, webhook, trace, now)]);
+    if (disabledReason) leaveTraces(webhook, disabledReason, traces, now);
+    // People are not told of test data.
+    if (decisive && !webhook.testMode)
+      await tellAdmins(sql, webhook, { ...decisive, url: before.url, reason: disabledReason ?? '' }, now);
+    if (disabledReason) this.#parts.log.info({ webhook: webhook.id, reason: disabledReason }, 'a webhook was disabled');
+  }
+
+  #resultOf({ delivery, outcome }: EndedAttempt, testMode: boolean, now: Date): db.NewOutcome {
+    const { attempts, maxAttempts } = delivery;
+    const verdict = verdictOf(outcome, attempts, maxAttempts);
+    const chance = (this.#parts.chance ?? Math.random)();
+    return {
+      ...{ deliveryId: delivery.id, attempts, status: verdict === 'retry' ? 'retrying' : verdict },
+      nextAttemptAt: verdict === 'retry' ? nextAttemptAt(attempts, testMode, outcome, now, chance) : null,
+      ...{ responseCode: outcome.status, snippet: outcome.snippet, error: outcome.error },
+      durationMs: outcome.durationMs,
+    };
+  }
+
+  #report(webhook: db.DueWebhook, error: unknown, message: string): void {
+    const { companyId: company, id } = webhook;
+    this.#parts.log.warn({ company, webhook: id, err: { message: (error as Error).message } }, message);
+  }
+}
+
+/** Of several attempts the one that had the subscription disabled or, where none did, that is warned of. */
+interface Decisive {
+  attempt: EndedAttempt;
+  template: 'webhook_disabled' | 'webhook_failing';
+  disabledReason: 'failures' | 'gone' | null;
+}
+
+/** What attempts say about their receiver, one after the other. */
+function judgeAll(
+  before: Health & { isDisabled: boolean },
+  ended: readonly EndedAttempt[],
+  results: readonly db.NewOutcome[],
+  now: Date,
+): { health: Health; decisive: Decisive | undefined } {
+  let health: Health = before;
+  let decisive: Decisive | undefined;
+  for (const [index, attempt] of ended.entries()) {
+    const judged = judge(health, results[index]?.status, attempt.outcome, now);
+    health = judged.health;
+    const reason = isGone(attempt.outcome) ? 'gone' : judged.consequence === 'disable' ? 'failures' : null;
+    if (reason && !before.isDisabled && !decisive?.disabledReason)
+      decisive = { attempt, template: 'webhook_disabled', disabledReason: reason };
+    else if (judged.consequence === 'warn') decisive ??= { attempt, template: 'webhook_failing', disabledReason: null };
+  }
+  return { health, decisive };
+}
+
+function judge(
+  before: Health,
+  status: db.NewOutcome['status'] | undefined,
+  { startedAt }: { startedAt: Date },
+  now: Date,
+): { health: Health; consequence: Consequence } {
+  // A receiver that answers, be it that it does not want this one, is there.
+  if (status === 'succeeded' || status === 'cancelled') return { health: healthy, consequence: 'none' };
+  return afterFailure(before, { startedAt, isExhausted: status === 'failed' }, now);
+}
+
+interface Traces {
+  tell: (event: EventRow) => void;
+  note: (audit: AuditRow) => void;
+}
+
+const system = { kind: 'system', id: 'webhook', name: null };
+
+function leaveTraces(webhook: db.DueWebhook, reason: 'failures' | 'gone', { tell, note }: Traces, now: Date): void {
+  const { companyId, testMode, id } = webhook;
+  tell({
+    ...{ companyId, testMode, event: 'webhook.disabled', occurredAt: now, actor: system, requestId: null },
+    data: { webhook_id: id, reason, occurred_at: now.toISOString() },
+  });
+  const changes = { status: { from: 'active', to: 'disabled' }, disabled_reason: { from: null, to: reason } };
+  note(ownAuditRow(webhook, system.id, 'webhook.disable', { object: 'webhooks', recordId: id, changes }, now));
+}
+
+async function tellAdmins(
+  sql: Sql,
+  { companyId, id }: db.DueWebhook,
+  { attempt, template, url, reason }: Decisive & { url: string; reason: string },
+  now: Date,
+): Promise<void> {
+  const { status, error } = attempt.outcome;
+  const { event } = attempt.delivery;
+  const answer = status === null ? `none, ${error}` : String(status);
+  const host = new URL(url).hostname;
+  for (const { email, fullName, companyName } of await findAdmins(sql, companyId)) {
+    const data = { full_name: fullName, company_name: companyName, host, webhook_id: id, event, answer, reason };
+    await insertMail(sql, { companyId, recipient: email, template, data }, now);
+  }
+}

@@ -1,0 +1,174 @@
+// The pages of the test provider: the checkout, and the portal where the card is changed.
+import { v7 as uuidv7 } from 'uuid';
+import { type CheckoutSession, findCheckout } from '../db/billing/checkout-sessions.ts';
+import { listInvoices } from '../db/billing/invoices.ts';
+import { findPortalSession } from '../db/billing/portal-sessions.ts';
+import { openSubscription, savePaymentMethod } from '../db/billing/subscriptions.ts';
+import type { TenantScope } from '../db/tenant.ts';
+import { type CardForm, readCard } from '../domain/billing/cards.ts';
+import { addOns, plans } from '../domain/billing/catalogue.ts';
+import { extraSeats } from '../domain/billing/proration.ts';
+import { type Change, shadowSubscription } from '../domain/billing/subscription.ts';
+import { inTransaction } from '../jobs/transactions.ts';
+import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
+import { type Html, html, page } from './html.ts';
+import { type OrderParts, type Placed, placeOrder } from './orders.ts';
+
+/** Milliseconds after which a transaction is given up. */
+const patience = 5000;
+const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
+const place = (name: string, prefix: string): RegExp =>
+  new RegExp(`^/${name}/(?<mode>live|test)/(?<company>${uuid})/(?<id>${prefix}_[0-9A-Za-z]{24})$`);
+
+export function testPages(parts: OrderParts): Screen[] {
+  return [
+    { name: 'checkout', path: place('checkout', 'cs'), show: (request) => showCheckout(parts, request) },
+    { name: 'portal', path: place('portal', 'ps'), show: (request) => showPortal(parts, request) },
+  ];
+}
+
+const scopeOf = ({ path }: ScreenRequest): TenantScope => ({
+  companyId: path.company ?? '',
+  testMode: path.mode === 'test',
+});
+
+const notFound: ScreenAnswer = {
+  status: 404,
+  html: page(
+    'Not found',
+    html`<p>There is no such page, or it is no longer open. Start again where you came from.</p>`,
+  ),
+};
+
+const money = (minor: number, currency: string): string => `${(minor / 100).toFixed(2)} ${currency}`;
+
+async function showCheckout(parts: OrderParts, request: ScreenRequest): Promise<ScreenAnswer> {
+  const { path, form, now } = request;
+  const scope = scopeOf(request);
+  const session = await inTransaction(parts.tenants, scope, patience, (sql) => findCheckout(sql, scope, path.id ?? ''));
+  if (!session) return notFound;
+  if (session.completedAt) return completed(session);
+  if (session.expiresAt <= now)
+    return { status: 410, html: page('This checkout has expired', html`<p>Nothing was charged. Start a new one.</p>`) };
+  if (!form) return checkoutForm(session, 200, []);
+  if (form.get('action') === 'cancel')
+    return session.cancelUrl
+      ? { redirect: session.cancelUrl }
+      : {
+          status: 200,
+          html: page('Cancelled', html`<p role="status">Nothing was charged. You can close this page.</p>`),
+        };
+  const { card, problems } = readCard(fieldsOf(form), now);
+  if (!card) return checkoutForm(session, 400, problems);
+  const placed = await placeOrder(parts, scope, uuidv7(), changeOf(session, card), now);
+  if (placed.kind === 'done' || placed.kind === 'closed')
+    return session.successUrl ? { redirect: session.successUrl } : completed(session);
+  return checkoutForm(session, placed.kind === 'declined' ? 402 : 409, [whyNot(placed)]);
+}
+
+const fieldsOf = (form: URLSearchParams): CardForm => ({
+  number: form.get('card_number') ?? '',
+  expiry: form.get('expiry') ?? '',
+  code: form.get('code') ?? '',
+});
+
+function changeOf(session: CheckoutSession, card: Extract<Change, { action: 'top_up' }>['card']): Change {
+  const paid = { card, checkout_session: session.id };
+  if (session.kind === 'wallet_topup') return { action: 'top_up', amount_minor: session.amountMinor ?? 0, ...paid };
+  const { packageCode, billingCycle, seats } = session;
+  return {
+    action: 'subscribe',
+    package_code: packageCode ?? '',
+    billing_cycle: billingCycle ?? 'monthly',
+    seats,
+    ...paid,
+  };
+}
+
+function whyNot(placed: Placed): string {
+  if (placed.kind === 'declined') return 'The card was declined. Nothing was charged; use another card.';
+  if (placed.kind === 'refused') return placed.refusal.message;
+  return 'Another payment is being carried out. Wait a moment, then load this page again.';
+}
+
+function completed({ kind }: CheckoutSession): ScreenAnswer {
+  const what = kind === 'subscribe' ? 'The subscription is active.' : 'The wallet has been topped up.';
+  return { status: 200, html: page('Paid', html`<p role="status">${what} You can close this page.</p>`) };
+}
+
+function summaryOf({ kind, packageCode, billingCycle, seats, amountMinor, currency }: CheckoutSession): Html {
+  if (kind === 'wallet_topup')
+    return html`<p>Top up the wallet by <strong>${money(amountMinor ?? 0, currency)}</strong>.</p>`;
+  const plan = plans[packageCode ?? ''];
+  const cycle = billingCycle ?? 'monthly';
+  const extra = extraSeats({ packageCode: packageCode ?? '', seats });
+  const seatPrice = (plan?.seatPrices?.[currency] ?? 0) * (cycle === 'yearly' ? 10 : 1);
+  const total = (plan?.prices?.[cycle][currency] ?? 0) + extra * seatPrice;
+  const seatsLine = extra > 0 ? html`, with ${extra} extra seats` : null;
+  return html`<p>${plan?.name ?? ''}, ${cycle}${seatsLine}: <strong>${money(total, currency)}</strong> for each ${cycle === 'yearly' ? 'year' : 'month'}, until you cancel.</p>`;
+}
+
+function originsOf(...urls: readonly (string | null)[]): string[] {
+  return urls.flatMap((url) => (url === null ? [] : [new URL(url).origin]));
+}
+
+function alerts(problems: readonly string[]): Html | null {
+  if (problems.length === 0) return null;
+  return html`<div role="alert">${problems.map((problem) => html`<p>${problem}</p>`)}</div>`;
+}
+
+const cardFields = html`<label for="card_number">Card number</label>
+<input id="card_number" name="card_number" inputmode="numeric" autocomplete="cc-number" required>
+<label for="expiry">Expiry, as month and year (MM/YY)</label>
+<input id="expiry" name="expiry" inputmode="numeric" autocomplete="cc-exp" placeholder="MM/YY" required>
+<label for="code">Security code</label>
+<input id="code" name="code" inputmode="numeric" autocomplete="cc-csc" required>
+<p class="note">This is the test provider: no real card is charged. 4242 4242 4242 4242 is accepted, 4000 0000 0000 0002 is declined.</p>`;
+
+function checkoutForm(session: CheckoutSession, status: number, problems: readonly string[]): ScreenAnswer {
+  const body = html`${alerts(problems)}
+${summaryOf(session)}
+<form method="post">
+${cardFields}
+<button name="action" value="pay">Pay</button>
+<button class="quiet" name="action" value="cancel" formnovalidate>Cancel</button>
+</form>`;
+  return { status, html: page('Checkout', body), leadsTo: originsOf(session.successUrl, session.cancelUrl) };
+}
+
+async function showPortal(parts: OrderParts, request: ScreenRequest): Promise<ScreenAnswer> {
+  const { path, form, now } = request;
+  const scope = scopeOf(request);
+  const { card, problems } = form ? readCard(fieldsOf(form), now) : { card: undefined, problems: [] };
+  const found = await inTransaction(parts.tenants, scope, patience, async (sql) => {
+    const session = await findPortalSession(sql, scope, path.id ?? '');
+    if (!session || session.expiresAt <= now) return undefined;
+    const subscription = await openSubscription(sql, scope, (since) => shadowSubscription(since, now), now);
+    if (card) await savePaymentMethod(sql, scope, card, now);
+    return { session, subscription, invoices: await listInvoices(sql, scope, 24) };
+  });
+  if (!found) return notFound;
+  const { session, subscription, invoices } = found;
+  const method = card ?? subscription?.paymentMethod;
+  const bought = (subscription?.addOns ?? []).map((key) => addOns[key]?.name ?? key);
+  const body = html`${alerts(problems)}
+${card ? html`<p role="status">The card was changed.</p>` : null}
+<p>${plans[subscription?.packageCode ?? '']?.name ?? ''}${bought.length > 0 ? `, with ${bought.join(', ')}` : ''}.
+${method ? `The card on file is ${method.brand}, ending in ${method.last4}.` : 'No card is on file.'}</p>
+<form method="post">
+<h2>Change the card</h2>
+${cardFields}
+<button>Save</button>
+</form>
+<h2>Invoices</h2>
+${invoices.length === 0 ? html`<p>There are none yet.</p>` : null}
+${
+  invoices.length === 0
+    ? null
+    : html`<table><thead><tr><th scope="col">Number</th><th scope="col">Date</th><th scope="col">Amount</th><th scope="col">Status</th></tr></thead><tbody>
+${invoices.map((each) => html`<tr><td>${each.number}</td><td>${each.issuedAt.toISOString().slice(0, 10)}</td><td>${money(each.totalMinor, each.currency)}</td><td>${each.status}</td></tr>`)}
+</tbody></table>`
+}
+${session.returnUrl ? html`<p><a href="${session.returnUrl}">Back</a></p>` : null}`;
+  return { status: problems.length > 0 ? 400 : 200, html: page('Billing', body) };
+}

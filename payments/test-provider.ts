@@ -1,0 +1,47 @@
+// The payment provider of test keys, and of all where no other is configured: settles at once.
+import { chargeOnce } from '../db/billing/test-charges.ts';
+import type { Pool } from '../db/connect.ts';
+import { consequenceOf } from '../domain/billing/changes.ts';
+import type { NewCheckout, Order, PaymentProvider, Settled } from '../domain/billing/provider.ts';
+import { inTransaction } from '../jobs/transactions.ts';
+
+/** The card that this ends in is declined. */
+const declinedCard = '0002';
+/** Milliseconds after which a charge is given up. */
+const patience = 8000;
+
+/**
+ * @param pool apart from those that requests wait on
+ * @param baseUrl where the pages of this provider are
+ */
+export function testProvider(pool: Pool, baseUrl: () => string): PaymentProvider {
+  const addressOf = (page: string, { companyId, testMode, id }: NewCheckout): string =>
+    `${baseUrl()}/${page}/${testMode ? 'test' : 'live'}/${companyId}/${id}`;
+  return {
+    settle: (order) => settle(pool, order),
+    openCheckout: async (checkout) => addressOf('checkout', checkout),
+    openPortal: async (portal) => addressOf('portal', portal),
+  };
+}
+
+async function settle(pool: Pool, order: Order): Promise<Settled> {
+  const { change, subscription, openMinor, askedAt } = order;
+  const { charge, paid, refused } = consequenceOf(change, subscription, openMinor, askedAt);
+  if (charge === 0 || (await isCharged(pool, order, charge))) return { settlement: { ...paid, isPaid: true } };
+  return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
+}
+
+function isCharged(pool: Pool, order: Order, amountMinor: number): Promise<boolean> {
+  const { companyId, testMode, id: orderId, change, subscription, askedAt } = order;
+  const card = 'card' in change ? change.card : subscription.paymentMethod;
+  const charge = {
+    companyId,
+    testMode,
+    orderId,
+    amountMinor,
+    currency: subscription.currency,
+    last4: card?.last4 ?? '',
+    isDeclined: card === null || card.last4 === declinedCard,
+  };
+  return inTransaction(pool, { companyId, testMode }, patience, (sql) => chargeOnce(sql, charge, askedAt));
+}

@@ -1,0 +1,41 @@
+// The record that a path names, opened for what is to hang on it, and pages of what does.
+import { hasRecord, holdRecord } from '../db/records/records.ts';
+import type { Workspace, WorkspaceObject } from '../domain/objects/workspace.ts';
+import { found, notFound } from '../runtime/errors.ts';
+import type { Call } from '../runtime/handler.ts';
+import { type CursorValue, type Page, pageOf } from '../runtime/paging.ts';
+
+type RecordCall = Pick<Call, 'sql' | 'caller' | 'workspace'> & { path: { object: string; id: string } };
+
+/**
+ * Keeps the record from being deleted until the transaction ends.
+ * @throws ApiError 404 for an object that this workspace does not have, and for a record that the caller cannot see
+ */
+export async function openRecord(call: RecordCall): Promise<{ workspace: Workspace; object: WorkspaceObject }> {
+  const { sql, caller, path } = call;
+  const workspace = await call.workspace();
+  const object = found(workspace.objects.get(path.object));
+  if (!(await holdRecord(sql, caller, path.object, path.id))) throw notFound();
+  return { workspace, object };
+}
+
+/**
+ * A page of what hangs on the record; whether it can be seen is asked in the round trip of the page.
+ * @param what the list, as no other of the record is called
+ * @throws ApiError 404 as above, 400 for a cursor of another list
+ */
+export async function pageOfRecord<Row, const Keys extends readonly CursorValue[]>(
+  call: RecordCall & Parameters<typeof pageOf>[0],
+  what: string,
+  read: (after: Keys | undefined, limit: number) => Promise<Row[]>,
+  keysOf: (row: Row) => Keys,
+): Promise<Page<Row>> {
+  const { sql, caller, path } = call;
+  found((await call.workspace()).objects.get(path.object));
+  const readVisible = async (after: Keys | undefined, limit: number): Promise<Row[]> => {
+    const [visible, rows] = await Promise.all([hasRecord(sql, caller, path.object, path.id), read(after, limit)]);
+    if (!visible) throw notFound();
+    return rows;
+  };
+  return pageOf(call, [what, path.object, path.id], readVisible, keysOf);
+}

@@ -1,0 +1,204 @@
+// Who calls, and whether they may: limits, credential, scopes, quota.
+import type { IncomingMessage } from 'node:http';
+import { isDeepStrictEqual } from 'node:util';
+import { admit, type CallParts, type Trace } from './call-state.ts';
+import { clientAddressReader } from './client-address.ts';
+import {
+  type Authenticated,
+  anonymous,
+  authenticate,
+  type Credential,
+  type RequestFacts,
+  readCredential,
+  recall,
+} from './credentials/authentication.ts';
+import { authorize } from './credentials/authorization.ts';
+import type { BearerTokens } from './credentials/bearer-tokens.ts';
+import { type Deadline, DeadlinePassed } from './deadline.ts';
+import type { Operation } from './document/document.ts';
+import { ApiError } from './errors.ts';
+import { admitToQuota, QuotaAlarm } from './limits/quota.ts';
+import type { Log } from './log.ts';
+
+export interface AdmissionParts extends CallParts {
+  log: Log;
+  bearerTokens: BearerTokens;
+  trustedProxies: readonly string[];
+  /** The public `apikey` that the identity provider's routes ask for, if any. */
+  anonKey: string | undefined;
+}
+
+/** A request whose operation is known. */
+export interface RoutedRequest {
+  operation: Operation;
+  path: Record<string, string>;
+  queryText: string;
+  request: IncomingMessage;
+}
+
+export class Admission {
+  readonly #parts: AdmissionParts;
+  readonly #addressOf: ReturnType<typeof clientAddressReader>;
+  readonly #alarm: QuotaAlarm;
+  /** True while the quota itself cannot be charged: that credentials are found says nothing then. */
+  #isQuotaDown = false;
+
+  constructor(parts: AdmissionParts) {
+    this.#parts = parts;
+    this.#addressOf = clientAddressReader(parts.trustedProxies);
+    this.#alarm = new QuotaAlarm(parts.log);
+  }
+
+  /**
+   * Lets a request in by what is known of its key, without asking the database: its transaction must ask whether that still holds.
+   * @returns undefined where too little is known, and where the request would be refused: only what was asked for it may refuse it
+   */
+  async recall(routed: RoutedRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated | undefined> {
+    const { limits, sessionTokens } = this.#parts;
+    const { operation, request } = routed;
+    const { 'x-api-key': key } = request.headers;
+    if (typeof key !== 'string' || operation.requirements.length === 0) return undefined;
+    const facts = this.#factsOf(request, trace);
+    if (limits.refusalOfAddress(facts.ip, now.getTime())) return undefined;
+    const known = recall(readCredential(request.headers, sessionTokens.issuer), facts, this.#parts, now);
+    if (!known) return undefined;
+    try {
+      await this.#admit(routed, known, now, deadline, trace);
+      return known;
+    } catch (error) {
+      if (error instanceof ApiError && error.status !== 503) return undefined;
+      throw error;
+    }
+  }
+
+  /** Lets a request in. @throws ApiError for one that is refused */
+  async letIn(routed: RoutedRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated> {
+    const { limits, anonKey, database } = this.#parts;
+    const { operation, request } = routed;
+    const facts = this.#factsOf(request, trace);
+    const isPublic = operation.requirements.length === 0;
+    // What anybody may call has no mode.
+    if (isPublic) trace.testMode = false;
+    if (isPublic) admit(await limits.takePublic(operation, facts.ip, now.getTime()), trace);
+    if (operation.answer === 'oauth' && anonKey !== undefined && request.headers.apikey !== anonKey) {
+      throw new ApiError(
+        'MISSING_API_KEY',
+        'Send the public key of this project in the header apikey.',
+        { oauth_error: 'invalid_client' },
+        { headers: { 'www-authenticate': 'Bearer' } },
+      );
+    }
+    if (isPublic) return { caller: anonymous(facts), configVersion: 0, subscription: undefined, credential: undefined };
+    const authenticated = await this.#identify(request, facts, now, deadline, trace).catch((error: unknown) => {
+      this.#takeBack(trace);
+      throw error;
+    });
+    const { kind, companyId, actor, ip } = authenticated.caller;
+    if (kind === 'api_key') database.countUse(companyId, actor.id, ip);
+    await this.#admit(routed, authenticated, now, deadline, trace);
+    return authenticated;
+  }
+
+  /** Notes that what was known of a key held. */
+  confirm({ companyId, actor, ip }: Authenticated['caller']): void {
+    if (!this.#isQuotaDown) this.#alarm.clear();
+    this.#parts.database.countUse(companyId, actor.id, ip);
+  }
+
+  /** What to answer when the database could not be asked about a credential or a quota: nobody is let through uncounted. */
+  unavailable(): ApiError {
+    return this.#alarm.raise();
+  }
+
+  isUnavailable(error: unknown): boolean {
+    return error instanceof DeadlinePassed || this.#parts.database.isOutage(error);
+  }
+
+  /** Counts, charges and authorizes a call of somebody who is known; once, should it be asked again. */
+  async #admit(
+    { operation, path }: RoutedRequest,
+    { caller, subscription }: Authenticated,
+    now: Date,
+    deadline: Deadline,
+    trace: Trace,
+  ): Promise<void> {
+    const { limits, database, moduleState } = this.#parts;
+    trace.caller = caller;
+    trace.testMode = caller.testMode;
+    if (trace.countedBy === undefined || !isDeepStrictEqual(trace.countedBy, caller.limits)) {
+      const verdict = limits.takeAuthenticated(operation, caller, Date.now());
+      // The counters of this process answer at once: then nothing waits.
+      admit(verdict instanceof Promise ? await verdict : verdict, trace);
+      trace.countedBy = caller.limits;
+    }
+    const isCharged = subscription?.access === 'open' && !caller.testMode;
+    if (isCharged) trace.quota ??= await this.#charge(caller.companyId, now, deadline);
+    else this.#takeBack(trace);
+    if (isCharged && trace.quota?.charged) trace.charge = trace.quota;
+    authorize(operation, caller, path, moduleState);
+    if (subscription && !(operation.unpaid && subscription.access !== 'open')) {
+      const lastPeriod = () => deadline.race(() => database.findQuota(caller.companyId));
+      await admitToQuota(subscription, isCharged ? trace.quota : undefined, lastPeriod, now);
+    }
+  }
+
+  async #charge(companyId: string, now: Date, deadline: Deadline): Promise<Trace['quota']> {
+    const charged = this.#parts.database.charge(companyId, now);
+    if (!(charged instanceof Promise)) return charged;
+    try {
+      // It may be charged again only after those who asked were told that it could not be.
+      const noted = charged.then((quota) => {
+        this.#isQuotaDown = false;
+        this.#alarm.clear();
+        return quota;
+      });
+      return await deadline.race(() => noted);
+    } catch (error) {
+      if (!this.isUnavailable(error)) throw error;
+      this.#isQuotaDown = true;
+      throw this.#alarm.raise();
+    }
+  }
+
+  /** Gives back what a call was charged that was let in by what no longer held. */
+  #takeBack(trace: Trace): void {
+    if (trace.charge) this.#parts.database.refund(trace.charge);
+    trace.charge = undefined;
+  }
+
+  #factsOf({ headers, socket }: IncomingMessage, { requestId }: Trace): RequestFacts {
+    return {
+      requestId,
+      ip: this.#addressOf(socket.remoteAddress ?? '', headers['x-forwarded-for'] as string | undefined),
+      userAgent: headers['user-agent']?.slice(0, 200) ?? null,
+    };
+  }
+
+  /** Authenticates. An address whose credentials failed too often is refused before anything is looked up for it. */
+  async #identify(
+    request: IncomingMessage,
+    facts: RequestFacts,
+    now: Date,
+    deadline: Deadline,
+    trace: Trace,
+  ): Promise<Authenticated> {
+    const { limits, sessionTokens } = this.#parts;
+    const blocked = limits.refusalOfAddress(facts.ip, now.getTime());
+    if (blocked) admit({ ...blocked, allowed: false }, trace);
+    let credential: Credential | undefined;
+    try {
+      const sent = readCredential(request.headers, sessionTokens.issuer);
+      credential = sent;
+      const found = await deadline.race(() => authenticate(sent, facts, this.#parts, now));
+      if (found.subscription && !this.#isQuotaDown) this.#alarm.clear();
+      return found;
+    } catch (error) {
+      // Sessions are not charged.
+      if (credential && credential.kind !== 'session' && this.isUnavailable(error)) throw this.#alarm.raise();
+      // An app that one user no longer allows must not lock out its others, who come from the same address.
+      const isBad = error instanceof ApiError && (error.status === 401 || error.code === 'IP_NOT_ALLOWED');
+      if (isBad) admit(await limits.takeFailed(facts.ip, Date.now()), trace);
+      throw error;
+    }
+  }
+}

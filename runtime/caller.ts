@@ -1,0 +1,38 @@
+// Who calls: what a credential stands for, whose rows it reaches, and how it signs what it does.
+import type { Grants } from '../domain/access/scopes.ts';
+
+/** Who did it, as audit rows, events and `created_by` name it. */
+export interface Actor {
+  kind: 'api_key' | 'oauth_client' | 'user' | 'system';
+  id: string;
+  name: string | null;
+}
+
+/** The rows that a credential can see; the id of `own` is the user's. */
+export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
+
+/** Who calls. For public operations the company is empty and nothing is granted. */
+export interface Caller {
+  kind: 'anonymous' | 'api_key' | 'oauth_client' | 'session';
+  companyId: string;
+  companyName: string;
+  testMode: boolean;
+  actor: Actor;
+  grants: Grants;
+  /** As granted, for showing. */
+  scopes: readonly string[];
+  reach: Reach;
+  /** Where roles decide: how far the caller reaches with the scopes that an operation needs. */
+  reachOf?: (scopes: readonly string[]) => Reach;
+  expiresAt: Date | null;
+  /** The user behind a session token, or in whose name an app acts; null for keys. */
+  userId: string | null;
+  sessionId: string | null;
+  /** Modules that are on for this workspace. */
+  modules: ReadonlySet<string>;
+  /** Of the credential, and of all calls of its workspace together. */
+  limits: { perMinute: number; perHour: number; tenantPerMinute: number; tenantPerDay: number | null };
+  ip: string;
+  userAgent: string | null;
+  requestId: string;
+}

@@ -1,0 +1,278 @@
+// From the request's headers to the caller: who it is, for which tenant, with which scopes.
+import type { IncomingHttpHeaders } from 'node:http';
+import { grantsOf, noGrants } from '../../domain/access/scopes.ts';
+import type { Caller } from '../caller.ts';
+import { addressSet } from '../client-address.ts';
+import type { Database, GrantRecord, KeyRecord, Opening, SessionRecord, Subscription } from '../database.ts';
+import { ApiError, serviceUnavailable } from '../errors.ts';
+import { type BearerTokens, claimsSession } from './bearer-tokens.ts';
+import { isKeyShaped, sha256 } from './secrets.ts';
+import type { SessionTokens } from './session-tokens.ts';
+
+/** What credentials are checked with. */
+export interface CredentialParts {
+  database: Database;
+  sessionTokens: SessionTokens;
+  bearerTokens: BearerTokens;
+}
+
+export interface Authenticated {
+  caller: Caller;
+  configVersion: number;
+  /** Who pays for the call; undefined for people at the screen, whose calls are not counted. */
+  subscription: Subscription | undefined;
+  /** What the caller was told by, when that was not asked for this request: its transaction must ask whether it still holds. */
+  credential: Opening['credential'];
+}
+
+/** What is known of a request before anybody is authenticated. */
+export interface RequestFacts {
+  requestId: string;
+  ip: string;
+  userAgent: string | null;
+}
+
+const challenge = { 'www-authenticate': 'Bearer' };
+const invalidToken = { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' };
+
+/** What an app may call in the name of each person; keys say themselves what they may. */
+const callsOfApp = { perMinute: 60, perHour: 1000 };
+
+const noModules: ReadonlySet<string> = new Set();
+
+/** The caller of a public operation. */
+export function anonymous(facts: RequestFacts): Caller {
+  return {
+    ...facts,
+    kind: 'anonymous',
+    companyId: '',
+    companyName: '',
+    testMode: false,
+    actor: { kind: 'system', id: 'public', name: null },
+    grants: noGrants,
+    scopes: [],
+    reach: { kind: 'company' },
+    expiresAt: null,
+    userId: null,
+    sessionId: null,
+    modules: noModules,
+    limits: { perMinute: 0, perHour: 0, tenantPerMinute: 0, tenantPerDay: null },
+  };
+}
+
+/** What a request was sent with. */
+export interface Credential {
+  kind: 'api_key' | 'session' | 'access_token';
+  text: string;
+}
+
+/**
+ * Reads the credential of a request. An API key wins over a bearer token.
+ * @param ownIssuer who issues session tokens
+ * @throws ApiError 401 when there is none
+ */
+export function readCredential(
+  { 'x-api-key': key, authorization }: IncomingHttpHeaders,
+  ownIssuer: string,
+): Credential {
+  if (typeof key === 'string') return { kind: 'api_key', text: key };
+  if (authorization === undefined) {
+    throw new ApiError(
+      'MISSING_API_KEY',
+      'Send an API key in the header x-api-key, or an access token in Authorization: Bearer.',
+      undefined,
+      { headers: challenge },
+    );
+  }
+  const token = /^Bearer ([^ ]+)$/i.exec(authorization)?.[1];
+  if (token === undefined) throw badToken('AUTH_INVALID_KEY', 'This is not a bearer token.');
+  return { kind: claimsSession(token, ownIssuer) ? 'session' : 'access_token', text: token };
+}
+
+/**
+ * Finds out who calls.
+ * @throws ApiError 401 for every credential that is not good, always with WWW-Authenticate; 403 IP_NOT_ALLOWED, and for apps
+ *   that the user does not allow
+ */
+export function authenticate(
+  { kind, text }: Credential,
+  facts: RequestFacts,
+  parts: CredentialParts,
+  now: Date,
+): Promise<Authenticated> {
+  if (kind === 'api_key') return byKey(text, facts, parts.database, now);
+  return kind === 'session' ? bySession(text, facts, parts, now) : byAccessToken(text, facts, parts, now);
+}
+
+/**
+ * The same for an API key that was looked up before, without asking the database.
+ * @returns undefined where nothing is known of the key, or where it was not good: only the database may say so
+ */
+export function recall(
+  { kind, text }: Credential,
+  facts: RequestFacts,
+  { database }: CredentialParts,
+  now: Date,
+): Authenticated | undefined {
+  if (kind !== 'api_key' || !isKeyShaped(text)) return undefined;
+  const record = database.rememberedKey(sha256(text), now);
+  if (record?.subscription.access !== 'open' || flawOf(record, facts, now)) return undefined;
+  const { companyId, keyId, stamp } = record;
+  return { ...keyAuthenticated(record, facts), credential: { companyId, keyId, stamp } };
+}
+
+async function byKey(key: string, facts: RequestFacts, database: Database, now: Date): Promise<Authenticated> {
+  const record = isKeyShaped(key) ? await database.findKey(sha256(key)) : undefined;
+  if (!record) throw new ApiError('AUTH_INVALID_KEY', 'This API key is not known.', undefined, { headers: challenge });
+  const flaw = flawOf(record, facts, now);
+  if (flaw) throw flaw;
+  return keyAuthenticated(record, facts);
+}
+
+/** Why a key is not good for a request; undefined: it is. */
+function flawOf(record: KeyRecord, facts: RequestFacts, now: Date): ApiError | undefined {
+  if (record.revokedAt)
+    return new ApiError('API_KEY_REVOKED', 'This API key was revoked.', undefined, { headers: challenge });
+  if (record.expiresAt && record.expiresAt <= now)
+    return new ApiError('API_KEY_EXPIRED', 'This API key has expired.', undefined, { headers: challenge });
+  if (record.ipAllowlist.length > 0 && !addressSet(record.ipAllowlist).has(facts.ip))
+    return new ApiError('IP_NOT_ALLOWED', 'This API key may not be used from your address.', {});
+  return undefined;
+}
+
+function keyAuthenticated(record: KeyRecord, facts: RequestFacts): Authenticated {
+  const { configVersion, subscription } = record;
+  return { caller: keyCaller(record, facts), configVersion, subscription, credential: undefined };
+}
+
+function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
+  return {
+    ...facts,
+    kind: 'api_key',
+    companyId: record.companyId,
+    companyName: record.companyName,
+    testMode: record.testMode,
+    actor: { kind: 'api_key', id: record.keyId, name: record.keyName },
+    grants: grantsOf(record.scopes),
+    scopes: record.scopes,
+    reach:
+      record.reachKind === 'company' || record.reachId === null
+        ? { kind: 'company' }
+        : { kind: record.reachKind, id: record.reachId },
+    expiresAt: record.expiresAt,
+    userId: null,
+    sessionId: null,
+    modules: record.subscription.modules,
+    limits: {
+      perMinute: record.perMinute,
+      perHour: record.perHour,
+      tenantPerMinute: record.subscription.callsPerMinute,
+      tenantPerDay: record.subscription.callsPerDay,
+    },
+  };
+}
+
+function badToken(code: 'AUTH_INVALID_KEY' | 'API_KEY_EXPIRED', message: string): ApiError {
+  return new ApiError(code, message, undefined, { headers: invalidToken });
+}
+
+const expired = () => badToken('API_KEY_EXPIRED', 'This token has expired. Refresh it, or sign in again.');
+const invalid = () => badToken('AUTH_INVALID_KEY', 'This bearer token is not valid.');
+
+async function bySession(
+  token: string,
+  facts: RequestFacts,
+  { database, sessionTokens }: CredentialParts,
+  now: Date,
+): Promise<Authenticated> {
+  const verdict = await sessionTokens.verify(token, now);
+  if (verdict.kind === 'expired') throw expired();
+  if (verdict.kind === 'invalid') throw invalid();
+  const record = await database.findSession(verdict.companyId, verdict.sessionId);
+  if (!record || record.userId !== verdict.userId)
+    throw badToken('AUTH_INVALID_KEY', 'This session has ended. Sign in again.');
+  const { configVersion } = record;
+  return {
+    caller: sessionCaller(record, verdict.expiresAt, facts),
+    configVersion,
+    subscription: undefined,
+    credential: undefined,
+  };
+}
+
+function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFacts): Caller {
+  return {
+    ...facts,
+    kind: 'session',
+    companyId: record.companyId,
+    companyName: record.companyName,
+    testMode: false,
+    actor: { kind: 'user', id: record.userId, name: record.fullName },
+    grants: noGrants,
+    scopes: record.roles,
+    reach: { kind: 'company' },
+    expiresAt,
+    userId: record.userId,
+    sessionId: record.sessionId,
+    modules: record.subscription.modules,
+    limits: {
+      perMinute: 0,
+      perHour: 0,
+      tenantPerMinute: record.subscription.callsPerMinute,
+      tenantPerDay: record.subscription.callsPerDay,
+    },
+  };
+}
+
+async function byAccessToken(
+  token: string,
+  facts: RequestFacts,
+  { database, bearerTokens }: CredentialParts,
+  now: Date,
+): Promise<Authenticated> {
+  const verdict = await bearerTokens.verify(token, now);
+  if (verdict.kind === 'unavailable') throw serviceUnavailable();
+  if (verdict.kind === 'expired') throw expired();
+  if (verdict.kind === 'invalid') throw invalid();
+  const record = await database.findGrant(verdict.userId, verdict.clientId);
+  if (!record) throw badToken('AUTH_INVALID_KEY', 'The user of this token is not active.');
+  const { configVersion, subscription } = record;
+  return { caller: appCaller(record, verdict, facts), configVersion, subscription, credential: undefined };
+}
+
+/** @throws ApiError 403 when the user allows the app nothing: the token proves who it is for, not what it may do */
+function appCaller(
+  record: GrantRecord,
+  { scopes: asked, expiresAt }: { scopes: string[]; expiresAt: Date },
+  facts: RequestFacts,
+): Caller {
+  const { grant, userId } = record;
+  if (!grant || grant.revoked) {
+    throw new ApiError('FORBIDDEN_SCOPE', 'The user does not allow this app to act for them. Ask for consent again.', {
+      required_scopes: [],
+      reason: grant ? 'grant_revoked' : 'no_grant',
+    });
+  }
+  const { scopes, reachOf } = grant.permits(asked);
+  return {
+    ...facts,
+    kind: 'oauth_client',
+    companyId: record.companyId,
+    companyName: record.companyName,
+    testMode: false,
+    actor: { kind: 'oauth_client', id: `oauth_${record.clientId}`, name: grant.clientName },
+    grants: grantsOf(scopes),
+    scopes,
+    reach: reachOf([]),
+    reachOf,
+    expiresAt,
+    userId,
+    sessionId: null,
+    modules: record.subscription.modules,
+    limits: {
+      ...callsOfApp,
+      tenantPerMinute: record.subscription.callsPerMinute,
+      tenantPerDay: record.subscription.callsPerDay,
+    },
+  };
+}

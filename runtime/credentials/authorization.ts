@@ -1,0 +1,111 @@
+// Whether a caller may run an operation: scopes, modules, and test keys on shared configuration.
+import { moduleOf, platformScope } from '../../domain/access/scopes.ts';
+import { isObjectName } from '../../domain/objects/builtin.ts';
+import type { Caller } from '../caller.ts';
+import type { Operation } from '../document/document.ts';
+import { ApiError, notFound } from '../errors.ts';
+
+/** Whether a module is on for a workspace, and if not, why. @param active modules that are on for it */
+export type ModuleState = (module: string, active: ReadonlySet<string>) => 'on' | 'not_in_plan' | 'disabled_by_admin';
+
+const schemeOf = { api_key: 'apiKey', oauth_client: 'oauth', session: 'session', anonymous: '' } as const;
+
+/**
+ * Lets a caller pass, with the reach that it has here, or refuses.
+ * @throws ApiError 403 naming what is missing; 404 where the object of the path is not visible to the caller
+ */
+export function authorize(
+  operation: Operation,
+  caller: Caller,
+  path: Record<string, string>,
+  moduleState: ModuleState,
+): void {
+  const alternatives = operation.requirements.filter((requirement) => requirement.scheme === schemeOf[caller.kind]);
+  if (alternatives.length === 0) throw otherCredential(operation, caller);
+  if (caller.grants.allows(platformScope) && !alternatives.some(({ scopes }) => scopes.includes(platformScope)))
+    throw platformKey();
+  const missing: string[][] = [];
+  let opened: string[] | undefined;
+  for (const alternative of alternatives) {
+    const scopes = alternative.scopes.map((scope) => scopeFor(scope, path, caller));
+    const lacking = scopes.filter((scope) =>
+      caller.kind === 'session' ? !caller.scopes.includes(scope) : !caller.grants.allows(scope),
+    );
+    if (lacking.length === 0) {
+      opened = scopes;
+      break;
+    }
+    missing.push(lacking);
+  }
+  if (!opened) throw lacks(missing, caller);
+  if (caller.kind !== 'session') for (const scope of opened) checkModule(moduleOf(scope), caller, moduleState);
+  if (caller.reachOf) caller.reach = caller.reachOf(opened);
+  if (operation.liveOnly && caller.testMode) {
+    throw new ApiError('FORBIDDEN_SCOPE', 'Both modes share this configuration: change it with a live key.', {
+      required_scopes: [],
+      reason: 'live_key_required',
+    });
+  }
+  if (operation.testOnly && !caller.testMode) {
+    throw new ApiError('FORBIDDEN_SCOPE', 'This is about test data alone: send a test key.', {
+      required_scopes: [],
+      reason: 'test_key_required',
+    });
+  }
+}
+
+/**
+ * For what one call needs beyond the scopes of its operation.
+ * @throws ApiError 403 naming what is missing
+ */
+export function requireScope(scope: string, caller: Caller, moduleState: ModuleState): void {
+  if (!caller.grants.allows(scope)) throw lacks([[scope]], caller);
+  checkModule(moduleOf(scope), caller, moduleState);
+}
+
+/** @param ways what is missing for each of the alternatives: all of one of them would do */
+function lacks(ways: string[][], caller: Caller): ApiError {
+  const required = [...new Set(ways.flat())];
+  const what = `${caller.kind === 'session' ? 'role' : 'scope'}${ways.some((way) => way.length > 1) ? 's' : ''}`;
+  const named = [...new Set(ways.map((way) => way.join(' and ')))].join(', or ');
+  return new ApiError('FORBIDDEN_SCOPE', `This needs the ${what} ${named}.`, { required_scopes: required });
+}
+
+const nameOf = { api_key: 'An API key', oauth_client: 'An OAuth token', session: 'A session token', anonymous: '' };
+
+function otherCredential(operation: Operation, caller: Caller): ApiError {
+  const bySession = operation.requirements.some(({ scheme }) => scheme === 'session');
+  const advice = bySession ? 'Sign in, and send the session token.' : 'Send an API key.';
+  return new ApiError('FORBIDDEN_SCOPE', `${nameOf[caller.kind]} does not open this operation. ${advice}`, {
+    required_scopes: [],
+    reason: bySession ? 'session_token_required' : 'api_key_required',
+  });
+}
+
+/** The operator's key has no workspace to look at, so what opens to every key does not open to it. */
+const platformKey = () =>
+  new ApiError(
+    'FORBIDDEN_SCOPE',
+    'A platform key opens signup and the check of addresses alone. Send a workspace key.',
+    {
+      required_scopes: [],
+      reason: 'workspace_key_required',
+    },
+  );
+
+/** @throws ApiError 403 MODULE_DISABLED when the plan lacks the module or an administrator switched it off */
+function checkModule(module: string, caller: Caller, moduleState: ModuleState): void {
+  const state = moduleState(module, caller.modules);
+  if (state === 'on') return;
+  const why = state === 'not_in_plan' ? 'is not part of this plan' : 'is switched off in this workspace';
+  throw new ApiError('MODULE_DISABLED', `The module ${module} ${why}.`, { module, reason: state });
+}
+
+/** Scopes may name a path parameter, as in `{object}:create`; an object that the caller cannot view does not exist for it. */
+function scopeFor(scope: string, path: Record<string, string>, caller: Caller): string {
+  if (!scope.startsWith('{')) return scope;
+  const end = scope.indexOf('}');
+  const name = path[scope.slice(1, end)] ?? '';
+  if (!isObjectName(name) || !caller.grants.allows(`${name}:view`)) throw notFound();
+  return name + scope.slice(end + 1);
+}

@@ -1,0 +1,88 @@
+// Session tokens: short-lived ES256 JWTs for people, and the public keys to check them with.
+import { type CryptoKey, exportJWK, generateKeyPair, importJWK, type JWK, jwtVerify, SignJWT } from 'jose';
+import { clockSkew, isCompact, isFromFuture, isId } from './compact-token.ts';
+
+/** Seconds that a session token is valid. */
+export const sessionTokenSeconds = 3600;
+
+/** What tells a session token from the access tokens of the same issuer. */
+export const sessionAudience = 'authenticated';
+
+/** Whose session a token is for. */
+export interface SessionSubject {
+  companyId: string;
+  userId: string;
+  sessionId: string;
+}
+
+export type TokenVerdict =
+  | ({ kind: 'valid'; expiresAt: Date } & SessionSubject)
+  | { kind: 'expired' }
+  | { kind: 'invalid' };
+
+/** Issues and checks session tokens under one signing key. */
+export class SessionTokens {
+  readonly issuer: string;
+  readonly #privateKey: CryptoKey;
+  readonly #publicKey: CryptoKey;
+  readonly #keyId: string;
+  /** The public key as JWKS. */
+  readonly jwks: { keys: JWK[] };
+
+  private constructor(issuer: string, privateKey: CryptoKey, publicKey: CryptoKey, publicJwk: JWK) {
+    this.issuer = issuer;
+    this.#privateKey = privateKey;
+    this.#publicKey = publicKey;
+    this.#keyId = publicJwk.kid ?? '';
+    this.jwks = { keys: [publicJwk] };
+  }
+
+  /** @param privateJwk as made by newSigningKey */
+  static async fromKey(issuer: string, privateJwk: JWK): Promise<SessionTokens> {
+    const { d: _private, ...shown } = privateJwk;
+    const publicJwk = { ...shown, alg: 'ES256', use: 'sig' };
+    const privateKey = (await importJWK(privateJwk, 'ES256')) as CryptoKey;
+    const publicKey = (await importJWK(publicJwk, 'ES256')) as CryptoKey;
+    return new SessionTokens(issuer, privateKey, publicKey, publicJwk);
+  }
+
+  /** @param now the time of issue */
+  issue({ companyId, userId, sessionId }: SessionSubject, now: Date): Promise<string> {
+    const seconds = Math.floor(now.getTime() / 1000);
+    return new SignJWT({ company_id: companyId, session_id: sessionId, role: 'authenticated' })
+      .setProtectedHeader({ alg: 'ES256', typ: 'JWT', kid: this.#keyId })
+      .setIssuer(this.issuer)
+      .setSubject(userId)
+      .setAudience(sessionAudience)
+      .setIssuedAt(seconds)
+      .setExpirationTime(seconds + sessionTokenSeconds)
+      .sign(this.#privateKey);
+  }
+
+  /** Checks spelling, signature, issuer, audience and times (60 s of clock skew). */
+  async verify(token: string, now: Date): Promise<TokenVerdict> {
+    if (!isCompact(token, 4096)) return { kind: 'invalid' };
+    try {
+      const { payload } = await jwtVerify(token, this.#publicKey, {
+        algorithms: ['ES256'],
+        typ: 'JWT',
+        issuer: this.issuer,
+        audience: sessionAudience,
+        clockTolerance: clockSkew,
+        currentDate: now,
+        requiredClaims: ['exp', 'sub', 'company_id', 'session_id'],
+      });
+      const { sub, company_id: companyId, session_id: sessionId, exp } = payload;
+      if (!isId(sub) || !isId(companyId) || !isId(sessionId) || isFromFuture(payload, now)) return { kind: 'invalid' };
+      return { kind: 'valid', companyId, userId: sub, sessionId, expiresAt: new Date((exp ?? 0) * 1000) };
+    } catch (error) {
+      return { kind: (error as { code?: string }).code === 'ERR_JWT_EXPIRED' ? 'expired' : 'invalid' };
+    }
+  }
+}
+
+/** Makes the signing key of a new installation. */
+export async function newSigningKey(keyId: string): Promise<JWK> {
+  const { privateKey } = await generateKeyPair('ES256', { extractable: true });
+  return { ...(await exportJWK(privateKey)), kid: keyId };
+}

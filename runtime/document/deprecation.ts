@@ -1,0 +1,103 @@
+// Deprecated forms of requests: how a call that uses one is recognised, and what its answer says.
+import type { OpenAPIV3_1 } from 'openapi-types';
+
+/** A form that callers should leave: a query parameter or a field of the body. */
+export interface DeprecatedUse {
+  in: 'query' | 'body';
+  name: string;
+  since: Date;
+  sunset: Date;
+  /** Where it says what to do instead. */
+  link: string;
+  /** The same in a sentence, with code in backticks. */
+  note: string;
+}
+
+/** What the document writes for one. */
+interface Declared {
+  parameter?: string;
+  field?: string;
+  since?: string;
+  sunset?: string;
+  link?: string;
+  note?: string;
+}
+
+type Described = { deprecated?: boolean } | undefined;
+
+/**
+ * Reads the extension x-deprecated-use of an operation.
+ * @param site where links to pages of our own lead
+ * @throws Error saying what is wrong with it
+ */
+export function readDeprecatedUses(
+  declared: unknown,
+  parameters: readonly OpenAPIV3_1.ParameterObject[],
+  body: OpenAPIV3_1.RequestBodyObject | undefined,
+  site: string,
+): DeprecatedUse[] {
+  if (declared === undefined) return [];
+  if (!Array.isArray(declared) || declared.length === 0) throw new Error('x-deprecated-use must be a list');
+  return declared.map((use: Declared) => {
+    const unknown = Object.keys(use).filter((key) => !keys.includes(key));
+    if (unknown.length > 0) throw new Error(`x-deprecated-use: unknown key ${unknown.join(', ')}`);
+    const name = use.parameter ?? use.field ?? '';
+    if ((use.parameter === undefined) === (use.field === undefined))
+      throw new Error('x-deprecated-use names either a parameter or a field');
+    const described =
+      use.parameter === undefined
+        ? fieldOf(body, name)
+        : parameters.find((parameter) => parameter.in === 'query' && parameter.name === name);
+    if (described?.deprecated !== true)
+      throw new Error(`x-deprecated-use: ${name} must be one of this operation's, and marked deprecated`);
+    const [since, sunset] = [dayOf(use.since, 'since'), dayOf(use.sunset, 'sunset')];
+    const earliest = new Date(since);
+    earliest.setUTCFullYear(since.getUTCFullYear() + 1);
+    if (sunset < earliest) throw new Error(`x-deprecated-use: ${name} must be answered for at least 12 months`);
+    if (!use.link?.startsWith('/')) throw new Error('x-deprecated-use: link must be a path of the web app');
+    if (!use.note) throw new Error('x-deprecated-use: note must say what to do instead');
+    const place = use.parameter === undefined ? 'body' : 'query';
+    return { in: place, name, since, sunset, link: `${site}${use.link}`, note: use.note };
+  });
+}
+
+const keys = ['parameter', 'field', 'since', 'sunset', 'link', 'note'];
+
+function fieldOf(body: OpenAPIV3_1.RequestBodyObject | undefined, name: string): Described {
+  const schema = body?.content['application/json']?.schema as OpenAPIV3_1.SchemaObject | undefined;
+  return schema?.properties?.[name] as Described;
+}
+
+function dayOf(text: string | undefined, key: string): Date {
+  const day = new Date(`${text}T00:00:00.000Z`);
+  if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== text)
+    throw new Error(`x-deprecated-use: ${key} must be a date such as 2026-09-04`);
+  return day;
+}
+
+/** The deprecated parameters that a query names, whether it is good or not. */
+export function usedInQuery(uses: readonly DeprecatedUse[], queryText: string): DeprecatedUse[] {
+  if (uses.length === 0 || queryText === '') return [];
+  const query = new URLSearchParams(queryText);
+  return uses.filter((use) => use.in === 'query' && query.has(use.name));
+}
+
+/** The deprecated fields that a body has. */
+export function usedInBody(uses: readonly DeprecatedUse[], body: unknown): DeprecatedUse[] {
+  if (uses.length === 0 || typeof body !== 'object' || body === null) return [];
+  return uses.filter((use) => use.in === 'body' && Object.hasOwn(body, use.name));
+}
+
+/** The headers for the forms that a call used, as names and values in turn; of several, the earliest days. */
+export function deprecationHeaders(used: readonly DeprecatedUse[]): string[] {
+  if (used.length === 0) return [];
+  const earliest = (days: Date[]) => new Date(Math.min(...days.map((day) => day.getTime()))).toUTCString();
+  return [
+    'Deprecation',
+    earliest(used.map((use) => use.since)),
+    'Sunset',
+    earliest(used.map((use) => use.sunset)),
+    'Link',
+    used.map((use) => `<${use.link}>; rel="deprecation"`).join(', '),
+  ];
+}

@@ -1,0 +1,132 @@
+// The documentation page: Redoc from our own package, nothing loaded from elsewhere.
+// Served under /docs, and written as one file for publishing.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Page } from '../server.ts';
+import { options, style } from './docs-theme.ts';
+import type { Document } from './document.ts';
+import { PreparedBody } from './prepared-body.ts';
+
+/** Where the samples of the bundled document point; a page shows the address of its own server instead. */
+const sampleAddress = 'http://127.0.0.1:8080';
+
+/** Redoc styles by inserted elements and searches in a worker; everything else may come from this server only. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'unsafe-inline'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  'worker-src blob:',
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** Runs in the browser. */
+const start = `fetch('/v1/openapi.json')
+  .then((answer) => (answer.ok ? answer.text() : Promise.reject(new Error('The server answered ' + answer.status))))
+  .then((text) => {
+    const shown = JSON.parse(text.replaceAll(${JSON.stringify(sampleAddress)}, location.origin));
+    shown.servers = [{ url: location.origin }];
+    Redoc.init(shown, ${JSON.stringify({ ...options, downloadUrls: [{ title: 'openapi.json', url: '/v1/openapi.json' }] })}, document.getElementById('docs'));
+  })
+  .catch((error) => {
+    document.querySelector('#docs > p').textContent = 'The document could not be loaded. ' + error.message + '.';
+  });
+`;
+
+/** The pages under /docs, by path. */
+export function docsPages(document: Document): Record<string, Page> {
+  const scripts = '<script src="/docs/redoc.js"></script>\n<script src="/docs/start.js"></script>';
+  return {
+    '/docs': page('text/html; charset=utf-8', html(document.json, scripts)),
+    '/docs/redoc.js': page('text/javascript; charset=utf-8', redoc()),
+    '/docs/start.js': page('text/javascript; charset=utf-8', start),
+    [deprecationsPath]: page('text/html; charset=utf-8', deprecations(document)),
+  };
+}
+
+/**
+ * The page as one file that loads nothing at all.
+ * @param address where the described server answers
+ */
+export function docsFile(json: Document['json'], address: string): string {
+  const shown = { ...json, servers: [{ url: address }] };
+  // Within a script element only this sequence could end it early.
+  const inline = (script: string) => `<script>${script.replaceAll('</script', '<\\/script')}</script>`;
+  const text = JSON.stringify(shown).replaceAll(sampleAddress, address).replaceAll('<', '\\u003c');
+  const init = `Redoc.init(${text}, ${JSON.stringify(options)}, document.getElementById('docs'));`;
+  return html(json, `${inline(redoc())}\n${inline(init)}`);
+}
+
+function page(contentType: string, content: string): Page {
+  return {
+    contentType,
+    body: new PreparedBody(content),
+    headers: { 'content-security-policy': policy, 'cache-control': 'public, max-age=300' },
+  };
+}
+
+/** Where the links of deprecated forms lead, unless a web app of its own has this page. */
+const deprecationsPath = '/docs/deprecations';
+
+/** Every deprecated form under the anchor that its link names. */
+function deprecations(document: Document): string {
+  const sections = document.operations.flatMap((operation) =>
+    operation.deprecatedUses.map((use) => {
+      const [since, sunset] = [use.since, use.sunset].map((day) => day.toISOString().slice(0, 10));
+      const anchor = escaped(new URL(use.link).hash.slice(1));
+      return `<h2 id="${anchor}">${escaped(use.name)} of ${operation.method} ${escaped(operation.path)}</h2>
+<p>Deprecated since ${since}; stops working on ${sunset}. ${escaped(use.note).replace(/`([^`]+)`/g, '<code>$1</code>')}</p>`;
+    }),
+  );
+  const { title } = document.json.info;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Deprecated forms – ${escaped(title)}</title>
+<link rel="icon" href="data:,">
+<style>body { font: 16px/1.5 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em }</style>
+</head>
+<body>
+<h1>Deprecated forms</h1>
+<p>They work until the day that is given, and their answers carry the headers Deprecation, Sunset and Link.</p>
+${sections.join('\n')}
+<p><a href="/docs">All operations</a></p>
+</body>
+</html>
+`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
+}
+
+function redoc(): string {
+  const script = readFileSync(createRequire(import.meta.url).resolve('redoc/bundles/redoc.standalone.js'), 'utf8');
+  // Two things that a browser would ask others for: the map, which is not served, and the maker's logo.
+  return script
+    .replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n')
+    .replaceAll('https://cdn.redoc.ly/redoc/logo-mini.svg', 'data:,');
+}
+
+function html(json: Document['json'], scripts: string): string {
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${json.info.title}</title>
+<link rel="icon" href="data:,">
+<style>${style}</style>
+</head>
+<body>
+<div id="docs"><p>Loading the documentation …</p><noscript><p>This page needs JavaScript. The document itself is at <a href="/v1/openapi.json">/v1/openapi.json</a>.</p></noscript></div>
+${scripts}
+</body>
+</html>
+`;
+}

@@ -1,0 +1,53 @@
+// What becomes of anything that is thrown: an answer of the catalogue, and a line in the log.
+import type { Answer } from './answers.ts';
+import type { Trace } from './call-state.ts';
+import type { Database } from './database.ts';
+import { failureBody, oauthFailureBody } from './envelope.ts';
+import { ApiError, conflict, queryTimeout, serviceUnavailable } from './errors.ts';
+import type { Log } from './log.ts';
+
+export class Failures {
+  readonly #database: Pick<Database, 'isOutage' | 'isOverdue' | 'isRace'>;
+  readonly #log: Log;
+
+  constructor(database: Pick<Database, 'isOutage' | 'isOverdue' | 'isRace'>, log: Log) {
+    this.#database = database;
+    this.#log = log;
+  }
+
+  /**
+   * Turns anything thrown into an answer; what a caller may not see is logged and replaced.
+   * @param broken true when the connection to the database failed, whatever was thrown
+   */
+  answer(thrown: unknown, trace: Trace, broken = false): Answer {
+    const error = this.#errorOf(thrown, trace, broken);
+    trace.error = error.code;
+    const body = trace.oauth
+      ? oauthFailureBody(error)
+      : failureBody(error, trace.requestId, Date.now(), trace.testMode);
+    return { status: error.status, body, headers: error.headers };
+  }
+
+  #errorOf(thrown: unknown, { requestId, operation }: Trace, broken: boolean): ApiError {
+    const noted = { request_id: requestId, operation };
+    if (broken || this.#database.isOutage(thrown)) {
+      this.#log.warn({ ...noted, err: describe(thrown) }, 'the database could not serve a request');
+      return this.#database.isOverdue(thrown) ? queryTimeout() : serviceUnavailable();
+    }
+    if (thrown instanceof ApiError) return thrown;
+    if (this.#database.isRace(thrown)) {
+      return conflict(
+        'changed_meanwhile',
+        'Something that this call refers to changed while it ran. Read it again and retry.',
+      );
+    }
+    this.#log.error({ ...noted, err: describe(thrown) }, 'unexpected failure');
+    return new ApiError('INTERNAL_ERROR', 'Something went wrong on our side.');
+  }
+}
+
+function describe(thrown: unknown): { message: string; code?: string; stack?: string } {
+  if (!(thrown instanceof Error)) return { message: String(thrown) };
+  const { code } = thrown as { code?: string };
+  return { message: thrown.message, ...(code ? { code } : {}), ...(thrown.stack ? { stack: thrown.stack } : {}) };
+}

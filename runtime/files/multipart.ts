@@ -1,0 +1,203 @@
+// Uploads: a form with one file, written to the disk as it arrives.
+import { createHash, randomUUID } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import busboy from 'busboy';
+import { refusedExtension, safeFileName } from '../../domain/records/file-names.ts';
+import { bodyLimits, uploadLimits } from '../../domain/service/request-limits.ts';
+import { bodyBroken, bodyFault, ClientGone } from '../body.ts';
+import type { Operation } from '../document/document.ts';
+import { type FieldProblem, problem, unreadable } from '../errors.ts';
+import { refusal } from '../validation.ts';
+
+/** Milliseconds in each of which an upload must bring on as much as any other request may hold, or end. */
+const pace = uploadLimits.paceSeconds * 1000;
+
+/** A file that has arrived. */
+export interface Upload {
+  path: string;
+  name: string;
+  contentType: string;
+  bytes: number;
+  /** In hexadecimal. */
+  sha256: string;
+  /** Of the whole body, byte by byte. */
+  requestHash: Buffer;
+}
+
+const tooLarge = () => unreadable('file_too_large', `A file may have at most ${uploadLimits.bytes} bytes.`);
+
+/**
+ * Receives a form. Nothing of it is kept when it is refused.
+ * @param folder where the file is written, under a random name
+ * @param invite tells a client that waits for it to send the form
+ * @throws ApiError 400 or 422 with what is wrong; ClientGone
+ */
+export async function receiveUpload(
+  operation: Operation,
+  request: IncomingMessage,
+  folder: string,
+  invite: () => void,
+): Promise<Upload> {
+  const form = new Form(operation, request, join(folder, randomUUID()));
+  invite();
+  try {
+    return await form.receive();
+  } catch (error) {
+    await form.discard();
+    throw error;
+  }
+}
+
+/** One form while it arrives. */
+class Form {
+  readonly #operation: Operation;
+  readonly #request: IncomingMessage;
+  readonly #path: string;
+  readonly #parser: busboy.Busboy;
+  readonly #problems: FieldProblem[] = [];
+  readonly #content = createHash('sha256');
+  #file: { name: string; contentType: string } | undefined;
+  #bytes = 0;
+  #refusedExtension: string | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(operation: Operation, request: IncomingMessage, path: string) {
+    this.#operation = operation;
+    this.#request = request;
+    this.#path = path;
+    this.#parser = openParser(request);
+    if (Number(request.headers['content-length'] ?? 0) > uploadLimits.bytes + uploadLimits.around) throw tooLarge();
+    this.#parser.on('file', (name, stream, { filename, mimeType }) => this.#takeFile(name, stream, filename, mimeType));
+    this.#parser.on('field', (name) => this.#takeField(name));
+  }
+
+  async receive(): Promise<Upload> {
+    const requestHash = await this.#readAll();
+    await this.#writing;
+    const { upload: field = '' } = this.#operation;
+    if (this.#refusedExtension !== undefined)
+      throw unreadable('file_type_refused', `Files with .${this.#refusedExtension} in their name are not taken.`);
+    if (this.#bytes > uploadLimits.bytes) throw tooLarge();
+    const named = this.#problems.some((each) => each.field === field);
+    if (!this.#file && !named) this.#problems.push(problem(field, 'REQUIRED', `${field} is required`));
+    else if (this.#file && this.#bytes === 0) this.#problems.push(problem(field, 'TOO_SHORT', `${field} is empty`));
+    if (this.#problems.length > 0 || !this.#file) throw refusal(this.#operation, this.#problems, 'body');
+    const sha256 = this.#content.digest('hex');
+    return { ...this.#file, path: this.#path, bytes: this.#bytes, sha256, requestHash };
+  }
+
+  async discard(): Promise<void> {
+    this.#parser.destroy();
+    await this.#writing.catch(() => undefined);
+    await rm(this.#path, { force: true });
+  }
+
+  #takeFile(name: string, stream: Readable, fileName: string | undefined, contentType: string): void {
+    const { upload: field } = this.#operation;
+    if (name !== field || this.#file || !fileName) {
+      this.#takeField(name);
+      stream.on('error', () => undefined).resume();
+      return;
+    }
+    this.#file = { name: safeFileName(fileName), contentType: readType(contentType) };
+    this.#refusedExtension = refusedExtension(fileName);
+    this.#writing = pipeline(stream, (source) => this.#measure(source), createWriteStream(this.#path, writing));
+    // Whoever waits for it is told; until then nobody waits.
+    this.#writing.catch(() => undefined);
+  }
+
+  async *#measure(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    for await (const chunk of source) {
+      this.#bytes += chunk.length;
+      this.#content.update(chunk);
+      yield chunk;
+    }
+  }
+
+  /** A part that is not the one file that is wanted. */
+  #takeField(name: string | undefined): void {
+    const { upload: field = '' } = this.#operation;
+    if (name !== field) {
+      const unknown = name ?? '';
+      this.#problems.push(
+        problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, { allowed: [field] }),
+      );
+    } else if (this.#file) this.#problems.push(problem(field, 'DUPLICATE', `${field} must be sent once`));
+    else this.#problems.push(problem(field, 'INVALID_FORMAT', `${field} must be a file, with a file name`));
+  }
+
+  /** Feeds the parser until the form has ended. @returns the hash of the body */
+  #readAll(): Promise<Buffer> {
+    const request = this.#request;
+    const parser = this.#parser;
+    const hash = createHash('sha256');
+    let total = 0;
+    let sincePace = 0;
+    return new Promise<Buffer>((resolve, reject) => {
+      const watch = setInterval(() => {
+        if (sincePace < bodyLimits.bytes) fail(unreadable('upload_too_slow', 'The upload came too slowly.'));
+        sincePace = 0;
+      }, pace);
+      const stop = (): void => {
+        clearInterval(watch);
+        request.off('data', take).off('end', end).off('error', gone).off('close', gone).off(bodyBroken, fail);
+      };
+      const fail = (error: Error): void => {
+        stop();
+        reject(error);
+      };
+      const take = (chunk: Buffer): void => {
+        total += chunk.length;
+        sincePace += chunk.length;
+        hash.update(chunk);
+        if (total > uploadLimits.bytes + uploadLimits.around) fail(tooLarge());
+        else if (!parser.write(chunk)) request.pause();
+      };
+      const end = (): void => {
+        stop();
+        parser.end();
+      };
+      const gone = (): void => fail(new ClientGone());
+      parser.on('drain', () => request.resume());
+      parser.on('error', () => fail(unreadable('malformed_multipart', 'The body is not a whole multipart form.')));
+      parser.on('close', () => resolve(hash.digest()));
+      const fault = bodyFault(request);
+      if (fault) fail(fault);
+      else if (request.destroyed) gone();
+      else request.on('data', take).on('end', end).on('error', gone).on('close', gone).on(bodyBroken, fail);
+    });
+  }
+}
+
+/** Written through to the disk, and never over a file that is there. */
+const writing = { flags: 'wx', mode: 0o600, flush: true };
+
+function openParser(request: IncomingMessage): busboy.Busboy {
+  const unsupported = (what: string) => unreadable('unsupported_media_type', what);
+  if (request.headers['content-encoding'] && request.headers['content-encoding'] !== 'identity')
+    throw unsupported('Send the body without Content-Encoding.');
+  if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? ''))
+    throw unsupported('Send the body as Content-Type: multipart/form-data with its boundary.');
+  try {
+    return busboy({
+      headers: request.headers,
+      preservePath: true,
+      defParamCharset: 'utf8',
+      // One byte more than is allowed, since the parser stops as soon as the limit is reached.
+      limits: { fileSize: uploadLimits.bytes + 1, fieldNameSize: 100, fieldSize: 1024, parts: 20, headerPairs: 50 },
+    });
+  } catch {
+    throw unsupported('Content-Type does not name the boundary of the form.');
+  }
+}
+
+/** As the form says it, unless that is no media type. */
+function readType(given: string): string {
+  const type = given.toLowerCase();
+  return /^[\w.+-]{1,100}\/[\w.+-]{1,100}$/.test(type) ? type : 'application/octet-stream';
+}

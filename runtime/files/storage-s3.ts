@@ -1,0 +1,54 @@
+// Files in a store that speaks S3.
+import { openAsBlob } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { AwsClient } from 'aws4fetch';
+import { contentDisposition } from '../../domain/records/file-names.ts';
+import type { S3Settings } from '../config.ts';
+import type { FileStorage } from './storage.ts';
+
+/** Milliseconds that the store has for one call. */
+const patience = 30_000;
+
+export class S3Storage implements FileStorage {
+  readonly #client: AwsClient;
+  readonly #bucket: string;
+
+  constructor({ endpoint, bucket, region, accessKeyId, secretAccessKey }: S3Settings) {
+    this.#client = new AwsClient({ accessKeyId, secretAccessKey, region, service: 's3', retries: 0 });
+    this.#bucket = `${endpoint}/${bucket}`;
+  }
+
+  async keep(key: string, path: string, sha256: string): Promise<void> {
+    // Read from the disk as it is sent, so that it is never in memory as a whole.
+    const body = await openAsBlob(path);
+    await this.#send('PUT', key, {
+      body,
+      headers: { 'content-type': 'application/octet-stream', 'x-amz-content-sha256': sha256 },
+    });
+    await rm(path, { force: true });
+  }
+
+  async remove(key: string): Promise<void> {
+    await this.#send('DELETE', key);
+  }
+
+  async link(key: string, name: string, seconds: number): Promise<string> {
+    const url = new URL(`${this.#bucket}/${key}`);
+    url.searchParams.set('X-Amz-Expires', String(seconds));
+    url.searchParams.set('response-content-disposition', contentDisposition(name));
+    url.searchParams.set('response-content-type', 'application/octet-stream');
+    return (await this.#client.sign(url, { aws: { signQuery: true } })).url;
+  }
+
+  async open(): Promise<undefined> {
+    return undefined;
+  }
+
+  async #send(method: string, key: string, more: RequestInit = {}): Promise<void> {
+    const signal = AbortSignal.timeout(patience);
+    const answer = await this.#client.fetch(`${this.#bucket}/${key}`, { method, signal, ...more });
+    await answer.arrayBuffer();
+    if (!answer.ok && !(method === 'DELETE' && answer.status === 404))
+      throw new Error(`the file storage answered ${method} with ${answer.status}`);
+  }
+}

@@ -1,0 +1,89 @@
+// The monthly quota's verdict over a call, and the alarm when the quota cannot be asked.
+import type { Quota, QuotaFigures, Subscription } from '../database.ts';
+import { ApiError } from '../errors.ts';
+import { type Log, raiseAlert } from '../log.ts';
+
+/**
+ * Lets a call pass that its company's subscription pays for.
+ * @param quota undefined in test mode, whose calls are free
+ * @param lastPeriod asks for the figures of a subscription that ended; undefined where nothing was ever subscribed to
+ * @throws ApiError 402 without a subscription, 429 when the calls of the month are used up; both with the X-Quota headers
+ */
+export async function admitToQuota(
+  { access }: Subscription,
+  quota: Quota | undefined,
+  lastPeriod: () => Promise<QuotaFigures | undefined>,
+  now: Date,
+): Promise<void> {
+  if (access !== 'open') {
+    const message =
+      access === 'no_subscription'
+        ? 'This workspace has no subscription. Choose a plan to use the API.'
+        : "This workspace's subscription has ended. Choose a plan to use the API again.";
+    const { limit, used } = (await lastPeriod()) ?? { limit: 0, used: 0 };
+    throw refusal(402, message, { limit, used, remaining: 0, reset: null, reason: access });
+  }
+  if (!quota || quota.charged || quota.limit === null) return;
+  const { limit } = quota;
+  const reset = quota.monthEnd.getTime();
+  const seconds = Math.max(1, Math.ceil((reset - now.getTime()) / 1000));
+  throw refusal(
+    429,
+    `The ${limit} calls of this month are used up. A higher plan, or the next month, makes room.`,
+    { limit, used: limit, remaining: 0, reset, retry_after: seconds, reason: 'monthly_cap' },
+    { 'retry-after': String(seconds) },
+  );
+}
+
+interface QuotaDetails extends Record<string, unknown> {
+  /** null: unlimited. */
+  limit: number | null;
+  used: number;
+  remaining: 0;
+  reset: number | null;
+  reason: string;
+}
+
+function refusal(status: 402 | 429, message: string, details: QuotaDetails, headers: Record<string, string> = {}) {
+  return new ApiError('QUOTA_EXCEEDED', message, details, {
+    status,
+    headers: {
+      ...headers,
+      'x-quota-limit': String(details.limit ?? 'unlimited'),
+      'x-quota-used': String(details.used),
+      'x-quota-remaining': '0',
+    },
+  });
+}
+
+/** Raises one alarm per outage: what must not be counted is not let through, so that an outage stops every tenant. */
+export class QuotaAlarm {
+  readonly #log: Log;
+  #raised = false;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** Notes that the quota could not be asked. @returns what to answer with */
+  raise(): ApiError {
+    if (!this.#raised) {
+      this.#raised = true;
+      raiseAlert(
+        this.#log,
+        'api_quota_unavailable',
+        'the monthly quota cannot be charged: calls with a credential are refused until it can',
+      );
+    }
+    return new ApiError('QUOTA_UNAVAILABLE', 'Calls cannot be counted for the moment. Try again shortly.', undefined, {
+      headers: { 'retry-after': '1' },
+    });
+  }
+
+  /** Notes that the quota was asked. */
+  clear(): void {
+    if (!this.#raised) return;
+    this.#raised = false;
+    this.#log.info({ alert: 'api_quota_unavailable', severity: 'resolved' }, 'the monthly quota is charged again');
+  }
+}

@@ -1,0 +1,370 @@
+// The way of a request once its operation is known, from authentication to the commit.
+import type { IncomingMessage } from 'node:http';
+import { Admission, type AdmissionParts, type RoutedRequest } from './admission.ts';
+import { type Answer, fileHeaders } from './answers.ts';
+import { checkMediaType, parseJson, readBytes } from './body.ts';
+import { CallState, type Trace } from './call-state.ts';
+import type { Caller } from './caller.ts';
+import type { Authenticated } from './credentials/authentication.ts';
+import { hashesAtOnce } from './credentials/passwords.ts';
+import { sha256 } from './credentials/secrets.ts';
+import type { Opening, Scope, Transaction } from './database.ts';
+import { Deadline, DeadlinePassed } from './deadline.ts';
+import { usedInBody } from './document/deprecation.ts';
+import type { Operation } from './document/document.ts';
+import { PreparedBody } from './document/prepared-body.ts';
+import { successBody } from './envelope.ts';
+import { ApiError, type FieldProblem, serviceUnavailable } from './errors.ts';
+import type { Failures } from './failures.ts';
+import type { FileBody, UploadedFile } from './files/files.ts';
+import { receiveUpload, type Upload } from './files/multipart.ts';
+import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
+import type { RateFigures } from './limits/rate-limits.ts';
+import { Turns } from './limits/turns.ts';
+import { checkBody, checkParameters, refusal } from './validation.ts';
+
+export interface RunnerParts extends AdmissionParts {
+  /** By operationId; typed as Handlers where they are joined. */
+  handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
+}
+
+/** What a request brings along, read and checked. */
+interface Read {
+  parameters: { path: unknown; query: unknown; header: unknown };
+  /** Of an idempotent call. */
+  key: string | undefined;
+  upload: Upload | undefined;
+  body: unknown;
+  problems: FieldProblem[];
+}
+
+/** One request on its way through its transaction. */
+interface Attempt extends Opening {
+  operation: Operation;
+  call: CallState;
+  deadline: Deadline;
+  trace: Trace;
+}
+
+type Opened = Awaited<ReturnType<Transaction['opened']>>;
+/** What must hold does not. */
+type Unsettled = Exclude<Opened, 'held'>;
+
+const noBody: Pick<Read, 'body' | 'problems'> = { body: undefined, problems: [] };
+
+export class OperationRunner {
+  readonly #parts: RunnerParts;
+  readonly #failures: Failures;
+  readonly #admission: Admission;
+  /** Calls that hold a connection while they hash a password. */
+  readonly #hashing = new Turns(hashesAtOnce);
+  /** Connections on which a file arrives: it has a pace of its own instead of ten seconds for the whole. */
+  readonly #uploading = new WeakSet<object>();
+
+  constructor(parts: RunnerParts, failures: Failures) {
+    this.#parts = parts;
+    this.#failures = failures;
+    this.#admission = new Admission(parts);
+  }
+
+  /** True while a file arrives on a connection. */
+  isUploading(socket: object): boolean {
+    return this.#uploading.has(socket);
+  }
+
+  /** Of the limit that is closest to refusing the call. */
+  figuresOf(trace: Trace): RateFigures {
+    trace.figures ??= this.#parts.limits.uncounted(Date.now());
+    return trace.figures;
+  }
+
+  /** @throws ApiError what refuses the call before its transaction begins */
+  async run(routed: RoutedRequest, trace: Trace): Promise<Answer> {
+    const now = new Date();
+    const deadline = new Deadline();
+    const letIn = () => this.#admission.letIn(routed, now, deadline, trace);
+    // A file is stored before any transaction could tell that its sender's key is not good any more.
+    const known =
+      routed.operation.upload === undefined ? await this.#admission.recall(routed, now, deadline, trace) : undefined;
+    const admitted = known ?? (await letIn());
+    let read: Read;
+    try {
+      read = await this.#read(routed, trace);
+    } catch (error) {
+      // Whose key is not good any more is told that, not what is wrong with the rest.
+      if (known && error instanceof ApiError) await letIn();
+      throw error;
+    }
+    const { upload } = read;
+    const file = upload && (await this.#parts.files.store(admitted.caller, upload));
+    const perform = (by: Authenticated) => this.#perform(routed, by, read, file, now, deadline, trace);
+    const answer =
+      (await perform(admitted)) ?? (await perform(await letIn())) ?? this.#failures.answer(serviceUnavailable(), trace);
+    if (file && leftOut(answer)) this.#parts.files.remove(file);
+    return answer;
+  }
+
+  /** Runs a request that was let in and read. @returns undefined when its key is not what it was, and nothing was done */
+  async #perform(
+    { operation, path }: RoutedRequest,
+    { caller, configVersion, credential }: Authenticated,
+    { parameters, key, upload, body, problems }: Read,
+    file: UploadedFile | undefined,
+    now: Date,
+    deadline: Deadline,
+    trace: Trace,
+  ): Promise<Answer | undefined> {
+    const claim =
+      key === undefined ? undefined : claimOf(caller, operation, path, key, upload?.requestHash ?? hashOf(body));
+    const call = new CallState(
+      this.#parts,
+      trace,
+      operation,
+      caller,
+      configVersion,
+      parameters,
+      body,
+      problems,
+      now,
+      deadline,
+      file,
+      claim === undefined ? null : sha256(`${claim.endpoint}\n${claim.key}`).toString('hex'),
+    );
+    if (operation.method === 'GET' && operation.requirements.length === 0 && !operation.platform)
+      return this.#success(operation, await this.#handle(operation, call), caller, now, trace);
+
+    try {
+      const attempt = () =>
+        deadline.race(() => this.#runInTransaction(operation, call, deadline, { credential, claim }, trace));
+      // More would only hold connections while they wait for the processor.
+      return await (claim && operation.hashesPassword ? this.#hashing.take(attempt) : attempt());
+    } catch (error) {
+      const { transaction } = call;
+      if (error instanceof DeadlinePassed) transaction?.destroy();
+      else transaction?.abandon();
+      // As where the key is looked up first: it was never asked whether it is still good.
+      const isUnasked = credential && !call.isCertain && this.#admission.isUnavailable(error);
+      return this.#failures.answer(
+        isUnasked ? this.#admission.unavailable() : error,
+        trace,
+        isUnasked ? false : transaction?.broken,
+      );
+    }
+  }
+
+  /** Reads what the request brings along, now that its caller was let in. @throws ApiError for what cannot be read */
+  async #read({ operation, path, queryText, request }: RoutedRequest, trace: Trace): Promise<Read> {
+    const parameters = checkParameters(operation, path, queryText, request.headers);
+    const key =
+      operation.idempotency === 'none'
+        ? undefined
+        : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
+    const { folder } = this.#parts.files;
+    const upload =
+      operation.upload === undefined
+        ? undefined
+        : await this.#unhurried(request, () => receiveUpload(operation, request, folder, () => invite(trace)));
+    const { body, problems } = operation.takesBody
+      ? readBody(operation, request, await readBytes(request, () => invite(trace)))
+      : noBody;
+    const inBody = usedInBody(operation.deprecatedUses, body);
+    if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
+    if (problems.length > 0 && key === undefined && !handlerRefuses(operation))
+      throw refusal(operation, problems, 'body');
+    return { parameters, key, upload, body, problems };
+  }
+
+  /** Receives a file without the time limit of other requests. */
+  async #unhurried<T>(request: IncomingMessage, receive: () => Promise<T>): Promise<T> {
+    this.#uploading.add(request.socket);
+    try {
+      return await receive();
+    } finally {
+      this.#uploading.delete(request.socket);
+    }
+  }
+
+  /**
+   * Runs the handler behind what must hold: the credential as it was found, the Idempotency-Key free. All of it travels with the handler's
+   * first statements, so that one round trip decides; where it does not hold, what the handler did is undone.
+   * @returns undefined when the credential is not what it was
+   */
+  async #runInTransaction(
+    operation: Operation,
+    call: CallState,
+    deadline: Deadline,
+    { credential, claim }: Opening,
+    trace: Trace,
+  ): Promise<Answer | undefined> {
+    const attempt: Attempt = { operation, call, deadline, credential, claim, trace };
+    // Hashing a password to find out afterwards that the answer is known costs too much.
+    const asksFirst = operation.hashesPassword || operation.actsOutside;
+    const outcome = await (asksFirst
+      ? this.#ask(attempt)
+      : this.#work(attempt, await this.#begin(attempt, { credential, claim })));
+    if (outcome !== 'key_taken') return outcome === 'credential_changed' ? undefined : outcome;
+
+    call.transaction?.abandon();
+    call.reset();
+    const second = await this.#ask(attempt);
+    // Taken once more, between the failure and its keeping: then the other call is still on its way.
+    if (second === 'key_taken') refuseOthers({ kind: 'in_progress' });
+    return typeof second === 'string' ? undefined : second;
+  }
+
+  async #begin({ operation, call, deadline }: Attempt, opening: Opening): Promise<Transaction> {
+    const transaction = await this.#parts.database.open(scopeOf(operation, call.caller), opening);
+    if (deadline.passed) {
+      // A connection that comes too late goes straight back.
+      transaction.abandon();
+      throw new DeadlinePassed();
+    }
+    call.transaction = transaction;
+    return transaction;
+  }
+
+  /** Waits until it is known whether what must hold of a transaction does; it is undone where it does not. */
+  async #settle({ call, credential }: Attempt, transaction: Transaction): Promise<Opened> {
+    const opened = await transaction.opened();
+    if (opened !== 'held') transaction.abandon();
+    else if (!call.isCertain) {
+      call.isCertain = true;
+      if (credential) this.#admission.confirm(call.caller);
+    }
+    return opened;
+  }
+
+  /**
+   * The slower way: asks first what must hold, and lets the handler work only then. Answers as the call was answered that has the key.
+   * @throws ApiError when that call is still running, or was another
+   */
+  async #ask(attempt: Attempt): Promise<Answer | Unsettled> {
+    const { operation, credential, claim } = attempt;
+    const transaction = await this.#begin(attempt, { credential });
+    const verdict = claim && (await transaction.claim(claim));
+    const opened = await this.#settle(attempt, transaction);
+    if (opened !== 'held') return opened;
+    if (verdict?.kind === 'replay') {
+      transaction.abandon();
+      const body = operation.secretAnswer ? this.#parts.secrets.decrypt(verdict.body) : verdict.body;
+      return { status: verdict.status, body, headers: { 'idempotent-replay': 'true' } };
+    }
+    if (verdict) refuseOthers(verdict);
+    return this.#work(attempt, transaction);
+  }
+
+  /** Lets the handler work, and commits or undoes it. */
+  async #work(attempt: Attempt, transaction: Transaction): Promise<Answer | Unsettled> {
+    const { operation, call, deadline, claim, trace } = attempt;
+    const { caller, now } = call;
+    let answer: Answer | undefined;
+    let failure: unknown;
+    try {
+      if (call.problems.length > 0 && !handlerRefuses(operation)) throw refusal(operation, [...call.problems], 'body');
+      answer = this.#success(operation, await this.#handle(operation, call), caller, now, trace);
+    } catch (error) {
+      failure = error;
+    }
+    const opened = await this.#settle(attempt, transaction);
+    if (opened !== 'held') return opened;
+    if (!answer) return this.#fail(attempt, failure, transaction);
+
+    if (transaction.broken) throw serviceUnavailable();
+    if (operation.method === 'GET' && call.changes.length === 0) transaction.endRead();
+    else {
+      const context = { caller, now, idempotencyKeyHash: claim ? sha256(claim.key) : null };
+      await transaction.commit(
+        call.changes,
+        context,
+        deadline.left,
+        claim && { claim, status: answer.status, body: this.#keptBody(operation, answer) },
+      );
+    }
+    for (const work of call.later) work();
+    return answer;
+  }
+
+  /** Undoes what the handler did before it failed, and keeps the failure where it is kept. */
+  async #fail(
+    { operation, call, deadline, claim, trace }: Attempt,
+    failure: unknown,
+    transaction: Transaction,
+  ): Promise<Answer | 'key_taken'> {
+    const { caller, now, changes } = call;
+    const failed = this.#failures.answer(failure, trace, transaction.broken);
+    if (failure instanceof ApiError && failure.keepsWork && !transaction.broken) {
+      await transaction.commit(changes, { caller, now, idempotencyKeyHash: null }, deadline.left);
+    } else if (claim && isKept(failed.status) && !transaction.broken) {
+      const kept = { claim, status: failed.status, body: this.#keptBody(operation, failed) };
+      if (!(await transaction.keepFailure(kept, deadline.left))) return 'key_taken';
+    } else transaction.abandon();
+    return failed;
+  }
+
+  /** What is kept for a replay; in a form that only this server can read, where the answer shows a secret. */
+  #keptBody(operation: Operation, answer: Answer): string {
+    const body = String(answer.body);
+    return operation.secretAnswer ? this.#parts.secrets.encrypt(body) : body;
+  }
+
+  #handle(operation: Operation, call: CallState): Promise<unknown> {
+    const handler = this.#parts.handlers[operation.id];
+    if (!handler) throw new Error(`no handler for ${operation.id}`);
+    return handler(call as never);
+  }
+
+  #success(operation: Operation, result: unknown, caller: Caller, now: Date, trace: Trace): Answer {
+    const given = result as { status: number; data?: unknown; body?: unknown; file?: FileBody; etag?: string };
+    if (given.file) return { status: given.status, body: given.file, headers: fileHeaders(given.file) };
+    const body =
+      operation.answer === 'envelope'
+        ? successBody(given, caller.requestId, now.getTime(), caller.testMode, this.figuresOf(trace))
+        : given.body instanceof PreparedBody
+          ? given.body
+          : JSON.stringify(given.body);
+    return { status: given.status, body, headers: successHeaders(operation, given.etag) };
+  }
+}
+
+/** Tells a client to send its body, if it waits to be told. */
+function invite(trace: Trace): void {
+  trace.invite?.();
+  trace.invite = undefined;
+}
+
+function readBody(
+  operation: Operation,
+  request: IncomingMessage,
+  bytes: Buffer,
+): { body: unknown; problems: FieldProblem[] } {
+  if (bytes.length === 0 && !operation.bodyRequired) return { body: undefined, problems: [] };
+  if (bytes.length > 0 || request.headers['content-type'] !== undefined) checkMediaType(request);
+  const { value, problems } = parseJson(bytes, operation.arrayBody);
+  const invalid = checkBody(operation, value);
+  if (problems.length === 0) return { body: value, problems: invalid };
+  const unstorable = new Set(problems.map((each) => each.field));
+  return { body: value, problems: [...problems, ...invalid.filter((each) => !unstorable.has(each.field))] };
+}
+
+function successHeaders({ cacheControl }: Operation, etag: string | undefined): Record<string, string> | undefined {
+  if (cacheControl === undefined && etag === undefined) return undefined;
+  return {
+    ...(cacheControl === undefined ? {} : { 'cache-control': cacheControl }),
+    ...(etag === undefined ? {} : { etag }),
+  };
+}
+
+/** True where the handler is told of the body's problems instead of being spared them. */
+function handlerRefuses(operation: Operation): boolean {
+  return operation.uniformRefusal || operation.tenantFields;
+}
+
+function scopeOf(operation: Operation, caller: Caller): Scope {
+  if (operation.platform) return 'platform';
+  return caller.companyId === '' ? 'nobody' : { companyId: caller.companyId, testMode: caller.testMode };
+}
+
+/** True for an answer after which certainly nothing refers to the call's file; where that is not certain, the sweep finds out. */
+function leftOut({ status, headers }: Answer): boolean {
+  return (status >= 400 && status < 500) || headers?.['idempotent-replay'] !== undefined;
+}

@@ -1,0 +1,236 @@
+// The guarded client: calls addresses that tenants name, without reaching into our own network.
+import { Resolver, lookup as systemLookup } from 'node:dns/promises';
+import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import https from 'node:https';
+import { isIP, type LookupFunction, type Socket } from 'node:net';
+import { isGlobalUnicast } from './addresses.ts';
+
+/** Why a call brought no answer. */
+export type OutgoingFault = 'timeout' | 'dns' | 'tls' | 'connect' | 'blocked_address' | 'http_error';
+
+export class OutgoingError extends Error {
+  readonly fault: OutgoingFault;
+
+  constructor(fault: OutgoingFault, message: string = fault) {
+    super(message);
+    this.fault = fault;
+  }
+}
+
+export interface OutgoingRequest {
+  method: 'GET' | 'POST';
+  url: string;
+  headers: Readonly<Record<string, string>>;
+  body?: string;
+  /** In whose mode it is called: what the server was told to allow is allowed to test mode alone. */
+  testMode: boolean;
+  /** Of the answer's body; the rest is not read. */
+  mostBytes: number;
+  /** Milliseconds for all of it, unless said otherwise. */
+  within?: number;
+}
+
+export interface OutgoingAnswer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+  /** False where the body was longer than asked for, or ended too early. */
+  isWhole: boolean;
+}
+
+export interface OutgoingOptions {
+  /** Test mode may call http and private addresses: for development. */
+  allowPrivate: boolean;
+  /** All addresses of a name; the name service of the system unless given. */
+  resolve?: (name: string) => Promise<string[]>;
+  /** A further certificate to trust. */
+  ca?: string;
+}
+
+/** Milliseconds to find the address and to be connected. */
+const connectTime = 3000;
+/** Milliseconds until the whole answer is there. */
+const wholeTime = 15_000;
+/** Milliseconds that a look-up may take while a caller waits for more than it. */
+const glanceTime = 500;
+const mostHeaderBytes = 16_384;
+
+export class OutgoingClient {
+  readonly #allowPrivate: boolean;
+  readonly #resolve: ((name: string) => Promise<string[]>) | undefined;
+  readonly #ca: string | undefined;
+
+  constructor({ allowPrivate, resolve, ca }: OutgoingOptions) {
+    this.#allowPrivate = allowPrivate;
+    this.#resolve = resolve;
+    this.#ca = ca;
+  }
+
+  /**
+   * What speaks against calling an address, in words that follow its name; undefined where nothing does. A name that is not known yet
+   * may become so: it is looked up again for each call.
+   */
+  async refusalOf(url: string, testMode: boolean): Promise<string | undefined> {
+    const isFree = testMode && this.#allowPrivate;
+    const refusal = formRefusal(url, isFree);
+    if (refusal || isFree) return refusal;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<string[]>((resolve) => {
+      timer = setTimeout(resolve, glanceTime, []);
+    });
+    const addresses = await Promise.race([this.#addressesOf(hostOf(new URL(url)), false).catch(() => []), late]);
+    clearTimeout(timer);
+    return addresses.every(isGlobalUnicast) ? undefined : notPublic;
+  }
+
+  /**
+   * Sends one request and reads its answer. Redirects are answers like others; proxies of the environment are not used, and no
+   * connection is used again.
+   * @throws OutgoingError when no status came
+   */
+  async send(request: OutgoingRequest): Promise<OutgoingAnswer> {
+    const isFree = request.testMode && this.#allowPrivate;
+    if (formRefusal(request.url, isFree)) throw new OutgoingError('blocked_address');
+    const start = performance.now();
+    const url = new URL(request.url);
+    const addresses = await inTime(this.#addressesOf(hostOf(url), isFree), connectTime);
+    if (!isFree && !addresses.every(isGlobalUnicast)) throw new OutgoingError('blocked_address');
+    return exchange(request, url, addresses, { isFree, start, ca: this.#ca });
+  }
+
+  async #addressesOf(host: string, isFree: boolean): Promise<string[]> {
+    if (isIP(host) !== 0) return [host];
+    const found = await (this.#resolve ?? (isFree ? lookUpHere : lookUp))(host).catch(() => []);
+    if (found.length === 0) throw new OutgoingError('dns');
+    return found;
+  }
+}
+
+const notPublic = 'must lead to a public address';
+
+/** What the form of an address tells already. @param isFree private addresses are allowed, and so are http and all ports */
+function formRefusal(text: string, isFree: boolean): string | undefined {
+  if (!URL.canParse(text)) return 'must be an address such as https://hooks.example.com/crm';
+  const url = new URL(text);
+  if (url.protocol !== 'https:' && !(isFree && url.protocol === 'http:')) return 'must begin with https://';
+  if (url.username !== '' || url.password !== '') return 'must not contain a user or a password';
+  const port = Number(url.port || 443);
+  if (!isFree && port < 1024 && port !== 443) return 'may name port 443, 8443 or one from 1024 on';
+  const host = hostOf(url);
+  if (!isFree && isIP(host) !== 0 && !isGlobalUnicast(host)) return notPublic;
+  // Every machine's own name for itself, whatever name servers say of it.
+  if (!isFree && /^(?:.+\.)?localhost\.?$/.test(host)) return notPublic;
+  return undefined;
+}
+
+/** The parser has brought numbers of any form into the usual one; IPv6 stands in brackets. */
+function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[|\]$/g, '');
+}
+
+/** Asks the name servers, without the threads that a name which does not answer would hold up for everybody. */
+async function lookUp(name: string): Promise<string[]> {
+  const resolver = new Resolver({ timeout: 1000, tries: 2 });
+  const found = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+  return found.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
+}
+
+/** Asks the system, which also knows the names of this machine. */
+async function lookUpHere(name: string): Promise<string[]> {
+  const found = await systemLookup(name, { all: true, verbatim: true });
+  return found.map(({ address }) => address);
+}
+
+async function inTime<T>(work: Promise<T>, milliseconds: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new OutgoingError('timeout')), milliseconds);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function exchange(
+  { method, headers, body = '', mostBytes, within = wholeTime }: OutgoingRequest,
+  url: URL,
+  addresses: readonly string[],
+  { isFree, start, ca }: { isFree: boolean; start: number; ca: string | undefined },
+): Promise<OutgoingAnswer> {
+  const isSecure = url.protocol === 'https:';
+  return new Promise((resolve, reject) => {
+    let fault: OutgoingFault = 'connect';
+    const fail = (why: OutgoingFault): void => {
+      reject(new OutgoingError(why));
+      sent.destroy();
+    };
+    let answer: IncomingMessage | undefined;
+    // Once there is a status, that is the answer: what is still to come of the body is not waited for any longer.
+    const cut = (): unknown => (answer ? answer.destroy() : fail('timeout'));
+    const overdue = setTimeout(cut, within - (performance.now() - start));
+    const unconnected = setTimeout(() => fail('timeout'), connectTime - (performance.now() - start));
+    const sent = (isSecure ? https : http).request({
+      method,
+      host: hostOf(url),
+      ...(url.port === '' ? {} : { port: url.port }),
+      path: `${url.pathname}${url.search}`,
+      headers: { ...headers, 'content-length': Buffer.byteLength(body) },
+      // An agent of its own: no connection of another call, and no proxy of the environment.
+      agent: isSecure ? new https.Agent({ keepAlive: false }) : new http.Agent({ keepAlive: false }),
+      lookup: pinnedTo(addresses),
+      maxHeaderSize: mostHeaderBytes,
+      ...(isSecure && ca !== undefined ? { ca } : {}),
+    });
+    sent.on('socket', (socket: Socket) => {
+      socket.once('connect', () => {
+        clearTimeout(unconnected);
+        fault = isSecure ? 'tls' : 'http_error';
+        if (!isFree && !isGlobalUnicast(socket.remoteAddress ?? '')) fail('blocked_address');
+      });
+      socket.once('secureConnect', () => {
+        fault = 'http_error';
+      });
+    });
+    sent.on('response', (response) => {
+      answer = response;
+      readBody(response, mostBytes, (read, isWhole) => {
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: read, isWhole });
+        sent.destroy();
+      });
+    });
+    // After the status came, the end of the body says what is to be said.
+    sent.on('error', () => answer ?? fail(fault));
+    sent.on('close', () => {
+      clearTimeout(overdue);
+      clearTimeout(unconnected);
+      if (!answer) reject(new OutgoingError(fault));
+    });
+    sent.end(body);
+  });
+}
+
+/** Always the addresses that were checked, whatever the name has become meanwhile. */
+function pinnedTo(addresses: readonly string[]): LookupFunction {
+  const found = addresses.map((address) => ({ address, family: isIP(address) }));
+  return (_, options, callback) => {
+    const [first = { address: '', family: 0 }] = found;
+    if (options.all) callback(null, found);
+    else callback(null, first.address, first.family);
+  };
+}
+
+function readBody(response: IncomingMessage, most: number, done: (body: Buffer, isWhole: boolean) => void): void {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const end = (isWhole: boolean): void => done(Buffer.concat(chunks).subarray(0, most), isWhole && size <= most);
+  response.on('data', (chunk: Buffer) => {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > most) end(false);
+  });
+  response.on('end', () => end(response.complete));
+  response.on('error', () => end(false));
+  response.on('close', () => end(response.complete));
+}

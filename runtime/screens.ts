@@ -1,0 +1,104 @@
+// Pages for people, made when they are asked for, and the forms on them; no part of the API.
+import type { IncomingMessage } from 'node:http';
+import type { Answer } from './answers.ts';
+import { readBytes } from './body.ts';
+import { clientAddressReader } from './client-address.ts';
+import type { Database } from './database.ts';
+import type { RateLimits } from './limits/rate-limits.ts';
+import type { Log } from './log.ts';
+
+/** A page that was asked for, or a form on it that was sent. */
+export interface ScreenRequest {
+  /** What the named groups of the path matched. */
+  path: Readonly<Record<string, string>>;
+  /** undefined: the page is only asked for. */
+  form: URLSearchParams | undefined;
+  now: Date;
+}
+
+export type ScreenAnswer =
+  | { status: number; html: string /** Other places that forms may lead to. */; leadsTo?: readonly string[] }
+  | { redirect: string };
+
+export interface Screen {
+  /** What the log and the limits call it. */
+  name: string;
+  /** With named groups. */
+  path: RegExp;
+  show(request: ScreenRequest): Promise<ScreenAnswer>;
+}
+
+export interface ScreenParts {
+  screens: readonly Screen[];
+  limits: RateLimits;
+  database: Database;
+  trustedProxies: readonly string[];
+  log: Log;
+}
+
+/** Nothing is loaded but the page itself, and nobody may frame it. */
+const policy = (leadsTo: readonly string[]): string =>
+  [
+    "default-src 'none'",
+    "style-src 'unsafe-inline'",
+    'img-src data:',
+    "base-uri 'none'",
+    `form-action ${["'self'", ...leadsTo].join(' ')}`,
+    "frame-ancestors 'none'",
+  ].join('; ');
+
+const plain = (status: number, text: string): ScreenAnswer => ({
+  status,
+  html: `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${text}</title></head><body><h1>${text}</h1></body></html>`,
+});
+
+/** Makes a function that answers for a screen; undefined where a path is none. */
+export function answerScreens({ screens, limits, database, trustedProxies, log }: ScreenParts) {
+  const addressOf = clientAddressReader(trustedProxies);
+  return (
+    method: string,
+    pathText: string,
+    request: IncomingMessage,
+    invite: () => void,
+  ): { name: string; answer: () => Promise<Answer> } | undefined => {
+    if (!['GET', 'HEAD', 'POST'].includes(method)) return undefined;
+    for (const screen of screens) {
+      const match = screen.path.exec(pathText);
+      if (match)
+        return { name: screen.name, answer: () => answer(screen, { ...match.groups }, method, request, invite) };
+    }
+    return undefined;
+  };
+
+  async function answer(
+    screen: Screen,
+    path: Record<string, string>,
+    method: string,
+    request: IncomingMessage,
+    invite: () => void,
+  ): Promise<Answer> {
+    const ip = addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined);
+    const verdict = await limits.takePublic({ id: screen.name, publicLimit: 'screen' }, ip, Date.now());
+    if (!verdict.allowed) return sent(plain(429, 'Too many requests. Try again in a minute.'));
+    const form = method === 'POST' ? new URLSearchParams(String(await readBytes(request, invite))) : undefined;
+    try {
+      return sent(await screen.show({ path, form, now: new Date() }));
+    } catch (error) {
+      if (!database.isOutage(error)) throw error;
+      log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
+      return sent(plain(503, 'The service is not available for the moment. Try again shortly.'));
+    }
+  }
+}
+
+function sent(answer: ScreenAnswer): Answer {
+  const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' };
+  if ('redirect' in answer)
+    return { status: 303, body: '', headers: { ...headers, location: answer.redirect, 'content-type': 'text/plain' } };
+  const { status, html, leadsTo = [] } = answer;
+  return {
+    status,
+    body: html,
+    headers: { ...headers, 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy(leadsTo) },
+  };
+}

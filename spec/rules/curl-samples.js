@@ -1,0 +1,82 @@
+// A curl command for every operation, made from its own examples, so that it works when pasted.
+
+/** Where the samples point; the documentation page shows the address of its own server instead. */
+const baseUrl = 'http://127.0.0.1:8080';
+
+/** The header for the first credential that opens the operation; readers keep theirs in variables. */
+const credentials = {
+  apiKey: '"x-api-key: $API_KEY"',
+  session: '"Authorization: Bearer $SESSION_TOKEN"',
+  oauth: '"Authorization: Bearer $ACCESS_TOKEN"',
+};
+
+const quoted = (text) => (/^[A-Za-z0-9_./:@%=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+/** Follows a reference within the bundled document. */
+export function resolve(root, node) {
+  if (!node?.$ref) return node;
+  const parts = node.$ref.slice(2).split('/');
+  const target = parts.reduce((at, part) => at?.[part.replaceAll('~1', '/').replaceAll('~0', '~')], root);
+  return resolve(root, target);
+}
+
+/** The value that a parameter is shown with: of its examples the one that is called like that of the body, or the first. */
+export function parameterExample(root, parameter, name) {
+  const schema = resolve(root, parameter.schema) ?? {};
+  const { examples = {} } = parameter;
+  const example = (examples[name] ?? Object.values(examples)[0])?.value;
+  const found = [parameter.example, example, schema.example, schema.default, schema.enum?.[0]];
+  return found.find((value) => value !== undefined);
+}
+
+function url(root, path, parameters, name) {
+  let filled = path;
+  const query = [];
+  for (const parameter of parameters) {
+    const value = encodeURIComponent(String(parameterExample(root, parameter, name) ?? parameter.name));
+    if (parameter.in === 'path') filled = filled.replace(`{${parameter.name}}`, value);
+    if (parameter.in === 'query') query.push(`${parameter.name}=${value}`);
+  }
+  return `${baseUrl}${filled}${query.length > 0 ? `?${query.join('&')}` : ''}`;
+}
+
+function bodyLines(mediaType, value) {
+  if (value === undefined) return [];
+  if (mediaType === 'application/json')
+    return ["-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(value, null, 2))}`];
+  if (mediaType === 'multipart/form-data')
+    return Object.entries(value).map(([name, file]) => `-F ${quoted(`${name}=@${file}`)}`);
+  return Object.entries(value).map(([name, field]) => `--data-urlencode ${quoted(`${name}=${field}`)}`);
+}
+
+/** The parameters of an operation; its own go before those that its path shares. */
+export function parametersOf(root, operation, shared) {
+  const all = [...shared, ...(operation.parameters ?? [])].map((parameter) => resolve(root, parameter));
+  return [...new Map(all.map((parameter) => [`${parameter.in} ${parameter.name}`, parameter])).values()];
+}
+
+/** One command for each example of the body, or one in all. */
+export function curlSamples(root, method, path, operation, shared = []) {
+  const parameters = parametersOf(root, operation, shared)
+    // A link to a file is nothing without its signature.
+    .filter((parameter) => parameter.required || (operation['x-answer'] === 'file' && parameter.in === 'query'));
+  const headers = parameters.filter((parameter) => parameter.in === 'header');
+  const lines = headers.map((header) => `-H ${quoted(`${header.name}: ${parameterExample(root, header)}`)}`);
+  const [scheme] = Object.keys(operation.security?.[0] ?? {});
+  if (scheme) lines.unshift(`-H ${credentials[scheme]}`);
+  if (operation['x-idempotency'] === 'required') lines.push('-H "Idempotency-Key: $(date +%s)-$RANDOM"');
+  const content = resolve(root, operation.requestBody)?.content ?? {};
+  const [mediaType, media] = Object.entries(content)[0] ?? [];
+  const examples = Object.entries(media?.examples ?? { curl: { value: media?.example } });
+  return examples.map(([name, example]) => {
+    const { value, summary } = resolve(root, example);
+    const usual = value === undefined ? 'get' : 'post';
+    const command = `curl${method === usual ? '' : ` -X ${method.toUpperCase()}`}`;
+    const source = [
+      `${command} ${quoted(url(root, path, parameters, name))}`,
+      ...lines,
+      ...bodyLines(mediaType, value),
+    ];
+    return { lang: 'Shell', label: summary ?? name, source: source.join(' \\\n  ') };
+  });
+}

@@ -1,0 +1,58 @@
+// A call of the TypeScript client for every operation, made from its examples, that compiles.
+import { parameterExample, parametersOf, resolve } from './curl-samples.js';
+
+/** As people write objects: names without quotes. */
+const literal = (value) => JSON.stringify(value, null, 2).replace(/^( *)"([A-Za-z_]\w*)":/gm, '$1$2:');
+
+/** Forms are classes of the platform, everything else is an object. */
+const forms = { 'multipart/form-data': 'FormData', 'application/x-www-form-urlencoded': 'URLSearchParams' };
+
+/** The example of a file is its name. */
+function formLines(root, form, schema, fields) {
+  const { properties = {} } = resolve(root, schema) ?? {};
+  const isFile = (name) => resolve(root, properties[name])?.format === 'binary';
+  const lines = Object.entries(fields ?? {}).map(([name, value]) => {
+    const text = literal(String(value));
+    return `body.set('${name}', ${isFile(name) ? `new Blob(['Hello']), ${text}` : text});`;
+  });
+  return [`const body = new ${form}();`, ...lines, ''].join('\n');
+}
+
+/** True for a list without an end: what comes next is always known. */
+function isEndless(root, operation) {
+  const { schema } = resolve(root, operation.responses?.['200'])?.content?.['application/json'] ?? {};
+  const data = resolve(root, resolve(root, schema)?.properties?.data);
+  return resolve(root, data?.properties?.next_cursor)?.type === 'string';
+}
+
+/** One call, with what is required and the first example of the body. */
+export function typescriptSample(root, operation, shared = []) {
+  const parameters = parametersOf(root, operation, shared);
+  const requiredIn = (place) =>
+    parameters
+      .filter((parameter) => parameter.in === place && parameter.required)
+      .map((parameter) => [parameter.name, parameterExample(root, parameter) ?? parameter.name]);
+  const [mediaType, media] = Object.entries(resolve(root, operation.requestBody)?.content ?? {})[0] ?? [];
+  const example = resolve(root, Object.values(media?.examples ?? {})[0])?.value ?? media?.example;
+  const form = forms[mediaType];
+  const call = {};
+  for (const place of ['path', 'query']) {
+    const values = requiredIn(place);
+    if (values.length > 0) call[place] = Object.fromEntries(values);
+  }
+  if (media && !form) call.body = example;
+  const whole = form ? literal({ ...call, body: 0 }).replace(/body: 0\n\}$/, 'body\n}') : literal(call);
+  const argument = Object.keys(call).length > 0 || form ? whole : '';
+  const isPaged = parameters.some((parameter) => parameter.in === 'query' && parameter.name === 'cursor');
+  const { operationId } = operation;
+  const source = isEndless(root, operation)
+    ? `for await (const page of crm.${operationId}.follow(${argument})) console.log(page);`
+    : isPaged
+      ? `for await (const item of crm.${operationId}.all(${argument})) console.log(item);`
+      : `const answer = await crm.${operationId}(${argument});`;
+  return {
+    lang: 'TypeScript',
+    label: 'TypeScript',
+    source: (form ? formLines(root, form, media.schema, example) : '') + source,
+  };
+}

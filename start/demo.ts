@@ -1,0 +1,217 @@
+// Makes the demo workspace on the first start, and words what a start prints.
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { v7 as uuidv7 } from 'uuid';
+import { insertDeliveries } from '../db/automation/webhook-deliveries.ts';
+import { insertWebhook } from '../db/automation/webhooks.ts';
+import type { Sql } from '../db/connect.ts';
+import { insertDemoBilling } from '../db/demo/billing.ts';
+import {
+  enterTestMode,
+  findDemo,
+  inDemoTransaction,
+  insertConfiguration,
+  insertDemoKey,
+  insertRecords,
+  setPassword,
+} from '../db/demo/demo.ts';
+import { createCompany } from '../db/onboarding/onboarding.ts';
+import { eventCatalogue } from '../domain/automation/event-catalogue.ts';
+import { demoBilling } from '../domain/demo/billing.ts';
+import { demoData, demoSeed, leadCount } from '../domain/demo/data.ts';
+import {
+  exampleActivityType,
+  exampleDelivery,
+  exampleFile,
+  exampleKeys,
+  exampleSlaPolicy,
+  exampleStatus,
+  exampleTeam,
+  exampleWebhook,
+} from '../domain/demo/examples.ts';
+import { exampleIds } from '../domain/demo/ids.ts';
+import {
+  demoAdmin as admin,
+  demoCompanyId as companyId,
+  customFields,
+  customObject,
+  demoCompany,
+  secondBranch,
+  sources,
+  tags,
+} from '../domain/demo/workspace.ts';
+import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
+import { storageKey } from '../domain/records/file-names.ts';
+import { hashPassword } from '../runtime/credentials/passwords.ts';
+import { newApiKey, type Secrets, sha256 } from '../runtime/credentials/secrets.ts';
+import type { FileStorage } from '../runtime/files/storage.ts';
+import { newSigningSecret } from '../runtime/outgoing/signed-posts.ts';
+
+export interface Demo {
+  key: string;
+  /** undefined: somebody changed it. */
+  password: string | undefined;
+}
+
+/** What is shown again at every start. The database has only hashes of it, so it is kept in the data folder. */
+interface Kept {
+  key: string;
+  password: string;
+  /** As the sign-in had it then: another one there tells that the password was changed. */
+  password_hash: string;
+}
+
+/**
+ * Makes the demo workspace unless it is there. A key that no longer works is replaced by a new one; so is what was kept, when
+ * it is lost.
+ * @param url a user that may take the server's roles
+ */
+export function ensureDemo(
+  url: string,
+  dataDir: string,
+  { storage, secrets }: { storage: FileStorage; secrets: Secrets },
+  now: Date,
+): Promise<Demo> {
+  const file = join(dataDir, 'demo.json');
+  return inDemoTransaction(url, async (sql) => {
+    const kept = readKept(file);
+    const keyHash = kept ? sha256(kept.key) : null;
+    const found = await findDemo(sql, { companyId, email: admin.email, keyHash }, now);
+    if (kept && found.exists && found.keyWorks) return shown(kept, found.passwordHash);
+    const { key, ...made } = newApiKey('test');
+    const signIn = (found.exists && kept) || (await makeSignIn());
+    if (!found.exists) {
+      const file = await storeExample(storage, dataDir);
+      await makeWorkspace(sql, signIn.password_hash, file, now);
+      await makeWebhook(sql, secrets, now);
+    }
+    if (found.exists && !kept) await setPassword(sql, companyId, admin.email, signIn.password_hash);
+    await insertDemoKey(sql, companyId, made, { ...demoKey, id: uuidv7() }, now);
+    // Kept before the commit, so that another server that waits for the lock reads it.
+    keep(file, { ...signIn, key });
+    return shown({ ...signIn, key }, found.exists && kept ? found.passwordHash : signIn.password_hash);
+  });
+}
+
+function shown(kept: Kept, passwordHash: string | null): Demo {
+  return { key: kept.key, password: kept.password_hash === passwordHash ? kept.password : undefined };
+}
+
+async function makeSignIn(): Promise<Omit<Kept, 'key'>> {
+  const password = randomBytes(8).toString('hex');
+  return { password, password_hash: await hashPassword(password) };
+}
+
+/** The key that a start prints. */
+const demoKey = {
+  name: 'Demo key',
+  description: 'Printed when the server starts',
+  environment: 'test',
+  scopes: ['*'],
+  rate_limit_per_minute: 600,
+  rate_limit_per_hour: 20_000,
+} as const;
+
+interface ExampleFile {
+  size_bytes: number;
+  sha256: string;
+}
+
+/** Puts the file of the example attachment into the storage; again after a start that failed later, in the same place. */
+async function storeExample(storage: FileStorage, dataDir: string): Promise<ExampleFile> {
+  const content = exampleFile();
+  const path = join(dataDir, `example-${randomBytes(4).toString('hex')}.pdf`);
+  mkdirSync(dataDir, { recursive: true });
+  writeFileSync(path, content);
+  const digest = sha256(content).toString('hex');
+  await storage.keep(storageKey({ companyId, testMode: true, id: exampleIds.attachment }), path, digest);
+  return { size_bytes: content.length, sha256: digest };
+}
+
+async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, now: Date): Promise<void> {
+  const data = demoData(demoSeed, now);
+  const defaults = {
+    dealStatuses,
+    leadStatuses,
+    activityTypes,
+    taskTypes,
+    trial: { packageCode: 'enterprise', endsAt: now },
+  };
+  await enterTestMode(sql, companyId);
+  const company = await createCompany(
+    sql,
+    { id: companyId, ...demoCompany },
+    { id: data.adminId, ...admin, passwordHash, mustChangePassword: false, metadata: {} },
+    defaults,
+    data.founded,
+  );
+  if (!company)
+    throw new Error(`The demo cannot be made: ${admin.email} signs in to another workspace. Start with DEMO=0.`);
+  await enterTestMode(sql, companyId);
+  await insertConfiguration(
+    sql,
+    { id: companyId, branchId: company.branchId, founded: data.founded },
+    {
+      ...{ branch: secondBranch, team: exampleTeam, users: data.users, sources, tags, customObject, customFields },
+      ...{ statuses: [exampleStatus], activityTypes: [exampleActivityType], slaPolicies: [exampleSlaPolicy] },
+    },
+  );
+  const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
+  await insertRecords(sql, companyId, { ...data, attachments });
+  await insertDemoBilling(sql, companyId, demoBilling(now));
+  for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
+}
+
+async function makeWebhook(sql: Sql, secrets: Secrets, now: Date): Promise<void> {
+  const scope = { companyId, testMode: true };
+  const secret = newSigningSecret();
+  const sealed = { sealedSecret: secrets.encrypt(secret), secretLast4: secret.slice(-4) };
+  const createdBy = { kind: 'system', id: 'system', name: 'Demo' } as const;
+  const told = eventCatalogue.find(({ name }) => name === 'record.created')?.example ?? {};
+  await enterTestMode(sql, companyId);
+  await insertWebhook(sql, scope, { ...exampleWebhook, ...sealed, createdBy }, now);
+  await insertDeliveries(sql, scope, [exampleDelivery(told, now)]);
+}
+
+function readKept(file: string): Kept | undefined {
+  try {
+    const kept = JSON.parse(readFileSync(file, 'utf8')) as Partial<Kept>;
+    const { key, password, password_hash } = kept;
+    return key && password && password_hash ? { key, password, password_hash } : undefined;
+  } catch {
+    // Missing, or not what was written: as good as lost.
+    return undefined;
+  }
+}
+
+function keep(file: string, kept: Kept): void {
+  // Written aside and renamed, so that no half of it is ever read.
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(`${file}.new`, `${JSON.stringify(kept, null, 2)}\n`, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+/** What a person at a terminal reads once the server listens. */
+export function greeting(baseUrl: string, authUrl: string, demo: Demo | undefined): string {
+  const lines = [`Headless CRM is ready at ${baseUrl}`, '', `Docs:      ${baseUrl}/docs`];
+  if (demo) {
+    lines.push(
+      `Demo key:  ${demo.key}  (test mode; a workspace made with ${leadCount} leads)`,
+      `Sign in:   ${admin.email} / ${demo.password ?? '(the password that you gave it)'}`,
+      `           at ${authUrl}/token?grant_type=password, for keys of your own by POST /v1/api-keys`,
+      `Try:       curl -s '${baseUrl}/v1/objects/leads/records?limit=3' -H 'x-api-key: ${demo.key}'`,
+    );
+  } else {
+    const signup = {
+      company: { name: 'My Company', email: 'office@example.com' },
+      admin_user: { email: 'me@example.com', full_name: 'My Name' },
+      region: 'europe',
+      industry: 'Retail',
+    };
+    lines.push(
+      `Onboard:   curl -s '${baseUrl}/v1/onboarding' -H 'content-type: application/json' -d '${JSON.stringify(signup)}'`,
+    );
+  }
+  return `\n${lines.map((line) => `  ${line}`.trimEnd()).join('\n')}\n\n`;
+}

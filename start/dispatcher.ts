@@ -1,0 +1,71 @@
+// Joins the dispatcher to its pools, to what is made of events, and to the metrics.
+import { Gauge, Histogram, Registry } from 'prom-client';
+import type { Pool } from '../db/connect.ts';
+import { countWaiting } from '../db/records/feed.ts';
+import type { TenantScope } from '../db/tenant.ts';
+import { startDispatcher } from '../jobs/dispatcher.ts';
+import { deliver } from '../jobs/webhook-matching.ts';
+import type { Log } from '../runtime/log.ts';
+import type { MetricValues } from '../runtime/metrics.ts';
+import { type DatabaseSettings, openDispatcherPools } from './database.ts';
+
+export interface Dispatching {
+  wake(): void;
+  readMetrics(): Promise<MetricValues>;
+  stop(): Promise<void>;
+}
+
+/** Starts the dispatcher of a server. @param worker what its figures are labelled with @param announce hears how far a feed goes now */
+export function openDispatcher(
+  settings: DatabaseSettings,
+  worker: string | undefined,
+  announce: (scope: TenantScope, last: number) => void,
+  log: Log,
+): Dispatching {
+  const pools = openDispatcherPools(settings);
+  const registry = new Registry();
+  if (worker !== undefined) registry.setDefaultLabels({ worker });
+  const waits = watchQueue(registry, pools.platform);
+  const dispatcher = startDispatcher({
+    pools,
+    deliver,
+    announce,
+    noteWait: (milliseconds) => waits.observe(milliseconds / 1000),
+    log,
+  });
+  return {
+    wake: () => dispatcher.wake(),
+    readMetrics: () => registry.getMetricsAsJSON(),
+    async stop() {
+      await dispatcher.stop();
+      await Promise.all([pools.platform.close(1), pools.tenants.close(1)]);
+    },
+  };
+}
+
+/** What tells of the queue when the metrics are read; what cannot be asked is left as it was. @returns where waits are noted */
+function watchQueue(registry: Registry, platform: Pool): Histogram {
+  const registers = [registry];
+  const oldest = new Gauge({
+    name: 'crm_feed_oldest_pending_seconds',
+    help: 'How long the oldest event has been waiting for its position in its feed.',
+    registers,
+  });
+  new Gauge({
+    name: 'crm_feed_pending',
+    help: 'Events that wait for their positions in the feeds.',
+    registers,
+    async collect() {
+      const waiting = await platform.use(countWaiting).catch(() => undefined);
+      if (!waiting) return;
+      this.set(waiting.events);
+      oldest.set(waiting.oldest ? Math.max(0, Date.now() - waiting.oldest.getTime()) / 1000 : 0);
+    },
+  });
+  return new Histogram({
+    name: 'crm_feed_lag_seconds',
+    help: 'Time from the call that told an event to its position in the feed.',
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30, 300],
+    registers,
+  });
+}

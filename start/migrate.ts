@@ -1,0 +1,21 @@
+// Applies the migrations to DATABASE_URL, or to the embedded database, and ends.
+import { startEmbedded } from '../db/embedded.ts';
+import { migrate } from '../db/migrate.ts';
+import { readConfig } from '../runtime/config.ts';
+import { whyNot } from './start-failure.ts';
+
+const say = (text: string): void => void process.stdout.write(`${text}\n`);
+
+try {
+  const { databaseUrl, dataDir } = readConfig(process.env);
+  const embedded = databaseUrl === undefined ? await startEmbedded(dataDir, say) : undefined;
+  try {
+    const applied = await migrate(databaseUrl ?? (embedded?.url as string));
+    say(applied.length > 0 ? `Applied ${applied.join(', ')}` : 'The database is up to date');
+  } finally {
+    await embedded?.stop();
+  }
+} catch (error) {
+  process.stderr.write(`The migrations were not applied. ${whyNot(error)}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,83 @@
+// Behind `make platform-key`: mints a platform key for onboarding and prints it, or revokes one.
+import { validate as isUuid, v7 as uuidv7 } from 'uuid';
+import { insertApiKey, revokeApiKey } from '../db/access/api-keys.ts';
+import { Pool } from '../db/connect.ts';
+import { type EmbeddedDatabase, findRunning, startEmbedded } from '../db/embedded.ts';
+import { migrate } from '../db/migrate.ts';
+import { type AuditRow, ownAuditRow, Transaction } from '../db/transaction.ts';
+import { platformScope } from '../domain/access/scopes.ts';
+import { readConfig } from '../runtime/config.ts';
+import { newApiKey } from '../runtime/credentials/secrets.ts';
+import { type DatabaseSettings, databaseSettings } from './database.ts';
+
+const platformCompany = '00000000-0000-7000-8000-000000000000';
+
+async function run(): Promise<void> {
+  const config = readConfig(process.env);
+  const running = config.databaseUrl === undefined ? findRunning(config.dataDir) : undefined;
+  let embedded: EmbeddedDatabase | undefined;
+  if (config.databaseUrl === undefined && running === undefined)
+    embedded = await startEmbedded(config.dataDir, (text) => process.stderr.write(`${text}\n`));
+  const url = config.databaseUrl ?? running ?? (embedded?.url as string);
+  const settings = databaseSettings(url, config);
+  try {
+    // A database that a server runs on has its tables already.
+    if (running === undefined) await migrate(url);
+    const revoked = process.env.REVOKE?.trim();
+    if (revoked) await change(settings, (transaction) => revoke(transaction, revoked));
+    else await change(settings, mint);
+  } finally {
+    await embedded?.stop();
+  }
+}
+
+/** Runs one change under the role that row-level security binds: the owner of the tables need not be above it. */
+async function change(settings: DatabaseSettings, work: (transaction: Transaction) => Promise<void>): Promise<void> {
+  const pool = new Pool({ ...settings, role: 'crm_app', lanes: 1, wait: 5000, statementTimeout: 10_000 });
+  try {
+    const scope = { companyId: platformCompany, testMode: false };
+    await work(new Transaction(pool, await pool.acquire(), scope));
+  } finally {
+    await pool.close(1);
+  }
+}
+
+async function mint(transaction: Transaction): Promise<void> {
+  const made = newApiKey('live');
+  const now = new Date();
+  const id = uuidv7();
+  const name = `Operator's key of ${now.toISOString().slice(0, 10)}`;
+  const key = {
+    ...{ id, name, description: null, environment: 'live' as const, prefix: made.prefix, last4: made.last4 },
+    ...{ scopes: [platformScope], perMinute: 600, perHour: 20_000, perDay: null, ipAllowlist: [], expiresAt: null },
+    ...{ reachKind: 'company' as const, reachId: null, createdById: 'operator', createdByName: null, createdAt: now },
+  };
+  await insertApiKey(transaction.sql, platformCompany, key, made.hash);
+  const metadata = { name, scopes: key.scopes, last4: key.last4 };
+  await transaction.commit([auditRow('api_key.create', id, metadata, now)], [], undefined, now, 10_000);
+  process.stderr.write(
+    `A key for POST /v1/onboard and POST /v1/check-email, shown this once. Only its digest is stored.\nTo revoke it: make platform-key REVOKE=${id}\n`,
+  );
+  process.stdout.write(`${made.key}\n`);
+}
+
+/** @throws Error when the operator has no such key that still opens something */
+async function revoke(transaction: Transaction, id: string): Promise<void> {
+  const now = new Date();
+  const found =
+    isUuid(id) && (await revokeApiKey(transaction.sql, platformCompany, id, 'operator', 'revoked by command', now));
+  if (!found)
+    throw new Error(`There is no key with the id ${id} that is not revoked. Its id was printed with the key.`);
+  await transaction.commit([auditRow('api_key.revoke', id, null, now)], [], undefined, now, 10_000);
+  process.stderr.write('Revoked: the next call with this key is refused.\n');
+}
+
+function auditRow(action: string, recordId: string, metadata: object | null, now: Date): AuditRow {
+  const scope = { companyId: platformCompany, testMode: false };
+  return { ...ownAuditRow(scope, 'operator', action, { object: 'api_keys', recordId, metadata }, now), ip: 'local' };
+}
+
+run().catch((error: unknown) => {
+  process.stderr.write(`Nothing was changed. ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+});

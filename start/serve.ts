@@ -1,0 +1,149 @@
+// What a process that answers requests consists of: the only process, or each worker.
+import type { Server } from 'node:http';
+import { type AddressInfo, Server as NetServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { JWK } from 'jose';
+import { moduleState } from '../domain/billing/plans.ts';
+import { handlers } from '../handlers/index.ts';
+import { testPages } from '../payments/pages.ts';
+import { testProvider } from '../payments/test-provider.ts';
+import type { Config } from '../runtime/config.ts';
+import { noLoad } from '../runtime/connections.ts';
+import { BearerTokens } from '../runtime/credentials/bearer-tokens.ts';
+import { IssuerKeys, ownKeys } from '../runtime/credentials/issuer-keys.ts';
+import { readSecretKey } from '../runtime/credentials/secret-key.ts';
+import { Secrets } from '../runtime/credentials/secrets.ts';
+import { SessionTokens } from '../runtime/credentials/session-tokens.ts';
+import { docsPages } from '../runtime/document/docs-page.ts';
+import { loadDocument } from '../runtime/document/document.ts';
+import { Files } from '../runtime/files/files.ts';
+import { MemoryCounters } from '../runtime/limits/rate-limit-memory.ts';
+import { RedisCounters } from '../runtime/limits/rate-limit-redis.ts';
+import { publicPolicies, RateLimits } from '../runtime/limits/rate-limits.ts';
+import type { OpenLog } from '../runtime/log.ts';
+import { type MetricValues, openRegistry, watchParts, watchRequests } from '../runtime/metrics.ts';
+import { type FeedPosition, News } from '../runtime/news.ts';
+import { OutgoingClient } from '../runtime/outgoing/client.ts';
+import { Cursors } from '../runtime/paging.ts';
+import { buildServer } from '../runtime/server.ts';
+import { buildDatabase, closePools, databaseSettings, openPaymentsPool, openPools } from './database.ts';
+import { openStorage, uploadFolder } from './storage.ts';
+
+/** Milliseconds for which connections without a request stay open when the server stops: who sends on one is still answered, and asked to leave. */
+const leaveTime = 500;
+/** Milliseconds that requests in flight get to finish when the server is told to stop. */
+export const drainTime = 8000;
+
+/** What was made ready before anybody serves. */
+export interface Prepared {
+  databaseUrl: string;
+  signingKey: JWK;
+}
+
+export interface Serving {
+  port: number;
+  readMetrics(): Promise<MetricValues>;
+  /** Tells those who wait how far a feed goes now. */
+  announce(position: FeedPosition): void;
+  /** Takes no new connections, lets requests in flight finish, and closes everything. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Builds the server and listens.
+ * @param told runs when events were committed
+ * @param worker the number of this worker; undefined for the only process
+ */
+export async function serve(
+  config: Config,
+  { databaseUrl, signingKey }: Prepared,
+  { log, noteRequest }: OpenLog,
+  told: () => void,
+  worker?: string,
+): Promise<Serving> {
+  const policies = publicPolicies(config.onboardingPerHour);
+  const described = new URL('../generated/openapi.json', import.meta.url);
+  const document = await loadDocument(described, Object.keys(policies), config.dashboardUrl);
+  const pools = openPools(databaseSettings(databaseUrl, config), config.databasePool);
+  const paymentsPool = openPaymentsPool(databaseSettings(databaseUrl, config));
+  const database = buildDatabase(pools, told);
+  const news = new News((companyIds) => database.lastPositions(companyIds), log);
+  const redis = config.redisUrl === undefined ? undefined : new RedisCounters(config.redisUrl, log);
+  await redis?.open();
+  const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
+  const sessionTokens = await SessionTokens.fromKey(config.authUrl, signingKey);
+  const { issuer, jwksUri, audience } = config.oauth;
+  const keys = jwksUri === undefined ? ownKeys(sessionTokens.jwks) : new IssuerKeys(jwksUri, log);
+
+  const load = noLoad();
+  const registry = config.metricsPort === undefined ? undefined : openRegistry(worker);
+  const measure = registry && watchRequests(registry);
+  if (registry) watchParts(registry, { load, ping: database.ping, pools: { ...pools }, news, redis });
+  const baseUrl = (): string => config.baseUrl.replace(/:0$/, `:${(server.address() as AddressInfo).port}`);
+  const payments = testProvider(paymentsPool, baseUrl);
+  const server = buildServer({
+    document,
+    handlers,
+    database,
+    log,
+    noteRequest: measure
+      ? (line) => {
+          measure(line);
+          noteRequest(line);
+        }
+      : noteRequest,
+    load,
+    files: new Files({
+      storage: openStorage(config),
+      folder: uploadFolder(config),
+      announce: database.announceFile,
+      secrets,
+      baseUrl,
+      log,
+    }),
+    cursors: new Cursors(secrets),
+    secrets,
+    outgoing: new OutgoingClient({ allowPrivate: config.webhookAllowPrivate }),
+    payments,
+    screens: testPages({ tenants: paymentsPool, provider: payments }),
+    mailIsSent: config.mailServer !== undefined,
+    sessionTokens,
+    moduleState,
+    news,
+    bearerTokens: new BearerTokens({ issuer, audience, keys, isOwn: jwksUri === undefined }),
+    limits: new RateLimits(redis ?? new MemoryCounters(), policies),
+    trustedProxies: config.trustedProxies,
+    anonKey: config.anonKey,
+    pages: docsPages(document),
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.on('error', reject);
+    // Each worker has a socket of its own on the port: what waits there goes with it when it dies, and is told so at once.
+    const shared = worker !== undefined;
+    server.listen({ port: config.port, host: config.host, backlog: 1024, reusePort: shared }, resolve);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    readMetrics: async () => (await registry?.getMetricsAsJSON()) ?? [],
+    announce: (position) => news.announce(position),
+    async stop() {
+      news.stop();
+      await drain(server);
+      redis?.close();
+      await database.settled();
+      await Promise.all([closePools(pools, 1), paymentsPool.close(1)]);
+    },
+  };
+}
+
+async function drain(server: Server): Promise<void> {
+  // What has come in is taken before the socket closes, which resets what still waits there.
+  await new Promise((resolve) => setImmediate(resolve));
+  // Not the close of an HTTP server, which would cut idle connections at once, some with a request on the way.
+  const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
+  const cut = setTimeout(() => server.closeAllConnections(), drainTime);
+  await Promise.race([closed, sleep(leaveTime)]);
+  server.closeIdleConnections();
+  await closed;
+  clearTimeout(cut);
+}

@@ -1,0 +1,62 @@
+// Joins the senders of webhooks to their pools, the guarded client, and the metrics.
+import { Counter, Gauge, Registry } from 'prom-client';
+import { countPending } from '../db/automation/webhook-sending.ts';
+import { startWebhookSender } from '../jobs/webhook-sender.ts';
+import type { Config } from '../runtime/config.ts';
+import type { Secrets } from '../runtime/credentials/secrets.ts';
+import type { Log } from '../runtime/log.ts';
+import type { MetricValues } from '../runtime/metrics.ts';
+import { OutgoingClient } from '../runtime/outgoing/client.ts';
+import { type DatabaseSettings, openSenderPools } from './database.ts';
+
+export interface Sending {
+  readMetrics(): Promise<MetricValues>;
+  /** Ends it, once what is on its way has ended or a few seconds have passed. */
+  stop(): Promise<void>;
+}
+
+/** Deliveries that are counted when the metrics are read; more are told as this many. */
+const mostCounted = 100_000;
+
+/** @param worker what its figures are labelled with */
+export function openSender(
+  settings: DatabaseSettings,
+  worker: string | undefined,
+  { webhookAllowPrivate }: Config,
+  secrets: Secrets,
+  log: Log,
+): Sending {
+  const pools = openSenderPools(settings);
+  const registry = new Registry();
+  if (worker !== undefined) registry.setDefaultLabels({ worker });
+  const registers = [registry];
+  const attempts = new Counter({
+    name: 'crm_webhook_attempts_total',
+    help: 'Attempts to deliver webhooks, by outcome.',
+    labelNames: ['outcome'],
+    registers,
+  });
+  new Gauge({
+    name: 'crm_webhook_deliveries_pending',
+    help: 'Deliveries of webhooks that wait for their next attempt.',
+    registers,
+    async collect() {
+      const pending = await pools.platform.use((sql) => countPending(sql, mostCounted)).catch(() => undefined);
+      if (pending !== undefined) this.set(pending);
+    },
+  });
+  const stop = startWebhookSender({
+    ...pools,
+    client: new OutgoingClient({ allowPrivate: webhookAllowPrivate }),
+    decrypt: (sealed) => secrets.decrypt(sealed),
+    noteAttempt: (outcome) => attempts.inc({ outcome }),
+    log,
+  });
+  return {
+    readMetrics: () => registry.getMetricsAsJSON(),
+    async stop() {
+      await stop();
+      await Promise.all([pools.platform.close(1), pools.tenants.close(1)]);
+    },
+  };
+}

@@ -1,0 +1,186 @@
+// Starts the workers, replaces those that die, gathers their metrics and stops them.
+import cluster, { type Worker } from 'node:cluster';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { Counter, Gauge } from 'prom-client';
+import { type Config, ConfigError } from '../runtime/config.ts';
+import { type Log, raiseAlert } from '../runtime/log.ts';
+import { type MetricValues, openRegistry } from '../runtime/metrics.ts';
+import type { FeedPosition } from '../runtime/news.ts';
+import { drainTime, type Prepared, type Serving } from './serve.ts';
+
+export type ToWorker =
+  | { kind: 'serve'; prepared: Prepared; number: string; port: number }
+  | { kind: 'metrics'; id: number }
+  | { kind: 'announce'; position: FeedPosition };
+
+export type FromWorker =
+  | { kind: 'ready' }
+  | { kind: 'failed'; reason: string }
+  /** Events were committed. */
+  | { kind: 'told' }
+  | { kind: 'metrics'; id: number; values: MetricValues };
+
+/** Milliseconds before a worker that died young is replaced: after the first death, and at most. One that lived longer is replaced at once. */
+const backoff = { first: 100, most: 5000, young: 10_000 };
+/** Milliseconds that a worker is given to tell its metrics; one that hangs is left out. */
+const metricsPatience = 2000;
+/** Milliseconds beyond its drain time after which a worker that does not stop is killed. */
+const stopGrace = 3000;
+
+/**
+ * Starts as many workers as are configured.
+ * @param told runs when one of them committed events
+ * @throws ConfigError when one of them does not come to listen */
+export async function startWorkers(config: Config, prepared: Prepared, log: Log, told: () => void): Promise<Serving> {
+  const port = await findPort(config);
+  const workers = new Workers(config, prepared, port, log, told);
+  await workers.start();
+  return {
+    port,
+    readMetrics: () => workers.readMetrics(),
+    announce: (position) => workers.announce(position),
+    stop: () => workers.stop(),
+  };
+}
+
+/**
+ * The port that all workers listen on, each with a socket of its own.
+ * @throws Error when somebody else listens there: the workers would share it with them unnoticed
+ */
+async function findPort({ port, host }: Config): Promise<number> {
+  const server = createServer().listen(port, host);
+  await once(server, 'listening');
+  const found = (server.address() as AddressInfo).port;
+  server.close();
+  await once(server, 'close');
+  return found;
+}
+
+class Workers {
+  readonly #count: number;
+  readonly #prepared: Prepared;
+  readonly #port: number;
+  readonly #log: Log;
+  readonly #told: () => void;
+  #phase: 'starting' | 'serving' | 'stopping' = 'starting';
+  readonly #serving = new Set<Worker>();
+  readonly #registry;
+  readonly #deaths;
+  readonly #gathering = new Map<number, (values: MetricValues) => void>();
+  #asked = 0;
+
+  constructor(config: Config, prepared: Prepared, port: number, log: Log, told: () => void) {
+    this.#count = config.workers;
+    this.#prepared = prepared;
+    this.#port = port;
+    this.#log = log;
+    this.#told = told;
+    cluster.setupPrimary({ exec: fileURLToPath(new URL('./worker.ts', import.meta.url)) });
+    this.#registry = openRegistry('primary');
+    const registers = [this.#registry];
+    const serving = this.#serving;
+    new Gauge({ name: 'crm_workers', help: 'Workers that are wanted.', registers }).set(this.#count);
+    new Gauge({
+      name: 'crm_workers_serving',
+      help: 'Workers that answer requests.',
+      registers,
+      collect() {
+        this.set(serving.size);
+      },
+    });
+    this.#deaths = new Counter({
+      name: 'crm_worker_deaths_total',
+      help: 'Workers that ended without being told to.',
+      registers,
+    });
+  }
+
+  async start(): Promise<void> {
+    const numbers = Array.from({ length: this.#count }, (_, index) => String(index + 1));
+    await Promise.all(
+      numbers.map((number) => new Promise<void>((resolve, reject) => this.#fork(number, 0, resolve, reject))),
+    );
+    this.#phase = 'serving';
+  }
+
+  /** @param deaths how often its predecessors died young in a row */
+  #fork(number: string, deaths: number, ready?: () => void, failed?: (error: Error) => void): void {
+    const worker = cluster.fork();
+    const tell = (message: ToWorker): void => void worker.send(message);
+    const born = performance.now();
+    let reason: string | undefined;
+    worker.once('online', () => tell({ kind: 'serve', prepared: this.#prepared, number, port: this.#port }));
+    worker.on('message', (message: FromWorker) => {
+      if (message.kind === 'metrics') this.#gathering.get(message.id)?.(message.values);
+      else if (message.kind === 'told') this.#told();
+      else if (message.kind === 'failed') reason = message.reason;
+      else if (message.kind === 'ready') {
+        this.#serving.add(worker);
+        ready?.();
+      }
+    });
+    worker.on('error', () => undefined);
+    worker.once('exit', (code, signal) => {
+      const served = this.#serving.delete(worker);
+      if (this.#phase === 'stopping') return;
+      const ended = signal ? `by ${signal}` : `with ${code}`;
+      if (this.#phase === 'starting') {
+        failed?.(new ConfigError(reason ?? `A worker ended ${ended} before it listened.`));
+        return;
+      }
+      if (served && code === 0) {
+        this.#log.info({ worker: number }, 'a worker was told to stop: another takes its place');
+        this.#fork(number, 0);
+        return;
+      }
+      this.#deaths.inc();
+      const again = performance.now() - born < backoff.young ? deaths + 1 : 0;
+      const wait = again === 0 ? 0 : Math.min(backoff.first * 2 ** (again - 1), backoff.most);
+      raiseAlert(this.#log, 'worker_died', `a worker ended ${ended}: another takes its place`, {
+        ...{ worker: number, worker_pid: worker.process.pid, again_in_ms: wait },
+        ...(reason === undefined ? {} : { reason }),
+      });
+      setTimeout(() => {
+        if (this.#phase === 'serving') this.#fork(number, again);
+      }, wait);
+    });
+  }
+
+  /** Those of this process, and of all workers that answer in time. */
+  async readMetrics(): Promise<MetricValues> {
+    const asked = [...this.#serving].map(async (worker) => {
+      const id = ++this.#asked;
+      const told = new Promise<MetricValues>((resolve) => {
+        this.#gathering.set(id, resolve);
+        worker.send({ kind: 'metrics', id } satisfies ToWorker);
+      });
+      const values = await Promise.race([told, sleep(metricsPatience, [] as MetricValues)]);
+      this.#gathering.delete(id);
+      return values;
+    });
+    const own = await this.#registry.getMetricsAsJSON();
+    return [...own, ...(await Promise.all(asked)).flat()];
+  }
+
+  announce(position: FeedPosition): void {
+    for (const worker of this.#serving) worker.send({ kind: 'announce', position } satisfies ToWorker);
+  }
+
+  async stop(): Promise<void> {
+    this.#phase = 'stopping';
+    const running = Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
+    await Promise.all(
+      running.map(async (worker) => {
+        if (worker.isDead()) return;
+        const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+        worker.process.kill('SIGTERM');
+        const kill = setTimeout(() => worker.process.kill('SIGKILL'), drainTime + stopGrace);
+        await ended;
+        clearTimeout(kill);
+      }),
+    );
+  }
+}

@@ -1,0 +1,170 @@
+// The audit log: who reads it, what narrows it, and how its months go.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { dropAuditMonths, sweepOtherAuditLogs } from '../../db/access/audit-logs.ts';
+import { newBearer } from '../support/access-tokens.ts';
+import { expectStatus, type Json } from '../support/client.ts';
+import { createRecord, lead, patchRecord, recordsPath } from '../support/records.ts';
+import { newWideTenant } from '../support/requests.ts';
+import { database, newKey, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+let key: string;
+
+beforeAll(async () => {
+  tenant = await newWideTenant();
+  key = tenant.key;
+});
+
+type Query = Record<string, string | number>;
+
+async function page(query: Query = {}, reader = key): Promise<Json> {
+  return (await expectStatus(200, 'GET', '/v1/audit-logs', { key: reader, query })).body.data;
+}
+
+/** All pages, however short each of them is. */
+async function logs(query: Query = {}, reader = key): Promise<Json[]> {
+  const rows: Json[] = [];
+  let cursor: string | null = null;
+  do {
+    const data: Json = await page({ limit: 100, ...query, ...(cursor === null ? {} : { cursor }) }, reader);
+    rows.push(...data.audit_logs);
+    cursor = data.next_cursor;
+  } while (cursor !== null);
+  return rows;
+}
+
+describe('a row', () => {
+  test('says who did what, from what to what, when and from where', async () => {
+    const { id } = await createRecord(key, 'accounts', { name: 'Blue Lake', city: 'Hamburg' });
+    const options = { key, body: { city: 'Berlin' }, ip: '203.0.113.9' };
+    const { body } = await expectStatus(200, 'PATCH', recordsPath('accounts', id), options);
+    const [row, first, ...rest] = await logs({ record_id: id });
+    expect(rest).toEqual([]);
+    expect(row).toMatchObject({
+      actor: { kind: 'api_key', name: expect.any(String) },
+      ...{ action: 'account.update', object: 'accounts', record_id: id, test_mode: false, ip: '203.0.113.9' },
+      changes: { city: { from: 'Hamburg', to: 'Berlin' } },
+      request_id: body.meta.request_id,
+    });
+    expect(first).toMatchObject({ action: 'account.create', changes: null });
+    expect(new Date(row.occurred_at).getTime()).toBeGreaterThanOrEqual(new Date(first.occurred_at).getTime());
+  });
+
+  test('of an app has the app, and of a person the name', async () => {
+    const token = await newBearer(tenant);
+    const { body } = await expectStatus(201, 'POST', '/v1/leads', { token, body: lead() });
+    const [row] = await logs({ record_id: body.data.lead.id });
+    expect(row.actor).toMatchObject({ kind: 'oauth_client' });
+    await database()`
+      insert into audit_logs (company_id, id, occurred_at, actor_kind, actor_id, request_id, ip, action, test_mode)
+      values (${tenant.companyId}, gen_random_uuid(), now(), 'user', ${tenant.admin.id}, gen_random_uuid(), '::1', 'api_key.create', false)`;
+    const [made] = await logs({ actor_id: tenant.admin.id });
+    expect(made.actor).toMatchObject({ kind: 'user', id: tenant.admin.id, name: expect.stringMatching(/\w/) });
+  });
+});
+
+describe('what narrows the log', () => {
+  test('each filter finds what it names, and nothing else', async () => {
+    const created = await createRecord(key, 'deals', { name: 'Offer' });
+    await patchRecord(key, 'deals', created.id, { name: 'Order' });
+    const [update] = await logs({ record_id: created.id });
+    const actor = update.actor.id;
+    const all = await logs();
+    const isOf: [Query, (row: Json) => boolean][] = [
+      [{ actor_id: actor }, (row) => row.actor.id === actor],
+      [{ action: 'deal.update' }, (row) => row.action === 'deal.update'],
+      [{ object: 'deals' }, (row) => row.object === 'deals'],
+      [{ record_id: created.id }, (row) => row.record_id === created.id],
+      [{ record_id: created.id, object: 'leads' }, () => false],
+      [{ request_id: update.request_id }, (row) => row.request_id === update.request_id],
+      [{ from: update.occurred_at }, (row) => row.occurred_at >= update.occurred_at],
+      [{ to: update.occurred_at }, (row) => row.occurred_at <= update.occurred_at],
+      [{ object: 'deals', action: 'deal.create', actor_id: actor }, (row) => row.action === 'deal.create'],
+      [{ action: 'nothing.like.it' }, () => false],
+    ];
+    for (const [query, matches] of isOf)
+      expect({ query, rows: await logs(query) }).toEqual({ query, rows: all.filter(matches) });
+  });
+
+  test('what is none of it is refused', async () => {
+    for (const query of [
+      { from: 'yesterday' },
+      { from: '2026-02-02', to: '2026-02-01' },
+      { request_id: '7' },
+      { action: '' },
+    ] as Query[]) {
+      const { body } = await expectStatus(400, 'GET', '/v1/audit-logs', { key, query });
+      expect(body.error.details.fields).toHaveLength(1);
+    }
+    const { next_cursor: cursor } = await page({ limit: 1 });
+    await expectStatus(400, 'GET', '/v1/audit-logs', { key, query: { cursor, action: 'deal.create' } });
+  });
+
+  test('a rare row among very many comes with a page that may be short, and none is left out', async () => {
+    const { companyId, key: own } = await newWideTenant();
+    const insert = (action: string, from: number, to: number) => database()`
+      insert into audit_logs (company_id, id, occurred_at, actor_kind, actor_id, request_id, ip, action, test_mode)
+      select ${companyId}, gen_random_uuid(), now() - n * interval '1 second', 'system', 'x', gen_random_uuid(), '::1', ${action}, false
+      from generate_series(${from}::int, ${to}::int) n`;
+    await insert('often', 1, 60_000);
+    await insert('seldom', 60_001, 60_003);
+    const first = await page({ action: 'seldom' }, own);
+    expect(first).toMatchObject({ audit_logs: [], has_more: true });
+    expect(await logs({ action: 'seldom' }, own)).toHaveLength(3);
+    expect(await logs({ action: 'seldom', limit: 2 }, own)).toHaveLength(3);
+  });
+});
+
+describe('who reads it', () => {
+  test('needs settings:view, and reads what keys of its own mode did', async () => {
+    await expectStatus(403, 'GET', '/v1/audit-logs', { key: await newKey(tenant, { scopes: ['leads:*'] }) });
+    const { id } = await createRecord(tenant.testKey, 'accounts', { name: 'Test' });
+    expect(await logs({ record_id: id })).toEqual([]);
+    expect(await logs({ record_id: id }, tenant.testKey)).toMatchObject([{ test_mode: true }]);
+    const stranger = await newWideTenant();
+    expect(await logs({ record_id: id }, stranger.key)).toEqual([]);
+  });
+});
+
+describe('months that are past their time', () => {
+  test('are dropped once all of their days are, and no sooner', async () => {
+    const sql = database();
+    await sql`select make_audit_partitions('2021-03-10')`;
+    const months = async (): Promise<string[]> =>
+      (await sql`select relname from pg_class where relname like 'audit_logs_2021_%' and relkind = 'r' order by 1`).map(
+        ({ relname }) => relname,
+      );
+    expect(await months()).toEqual(['audit_logs_2021_03', 'audit_logs_2021_04']);
+    const kept = 400 * 86_400_000;
+    await dropAuditMonths(sql, new Date(Date.parse('2021-03-31T12:00:00Z') + kept));
+    expect(await months()).toEqual(['audit_logs_2021_03', 'audit_logs_2021_04']);
+    expect(await dropAuditMonths(sql, new Date(Date.parse('2021-04-01T12:00:00Z') + kept))).toBe(1);
+    expect(await months()).toEqual(['audit_logs_2021_04']);
+    // Somebody writes just now: nobody is made to wait, and a later call drops it.
+    const later = new Date(Date.parse('2021-05-02T00:00:00Z') + kept);
+    await sql.begin(async (busy) => {
+      await busy`lock table audit_logs in row exclusive mode`;
+      expect(await dropAuditMonths(sql, later)).toBe(0);
+    });
+    expect(await dropAuditMonths(sql, later)).toBe(1);
+    expect(await months()).toEqual([]);
+  });
+
+  test('rows of a month that had no partition go one by one, at their time', async () => {
+    const { companyId } = await newWideTenant();
+    const now = new Date();
+    const add = (days: number, id: string) => database()`
+      insert into audit_logs (company_id, id, occurred_at, actor_kind, actor_id, request_id, ip, action, test_mode)
+      values (${companyId}, ${id}, ${new Date(now.getTime() - days * 86_400_000)}, 'system', 'x', gen_random_uuid(), '::1', 'old', false)`;
+    const [kept, gone] = [crypto.randomUUID(), crypto.randomUUID()];
+    await add(399, kept);
+    await add(401, gone);
+    const swept = await database().begin(async (sql) => {
+      await sql`set local role crm_platform`;
+      return sweepOtherAuditLogs(sql, 1000, now);
+    });
+    expect(swept).toBeGreaterThanOrEqual(1);
+    const left = await database()`select id from audit_logs_other where company_id = ${companyId}`;
+    expect(left.map(({ id }) => id)).toEqual([kept]);
+  });
+});

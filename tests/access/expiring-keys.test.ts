@@ -1,0 +1,62 @@
+// Keys that expire soon: told of once, in their own mode, whoever looks.
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { Pool } from '../../db/connect.ts';
+import { tellExpiringKeys } from '../../jobs/expiring-keys.ts';
+import { openLog } from '../../runtime/log.ts';
+import { toldEvents } from '../support/events.ts';
+import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+
+const { log } = openLog('silent');
+const day = 86_400_000;
+let pools: { platform: Pool; tenants: Pool };
+let tenant: Tenant;
+
+beforeAll(async () => {
+  const shared = {
+    url: inject('databaseUrl'),
+    prepare: true,
+    spread: false,
+    wait: 2000,
+    statementTimeout: 10_000,
+    lanes: 2,
+  };
+  pools = {
+    platform: new Pool({ ...shared, role: 'crm_platform' }),
+    tenants: new Pool({ ...shared, role: 'crm_app' }),
+  };
+  tenant = await newTenant();
+});
+afterAll(() => Promise.all([pools.platform.close(1), pools.tenants.close(1)]));
+
+const look = () => tellExpiringKeys(pools, log, new Date());
+
+async function told(): Promise<{ test_mode: boolean; data: Record<string, string> }[]> {
+  return database()`
+    select test_mode, data from ${toldEvents(database())}
+    where company_id = ${tenant.companyId} and event = 'api_key.expiring' order by test_mode, id`;
+}
+
+test('is told of once, for its own mode, by however many servers', async () => {
+  const expiresAt = new Date(Date.now() + 6 * day);
+  await newKey(tenant, { expiresAt });
+  await newKey(tenant, { expiresAt, environment: 'test' });
+  await newKey(tenant, { expiresAt: new Date(Date.now() + 8 * day) });
+  await newKey(tenant, { expiresAt: new Date(Date.now() - day) });
+  await newKey(tenant, { expiresAt, revokedAt: new Date() });
+  await Promise.all([look(), look(), look()]);
+  await look();
+  const events = await told();
+  expect(events.map(({ test_mode }) => test_mode)).toEqual([false, true]);
+  expect(events[0]?.data).toMatchObject({ expires_at: expiresAt.toISOString(), name: expect.any(String) });
+});
+
+test('whose time is moved is told of again', async () => {
+  const moved = new Date(Date.now() + 5 * day);
+  await database()`
+    update api_keys set expires_at = ${moved}
+    where company_id = ${tenant.companyId} and environment = 'live' and revoked_at is null and expires_at > now() + interval '7 days'`;
+  await look();
+  expect((await told()).filter(({ test_mode }) => !test_mode).map(({ data }) => data.expires_at)).toContain(
+    moved.toISOString(),
+  );
+});

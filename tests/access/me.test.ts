@@ -1,0 +1,68 @@
+// What GET /v1/me promises: any credential may ask what it is.
+import { describe, expect, test } from 'vitest';
+import { expectStatus } from '../support/client.ts';
+import { adminToken, tokenFor } from '../support/sessions.ts';
+import { database, newKey, newTenant, newUser } from '../support/tenants.ts';
+
+describe('GET /v1/me', () => {
+  test('tells a key its workspace, environment, scopes, reach, expiry, modules and limits', async () => {
+    const tenant = await newTenant('Blue Lake');
+    const expiresAt = new Date(Date.now() + 3_600_000);
+    const reach = { kind: 'branch', id: tenant.branchId } as const;
+    const key = await newKey(tenant, { scopes: ['leads:read', 'object:visits:*'], expiresAt, reach });
+    const { body } = await expectStatus(200, 'GET', '/v1/me', { key });
+    expect(body.data).toEqual({
+      actor: { kind: 'api_key', id: expect.any(String), name: 'Test key' },
+      company: { id: tenant.companyId, name: 'Blue Lake' },
+      environment: 'live',
+      scopes: ['leads:read', 'object:visits:*'],
+      roles: [],
+      reach,
+      expires_at: expiresAt.toISOString(),
+      modules: expect.arrayContaining(['leads', 'bookings', 'inbox']),
+      limits: { rate_limit_per_minute: 6000, rate_limit_per_hour: 200_000 },
+    });
+  });
+
+  test('asks for no scope', async () => {
+    const tenant = await newTenant();
+    await expectStatus(200, 'GET', '/v1/me', { key: await newKey(tenant, { scopes: ['reports:view'] }) });
+  });
+
+  test('tells a test key that it is one, and a live key nothing of test mode', async () => {
+    const tenant = await newTenant();
+    const asTest = await expectStatus(200, 'GET', '/v1/me', { key: tenant.testKey });
+    expect(asTest.body).toMatchObject({ data: { environment: 'test' }, meta: { test_mode: true } });
+    const asLive = await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
+    expect(asLive.body.data.environment).toBe('live');
+    expect(asLive.body.meta).not.toHaveProperty('test_mode');
+  });
+
+  test('tells a signed-in person the roles, and scopes and limits that there are none', async () => {
+    const tenant = await newTenant();
+    const asAdmin = await expectStatus(200, 'GET', '/v1/me', { token: await adminToken(tenant) });
+    expect(asAdmin.body.data).toMatchObject({
+      actor: { kind: 'user', id: tenant.admin.id, name: 'Ada Admin' },
+      company: { id: tenant.companyId },
+      environment: 'live',
+      scopes: [],
+      roles: ['Company_Admin'],
+      reach: { kind: 'company', id: null },
+      limits: { rate_limit_per_minute: null, rate_limit_per_hour: null },
+    });
+    const left = new Date(asAdmin.body.data.expires_at).getTime() - Date.now();
+    expect(left).toBeGreaterThan(3_000_000);
+    expect(left).toBeLessThanOrEqual(3_600_000);
+    const token = await tokenFor(tenant, await newUser(tenant, { role: 'Sales_Rep' }));
+    expect((await expectStatus(200, 'GET', '/v1/me', { token })).body.data.roles).toEqual(['Sales_Rep']);
+  });
+
+  test('leaves out modules that the plan lacks or an administrator switched off', async () => {
+    const tenant = await newTenant();
+    await database()`update companies set disabled_modules = '{leads}' where id = ${tenant.companyId}`;
+    const { body } = await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
+    expect(body.data.modules).toContain('deals');
+    expect(body.data.modules).not.toContain('leads');
+    expect(body.data.modules).not.toContain('campaigns');
+  });
+});

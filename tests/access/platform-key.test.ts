@@ -1,0 +1,116 @@
+// The operator's command: a key for onboarding on any database, printed once.
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, inject, test } from 'vitest';
+import { findRunning } from '../../db/embedded.ts';
+import { sha256 } from '../../runtime/credentials/secrets.ts';
+import { expectStatus } from '../support/client.ts';
+import { compileCache, startServer } from '../support/servers.ts';
+import { database } from '../support/tenants.ts';
+
+const command = fileURLToPath(new URL('../../start/platform-key.ts', import.meta.url));
+
+/** Runs the command to its end. */
+function run(env: Record<string, string>): Promise<{ code: number | null; out: string; err: string }> {
+  const settings = { PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache };
+  const child = spawn(process.execPath, [command], { env: { ...settings, ...env } });
+  let [out, err] = ['', ''];
+  child.stdout.on('data', (chunk: Buffer) => {
+    out += chunk.toString();
+  });
+  child.stderr.on('data', (chunk: Buffer) => {
+    err += chunk.toString();
+  });
+  return new Promise((done, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => done({ code, out, err }));
+  });
+}
+
+async function expectKey(env: Record<string, string>): Promise<string> {
+  const { code, out, err } = await run(env);
+  expect([code, out]).toEqual([0, expect.stringMatching(/^svc_live_[0-9a-f]{32}\n$/)]);
+  expect(err).not.toContain(out.trim());
+  return out.trim();
+}
+
+const ask = (key: string, baseUrl?: string) =>
+  expectStatus(200, 'POST', '/v1/check-email', {
+    key,
+    body: { email: `${randomUUID()}@example.com` },
+    ...(baseUrl ? { baseUrl } : {}),
+  });
+
+describe('make platform-key', () => {
+  test('mints a key of the platform that opens the platform routes and nothing of a workspace', async () => {
+    const key = await expectKey({ DATABASE_URL: inject('databaseUrl') });
+    expect((await ask(key)).body.data.exists).toBe(false);
+    for (const path of ['/v1/me', '/v1/api-keys']) {
+      const refused = await expectStatus(403, 'GET', path, { key });
+      expect(refused.body.error.code).toBe('FORBIDDEN_SCOPE');
+    }
+    const [row] = await database()`
+      select a.action, a.actor_kind, a.actor_id, k.created_by_id, k.scopes,
+        (select name from companies where id = k.company_id) as company
+      from api_keys k join audit_logs a on a.company_id = k.company_id and a.record_id = k.id::text
+      where k.key_hash = ${sha256(key)}`;
+    expect(row).toEqual({
+      action: 'api_key.create',
+      actor_kind: 'system',
+      actor_id: 'operator',
+      created_by_id: 'operator',
+      scopes: ['onboarding'],
+      company: 'Platform',
+    });
+  });
+
+  test('revokes a key by the id that was printed with it, from its next call on and only once', async () => {
+    const env = { DATABASE_URL: inject('databaseUrl') };
+    const { out, err } = await run(env);
+    const id = /REVOKE=(\S+)/.exec(err)?.[1] ?? '';
+    await ask(out.trim());
+    expect((await run({ ...env, REVOKE: id })).code).toBe(0);
+    const refused = await expectStatus(401, 'POST', '/v1/check-email', {
+      key: out.trim(),
+      body: { email: 'a@example.com' },
+    });
+    expect(refused.body.error.code).toBe('API_KEY_REVOKED');
+    for (const unknown of [id, randomUUID(), 'nonsense']) {
+      const again = await run({ ...env, REVOKE: unknown });
+      expect([again.code, again.out]).toEqual([1, '']);
+      expect(again.err).toMatch(/^Nothing was changed\. There is no key/);
+    }
+  });
+
+  test('prints another key each time', async () => {
+    const env = { DATABASE_URL: inject('databaseUrl') };
+    expect(await expectKey(env)).not.toBe(await expectKey(env));
+  });
+
+  test('works on the embedded database before the first start, and beside the server without disturbing it', async () => {
+    const folder = resolve(inject('coverageFolder'), '..', 'platform-key');
+    const early = await expectKey({ DATA_DIR: folder });
+    expect(findRunning(folder)).toBeUndefined();
+    const server = await startServer({ DATA_DIR: folder });
+    try {
+      const running = findRunning(folder);
+      await ask(early, server.url);
+      const late = await expectKey({ DATA_DIR: folder });
+      await ask(late, server.url);
+      await ask(early, server.url);
+      expect(findRunning(folder)).toBe(running);
+      expect(server.output()).not.toContain('"level":"warn"');
+    } finally {
+      await server.stop();
+    }
+    expect(findRunning(folder)).toBeUndefined();
+  });
+
+  test('says what is wrong when there is no database, and prints no key', async () => {
+    const { code, out, err } = await run({ DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' });
+    expect([code, out]).toEqual([1, '']);
+    expect(err).toMatch(/^Nothing was changed\. /);
+  });
+});

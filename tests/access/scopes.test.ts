@@ -1,0 +1,119 @@
+// What scopes grant, the wildcards and the old names among them, and what a platform key opens.
+import { randomUUID } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { grantsOf, isGrantable } from '../../domain/access/scopes.ts';
+import { call, expectStatus } from '../support/client.ts';
+import { operations } from '../support/document.ts';
+import { newPlatformKey } from '../support/tenants.ts';
+
+/** The catalogue, written down a second time on purpose: a change of it must be made in two places. */
+const catalogue: Record<string, string> = {
+  leads: 'view create edit delete',
+  deals: 'view create edit delete',
+  customers: 'view create edit delete',
+  accounts: 'view create edit delete',
+  tasks: 'view create edit delete',
+  activities: 'view create edit delete',
+  'object:visits': 'view create edit delete',
+  reports: 'view',
+  users: 'view configure',
+  access_control: 'view',
+  settings: 'view configure',
+  billing: 'view configure',
+  webhooks: 'view configure',
+  attachments: 'view create configure',
+  bookings: 'view create edit configure',
+  inbox: 'view create',
+  campaigns: 'view create',
+  workforces: 'view create',
+};
+const legacy: Record<string, string> = {
+  'leads:read': 'leads:view',
+  'leads:write': 'leads:create',
+  'customers:read': 'customers:view',
+  'customers:write': 'customers:create',
+  'activities:read': 'activities:view',
+  'activities:write': 'activities:create',
+  'activities:update': 'activities:edit',
+};
+const scopes = Object.entries(catalogue).flatMap(([module, actions]) =>
+  actions.split(' ').map((action) => `${module}:${action}`),
+);
+const wildcards = Object.keys(catalogue).map((module) => `${module}:*`);
+const grantable = [...scopes, ...wildcards, ...Object.keys(legacy), '*'];
+
+/** What product-spec says that a granted scope opens. */
+function opens(granted: string, asked: string): boolean {
+  const scope = legacy[granted] ?? granted;
+  if (asked === 'onboarding') return scope === 'onboarding';
+  return scope === '*' || scope === asked || scope === `${asked.slice(0, asked.lastIndexOf(':'))}:*`;
+}
+
+describe('a scope', () => {
+  test('grants what the table says and nothing else', () => {
+    const asked = [...scopes, 'onboarding', 'messaging:send', 'nonsense:view'];
+    for (const granted of [...grantable, 'onboarding']) {
+      const opened = asked.filter((scope) => grantsOf([granted]).allows(scope));
+      expect([granted, opened]).toEqual([granted, asked.filter((scope) => opens(granted, scope))]);
+    }
+  });
+
+  test('grants beside others what it grants alone', () => {
+    const asked = [...scopes, 'onboarding'];
+    for (const one of grantable)
+      for (const other of grantable) {
+        const opened = asked.filter((scope) => grantsOf([one, other]).allows(scope));
+        expect(opened).toEqual(asked.filter((scope) => opens(one, scope) || opens(other, scope)));
+      }
+  });
+
+  test('may be asked for by its old name too', () => {
+    for (const [old, current] of Object.entries(legacy)) {
+      expect(grantsOf([current]).allows(old)).toBe(true);
+      expect(grantsOf([old]).allows(old)).toBe(true);
+    }
+    expect(grantsOf(['leads:write']).allows('leads:edit')).toBe(false);
+  });
+
+  test('of the catalogue can be held by a key; the platform scope, sending and unknown ones cannot', () => {
+    expect(grantable.filter((scope) => !isGrantable(scope))).toEqual([]);
+    const refused = [
+      'onboarding',
+      'messaging:send',
+      'messaging:*',
+      'object:*',
+      'constructor',
+      '__proto__',
+      'toString:view',
+    ];
+    expect(refused.filter((scope) => isGrantable(scope))).toEqual([]);
+  });
+
+  test('named like a member of every object grants nothing', () => {
+    for (const name of ['constructor', '__proto__', 'toString', 'hasOwnProperty'])
+      for (const scope of scopes) expect(grantsOf([name, `${name}:*`]).allows(scope)).toBe(false);
+  });
+});
+
+describe('a platform key', () => {
+  test.each(operations.map((operation) => [operation.id, operation] as const))('%s', async (_id, operation) => {
+    const path = operation.path.replace('{object}', 'leads').replace(/\{\w+\}/g, randomUUID());
+    const answer = await call(operation.method, path, { key: await platformKey() });
+    const isPublic = (operation.declared.security ?? []).length === 0;
+    const isItsOwn = ['createOnboardingAsPlatform', 'checkEmail'].includes(operation.id);
+    const refused = [answer.status, answer.body?.error?.code ?? answer.body?.error];
+    if (isPublic || isItsOwn) expect(answer.status).not.toBe(403);
+    else expect(refused).toEqual([403, expect.stringMatching(/^(FORBIDDEN_SCOPE|insufficient_scope)$/)]);
+  });
+
+  test('is told which key to send instead', async () => {
+    const { body } = await expectStatus(403, 'GET', '/v1/me', { key: await platformKey() });
+    expect(body.error.details).toEqual({ required_scopes: [], reason: 'workspace_key_required' });
+  });
+});
+
+let platform: Promise<string> | undefined;
+function platformKey(): Promise<string> {
+  platform ??= newPlatformKey();
+  return platform;
+}

@@ -1,0 +1,135 @@
+// Webhook deliveries: listed and shown as they went, and sent again one by one or by window.
+import { v7 as uuidv7 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { expectStatus, type Json } from '../support/client.ts';
+import { Receiver } from '../support/receivers.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { newDelivery, newWebhook } from '../support/webhooks.ts';
+
+let tenant: Tenant;
+let receiver: Receiver;
+
+beforeAll(async () => {
+  [tenant, receiver] = [await newTenant(), await Receiver.start()];
+});
+afterAll(() => receiver.stop());
+
+const key = (): string => tenant.testKey;
+const list = async (id: string, query: Record<string, string> = {}): Promise<Json> =>
+  (await expectStatus(200, 'GET', `/v1/webhooks/${id}/deliveries`, { key: key(), query })).body.data;
+const post = (status: number, path: string, body?: object) =>
+  expectStatus(status, 'POST', path, { key: key(), ...(body ? { body } : {}) });
+const at = (day: number): Date => new Date(Date.UTC(2026, 10, day, 12));
+
+describe('deliveries', () => {
+  test('are shown with the body that was sent and what was answered', async () => {
+    const { id } = await newWebhook(tenant, 'test');
+    const body = '{"id":"evt_1", "spaced": true}';
+    const deliveryId = await newDelivery(tenant, 'test', id, { body });
+    const path = `/v1/webhooks/${id}/deliveries/${deliveryId}`;
+    const { delivery } = (await expectStatus(200, 'GET', path, { key: key() })).body.data;
+    const [listed] = (await list(id)).deliveries;
+    expect(delivery).toEqual({ ...listed, request_body: body });
+    expect(listed).toMatchObject({
+      ...{ id: deliveryId, subscription_id: id, status: 'failed', attempts: 10, last_response_code: 500 },
+      ...{ last_response_snippet: 'no', last_error: 'http_error', duration_ms: 7, is_test: false, replay_of: null },
+    });
+    expect(listed.event_id).toMatch(/^evt_[0-9a-f-]{36}$/);
+    // Of another subscription it is none.
+    const other = await newWebhook(tenant, 'test');
+    await expectStatus(404, 'GET', `/v1/webhooks/${other.id}/deliveries/${deliveryId}`, { key: key() });
+    await expectStatus(404, 'GET', `/v1/webhooks/${uuidv7()}/deliveries`, { key: key() });
+  });
+
+  test('do not say when they are tried again while an attempt is on its way', async () => {
+    const { id } = await newWebhook(tenant, 'test');
+    const soon = new Date(Date.now() + 30_000);
+    const open = { status: 'retrying', next_attempt_at: soon, completed_at: null };
+    await newDelivery(tenant, 'test', id, open);
+    expect((await list(id)).deliveries[0].next_attempt_at).toBe(soon.toISOString());
+    await database()`update webhook_deliveries set leased_until = ${soon} where subscription_id = ${id}`;
+    expect((await list(id)).deliveries[0].next_attempt_at).toBeNull();
+  });
+
+  test('are filtered by status, event and time, and paged by fifty', async () => {
+    const { id } = await newWebhook(tenant, 'test');
+    for (let day = 1; day <= 3; day += 1)
+      await newDelivery(tenant, 'test', id, {
+        ...{ created_at: at(day), event: `record.${['created', 'updated', 'deleted'][day - 1]}` },
+        status: day === 2 ? 'succeeded' : 'failed',
+      });
+    const events = async (query: Record<string, string>): Promise<string[]> =>
+      (await list(id, query)).deliveries.map((each: Json) => each.event);
+    expect(await events({})).toEqual(['record.deleted', 'record.updated', 'record.created']);
+    expect(await events({ status: 'failed' })).toEqual(['record.deleted', 'record.created']);
+    expect(await events({ event: 'record.updated' })).toEqual(['record.updated']);
+    expect(await events({ from: '2026-11-02T12:00:00Z' })).toEqual(['record.deleted', 'record.updated']);
+    expect(await events({ to: '2026-11-02' })).toEqual(['record.updated', 'record.created']);
+    expect(await events({ from: '2026-11-03', to: '2026-11-01' })).toEqual([]);
+    for (let count = 0; count < 50; count += 1) await newDelivery(tenant, 'test', id, { created_at: at(4) });
+    const page = await list(id);
+    expect([page.deliveries.length, page.has_more]).toEqual([50, true]);
+    expect((await list(id, { cursor: page.next_cursor })).deliveries).toHaveLength(3);
+  });
+});
+
+describe('a replay', () => {
+  test('of one delivery is a fresh copy of it, sent again under the id of its event', async () => {
+    const { id } = await newWebhook(tenant, 'test', { url: receiver.url });
+    const body = JSON.stringify({ id: `evt_${uuidv7()}`, event: 'record.created', data: {} });
+    const original = await newDelivery(tenant, 'test', id, { status: 'succeeded', body });
+    const { delivery } = (await post(201, `/v1/webhooks/deliveries/${original}/replay`)).body.data;
+    expect(delivery).toMatchObject({ status: 'pending', attempts: 0, replay_of: original, last_response_code: null });
+    expect(delivery.id).not.toBe(original);
+    await vi.waitFor(async () => expect((await list(id)).deliveries[0].status).toBe('succeeded'), 10_000);
+    const sent = receiver.requests.find(({ headers }) => headers['service-delivery-id'] === delivery.id);
+    expect(sent?.body).toBe(body);
+    expect(sent?.headers).toMatchObject({ 'service-event-id': delivery.event_id, 'service-attempt': '1' });
+  });
+
+  test('of a window sends what lies in it again, but for tests, and says how many', async () => {
+    const { id } = await newWebhook(tenant, 'test', { url: receiver.url });
+    for (let day = 1; day <= 4; day += 1)
+      await newDelivery(tenant, 'test', id, { created_at: at(day), status: day % 2 === 0 ? 'succeeded' : 'failed' });
+    await newDelivery(tenant, 'test', id, { created_at: at(2), is_test: true });
+    const path = `/v1/webhooks/${id}/replay`;
+    expect((await post(202, path, { from: '2026-11-02', to: '2026-11-03' })).body.data).toEqual({ queued: 2 });
+    const only = { from: '2026-11-01', to: '2026-11-04', status: 'succeeded' };
+    expect((await post(202, path, only)).body.data).toEqual({ queued: 2 });
+    await vi.waitFor(async () => {
+      const copies = (await list(id)).deliveries.filter((each: Json) => each.replay_of !== null);
+      expect(copies.map((each: Json) => each.status)).toEqual(Array(4).fill('succeeded'));
+    }, 10_000);
+    const { body } = await post(400, path, { from: '2026-11-03', to: '2026-11-01' });
+    expect(body.error.details.fields).toMatchObject([{ field: 'to', code: 'OUT_OF_RANGE' }]);
+  });
+
+  test('and a recovery are refused while the subscription is disabled', async () => {
+    const { id } = await newWebhook(tenant, 'test', { disabled_at: new Date(), disabled_reason: 'failures' });
+    const original = await newDelivery(tenant, 'test', id);
+    for (const [path, body] of [
+      [`/v1/webhooks/deliveries/${original}/replay`, undefined],
+      [`/v1/webhooks/${id}/replay`, { from: '2026-11-01', to: '2026-11-02' }],
+      [`/v1/webhooks/${id}/recover`, { since: '2026-11-01' }],
+    ] as const) {
+      const answer = await post(409, path, body);
+      expect(answer.body.error.details.reason).toBe('subscription_disabled');
+    }
+  });
+});
+
+test('a recovery sends what failed, was cancelled or was skipped since then from the beginning, and nothing else', async () => {
+  const { id } = await newWebhook(tenant, 'test', { url: receiver.url });
+  const made = new Map<string, string>();
+  for (const status of ['failed', 'cancelled', 'skipped', 'succeeded'])
+    made.set(status, await newDelivery(tenant, 'test', id, { status, created_at: at(3) }));
+  await newDelivery(tenant, 'test', id, { status: 'failed', created_at: at(1) });
+  await newDelivery(tenant, 'test', id, { status: 'failed', created_at: at(3), is_test: true });
+  const before = receiver.requests.length;
+  const { data } = (await post(202, `/v1/webhooks/${id}/recover`, { since: '2026-11-02' })).body;
+  expect(data).toEqual({ queued: 3, has_more: false });
+  await vi.waitFor(() => expect(receiver.requests.length - before).toBe(3), 10_000);
+  const sent = receiver.requests.slice(before).map(({ headers }) => headers['service-delivery-id']);
+  expect(sent.sort()).toEqual(['failed', 'cancelled', 'skipped'].map((status) => made.get(status)).sort());
+  expect((await post(202, `/v1/webhooks/${id}/recover`, { since: '2026-11-02' })).body.data.queued).toBe(0);
+});

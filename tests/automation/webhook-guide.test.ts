@@ -1,0 +1,88 @@
+// The receivers of the guide: what is pasted from the page takes what is ours and refuses the rest.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { composeTestBody, eventName } from '../../domain/automation/webhook-bodies.ts';
+import { newSigningSecret, signatures } from '../../runtime/outgoing/signed-posts.ts';
+import { document } from '../support/document.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
+
+const { tags } = document as unknown as { tags: { name: string; description: string }[] };
+const guide = tags.find(({ name }) => name === 'Webhooks')?.description ?? '';
+const sampleIn = (language: string): string =>
+  new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``).exec(guide)?.[1] ?? '';
+
+const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `guide-${process.pid}`);
+const sdk = resolve('sdk/src/index.ts');
+let child: ChildProcess | undefined;
+
+afterEach(() => {
+  child?.kill('SIGKILL');
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+/** Starts a receiver. @returns what it prints, and what it answers to a request */
+async function start(program: string, file: string, source: string, secret: string) {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, file), source);
+  const port = await freePort();
+  const started = spawn(program, [join(folder, file)], {
+    env: { PATH: process.env.PATH ?? '', PORT: String(port), WEBHOOK_SECRET: secret },
+  });
+  child = started;
+  let printed = '';
+  started.stdout.on('data', (chunk: Buffer) => {
+    printed += chunk.toString();
+  });
+  const post = async (headers: Record<string, string>, body: string): Promise<number> =>
+    (await fetch(`http://127.0.0.1:${port}/crm`, { method: 'POST', headers, body })).status;
+  await vi.waitFor(() => post({}, '{}'), { timeout: 10_000, interval: 50 });
+  return { printed: () => printed.trim().split('\n'), post };
+}
+
+const programs = [
+  { language: 'ts', program: 'node', file: 'receiver.ts' },
+  { language: 'python', program: 'python', file: 'receiver.py' },
+] as const;
+
+describe.each(programs)('the receiver in $language', ({ language, program, file }) => {
+  test.skipIf(!findProgram(program))(`takes what is ours, once, and refuses the rest${skipNote(program)}`, async () => {
+    const secret = newSigningSecret();
+    const source = sampleIn(language).replace("'@headless-crm/sdk'", JSON.stringify(sdk));
+    const { printed, post } = await start(findProgram(program) ?? '', file, source, secret);
+    const id = '019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18';
+    const body = composeTestBody('record.created', id, true, new Date());
+    const signed = (key: string, sentAt = new Date()): Record<string, string> =>
+      signatures({ secrets: [key], messageId: eventName(id), body, sentAt });
+    expect(await post(signed(secret), body)).toBe(204);
+    expect(await post(signed(secret), body)).toBe(204);
+    const both = signatures({
+      secrets: [newSigningSecret(), secret],
+      messageId: eventName(id),
+      body,
+      sentAt: new Date(),
+    });
+    expect(await post(both, body)).toBe(204);
+    const old = new Date(Date.now() - 302_000);
+    for (const [headers, sent] of [
+      [signed(secret), body.replace('record.created', 'record.deleted')],
+      [signed(newSigningSecret()), body],
+      [signed(secret, old), body],
+      [{}, body],
+      [{ 'service-signature': 'nonsense' }, body],
+    ] as const)
+      expect(await post(headers, sent)).toBe(400);
+    await sleep(50);
+    expect(printed()).toEqual([`record.created ${eventName(id)}`]);
+  });
+});

@@ -1,0 +1,156 @@
+// Which events reach a webhook: by name, by its filter, and what of them it is sent.
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { composeBody, type HappenedEvent, mostBodyBytes } from '../../domain/automation/webhook-bodies.ts';
+import { eventsNamed, matcherOf, readEventFilter, type Wanted } from '../../domain/automation/webhook-matching.ts';
+import { passes, type ReferenceField, type ReferenceFilter } from '../support/filter-reference.ts';
+
+const runs = Number(process.env.FILTER_RUNS ?? 2000);
+const seed = Number(process.env.FILTER_SEED ?? Date.now() % 2 ** 31);
+
+const wanted = (more: Partial<Wanted> = {}): Wanted => ({
+  ...{ events: ['*'], filter: null, skipOwn: false, createdByKind: 'api_key', createdById: 'own' },
+  ...more,
+});
+const told = (event: string, data: Record<string, unknown>, id = 'other') => ({
+  event,
+  actor: { kind: 'api_key', id },
+  data,
+});
+
+/** Fields of events, with the values that they get and that conditions compare with. */
+const fields = [
+  { name: 'object', kind: 'text', stored: ['leads', 'deals', 'object:visits'], asked: ['leads', 'Leads', 'eal', ''] },
+  { name: 'record_id', kind: 'text', stored: ['019a', '019b'], asked: ['019a', '019B', '9'] },
+  { name: 'from', kind: 'text', stored: ['New', 'été', '😀', '～wide'], asked: ['new', 'New', 'É', '😀', '～'] },
+  { name: 'level', kind: 'number', stored: [0, 1, 10], asked: [0, '1', 2.5, -1, 10] },
+  {
+    name: 'occurred_at',
+    kind: 'datetime',
+    stored: ['2025-01-01T00:00:00.000Z', '2026-11-20T23:55:00.500Z'],
+    asked: ['2025-01-01', '2025-01-01T02:00:00+02:00', '2026-11-21'],
+  },
+] as const;
+const byName: ReadonlyMap<string, ReferenceField> = new Map(fields.map(({ name, kind }) => [name, { name, kind }]));
+const comparable = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte'];
+
+const condition: fc.Arbitrary<ReferenceFilter> = fc.constantFrom(...fields).chain(({ name, kind, asked }) => {
+  const value = fc.constantFrom<unknown>(...asked);
+  const operators = kind === 'text' ? [...comparable, 'contains'] : comparable;
+  return fc.oneof(
+    fc.record({ field: fc.constant(name), op: fc.constantFrom(...operators), value }),
+    fc.record({
+      field: fc.constant(name),
+      op: fc.constant('in'),
+      value: fc.array(value, { minLength: 1, maxLength: 3 }),
+    }),
+    fc.record({ field: fc.constant(name), op: fc.constant('is_null'), value: fc.boolean() }),
+  );
+});
+const joined = (inner: fc.Arbitrary<ReferenceFilter>): fc.Arbitrary<ReferenceFilter> =>
+  fc.oneof(
+    inner,
+    fc.array(inner, { minLength: 1, maxLength: 3 }).map((and) => ({ and })),
+    fc.array(inner, { minLength: 1, maxLength: 3 }).map((or) => ({ or })),
+  );
+const filters = joined(joined(joined(condition)));
+const values = fc.record(
+  Object.fromEntries(fields.map(({ name, stored }) => [name, fc.constantFrom<unknown>(...stored, null)])),
+);
+
+describe('a filter', () => {
+  test(`gives the verdict that records with these values get, ${runs} times with FILTER_SEED=${seed}`, () => {
+    let passed = 0;
+    fc.assert(
+      fc.property(filters, values, (filter, data) => {
+        const verdict = matcherOf(wanted({ filter }))(told('sla.breached', data));
+        expect(verdict).toBe(passes(data, filter, byName));
+        passed += Number(verdict);
+      }),
+      { numRuns: runs, seed },
+    );
+    // Of both verdicts there are many.
+    expect(Math.min(passed, runs - passed)).toBeGreaterThan(runs / 10);
+  });
+
+  test.each([
+    ['eq', 'x', false],
+    ['neq', 'x', false],
+    ['contains', '', false],
+    ['in', ['x'], false],
+    ['is_null', true, true],
+    ['is_null', false, false],
+  ])('over a field that the event lacks: %s %j is %s', (op, value, verdict) => {
+    const filter = { field: 'from', op, value };
+    expect(matcherOf(wanted({ filter }))(told('record.created', { object: 'leads' }))).toBe(verdict);
+  });
+
+  test.each([
+    [{ op: 'contains', value: 'status' }, false],
+    [{ op: 'contains', value: 'lead_status' }, true],
+    [{ op: 'is_null', value: true }, false],
+    [{ op: 'is_null', value: false }, true],
+  ])('over a list asks for one of its items: %j is %s', (part, verdict) => {
+    const filter = { field: 'changed_fields', ...part };
+    const data = { changed_fields: ['priority', 'lead_status'] };
+    expect(matcherOf(wanted({ filter }))(told('record.updated', data))).toBe(verdict);
+  });
+
+  test.each([
+    ['a field that no event has', { field: 'colour', op: 'eq', value: 'x' }, 'UNKNOWN_FIELD'],
+    ['a field of records', { field: 'created_at', op: 'eq', value: '2026-01-01' }, 'UNKNOWN_FIELD'],
+    ['a field of events that are not subscribed to', { field: 'level', op: 'eq', value: 1 }, 'UNKNOWN_FIELD'],
+    ['an object within the event', { field: 'sla', op: 'is_null' }, 'UNKNOWN_FIELD'],
+    ['another operator than a list takes', { field: 'changed_fields', op: 'eq', value: 'x' }, 'INVALID_OPTION'],
+    ['an operator that there is not', { field: 'object', op: 'like', value: 'x' }, 'INVALID_OPTION'],
+    ['no value', { field: 'object', op: 'eq' }, 'INVALID_TYPE'],
+    ['another shape', { object: 'leads' }, 'INVALID_FORMAT'],
+    ['a fourth level', { and: [{ or: [{ and: [{ or: [{ field: 'object', op: 'is_null' }] }] }] }] }, 'INVALID_FORMAT'],
+  ])('with %s is refused', (_, filter, code) => {
+    const { problems } = readEventFilter(filter, ['record.created', 'record.updated']);
+    expect(problems).toMatchObject([{ field: 'filter', code }]);
+  });
+});
+
+describe('events', () => {
+  test('are named one by one, in groups, or all of them', () => {
+    const names = (pattern: string): string[] => eventsNamed(pattern).map(({ name }) => name);
+    expect(names('record.*')).toEqual(['record.created', 'record.updated', 'record.deleted']);
+    expect(names('record.created')).toEqual(['record.created']);
+    expect(names('*').length).toBeGreaterThan(8);
+    for (const none of ['record', 'record.', 'rec*', '.*', '', 'record.created.*', '**'])
+      expect(names(none)).toEqual([]);
+    const isWanted = matcherOf(wanted({ events: ['record.*', 'sla.breached'] }));
+    expect([isWanted(told('record.deleted', {})), isWanted(told('schema.changed', {}))]).toEqual([true, false]);
+  });
+
+  test('of the credential itself are left out where that is asked for', () => {
+    const own = wanted({ skipOwn: true });
+    expect(matcherOf(own)(told('record.created', {}, 'own'))).toBe(false);
+    expect(matcherOf(own)(told('record.created', {}, 'other'))).toBe(true);
+    expect(matcherOf({ ...own, createdByKind: 'oauth_client' })(told('record.created', {}, 'own'))).toBe(true);
+    expect(matcherOf(wanted())(told('record.created', {}, 'own'))).toBe(true);
+  });
+});
+
+describe('a body', () => {
+  const updated = (changes: object): HappenedEvent => ({
+    ...{ id: 'x', event: 'record.updated', occurredAt: new Date(0), requestId: null, changes },
+    actor: { kind: 'user', id: 'u', name: null },
+    data: { object: 'leads', record_id: 'r', changed_fields: ['notes'], occurred_at: 'now' },
+  });
+  const textOf = (length: number) => ({ notes: { from: null, to: 'é'.repeat(length) } });
+
+  test('says what changed only where that is asked for', () => {
+    expect(JSON.parse(composeBody(updated(textOf(1)), false, ['changes'])).data.changes).toEqual(textOf(1));
+    expect(composeBody(updated(textOf(1)), false, [])).not.toContain('changes"');
+  });
+
+  test('leaves it out where it would be longer than 64 KB, and says so', () => {
+    const around = Buffer.byteLength(composeBody(updated(textOf(0)), false, ['changes']));
+    const most = Math.floor((mostBodyBytes - around) / 2);
+    expect(JSON.parse(composeBody(updated(textOf(most)), false, ['changes'])).data).toHaveProperty('changes');
+    const cut = JSON.parse(composeBody(updated(textOf(most + 1)), false, ['changes'])).data;
+    expect([cut.changes, cut.changes_truncated]).toEqual([undefined, true]);
+  });
+});

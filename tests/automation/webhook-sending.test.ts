@@ -1,0 +1,571 @@
+// Sending under a moved clock: when, how often, how fast, to whom no more, and nothing lost.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Webhook } from 'standardwebhooks';
+import Stripe from 'stripe';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { sweepDeliveries, takeDeliveries } from '../../db/automation/webhook-sending.ts';
+import { hideWebhook, restartWebhook } from '../../db/automation/webhooks.ts';
+import { Secrets } from '../../runtime/credentials/secrets.ts';
+import { OutgoingClient } from '../../runtime/outgoing/client.ts';
+import { newSigningSecret } from '../../runtime/outgoing/signed-posts.ts';
+import { verifyWebhook } from '../../sdk/src/index.ts';
+import type { Mode } from '../support/arranged-ids.ts';
+import { answering, type Behaviour, type Received, Receiver } from '../support/receivers.ts';
+import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+import { deliveriesOf, SenderWorld, webhookOf } from '../support/webhook-senders.ts';
+import { newWebhook } from '../support/webhooks.ts';
+
+const second = 1000;
+const minute = 60 * second;
+const hour = 60 * minute;
+const day = 24 * hour;
+
+let world: SenderWorld;
+const receivers: Receiver[] = [];
+
+beforeAll(async () => {
+  world = await SenderWorld.open();
+});
+afterEach(async () => {
+  await world.sender.settled();
+  await Promise.all(receivers.splice(0).map((each) => each.stop()));
+  // Each test has its own clock and its own subscriptions.
+  await database()`delete from webhook_subscriptions`;
+  await database()`delete from webhook_deliveries`;
+  world.now = new Date();
+});
+afterAll(() => world.close());
+
+async function subscribed(
+  mode: Mode = 'live',
+  behave?: Behaviour,
+  more: object = {},
+): Promise<{ tenant: Tenant; receiver: Receiver; id: string; secret: string }> {
+  const [tenant, receiver] = [await newTenant(), await Receiver.start(behave)];
+  receivers.push(receiver);
+  return { tenant, receiver, ...(await newWebhook(tenant, mode, { url: receiver.url, ...more })) };
+}
+
+const hang: Behaviour = () => undefined;
+
+describe('a delivery', () => {
+  test('is sent once when the receiver takes it, with the headers that name it', async () => {
+    const { tenant, receiver, id } = await subscribed();
+    const [event] = await world.tell(tenant, 'live');
+    await world.send();
+    world.later(day);
+    await world.send();
+    const [delivery] = await deliveriesOf(id);
+    expect(delivery).toMatchObject({ status: 'succeeded', attempts: 1, last_response_code: 200, last_error: null });
+    expect(delivery.last_response_snippet).toBe('ok');
+    expect(receiver.requests).toHaveLength(1);
+    const [{ headers, body } = { headers: {}, body: '' }] = receiver.requests;
+    expect(headers).toMatchObject({
+      'content-type': 'application/json',
+      'user-agent': 'Service-Webhooks/1.0',
+      'service-event': 'record.created',
+      'service-event-id': `evt_${event?.id}`,
+      'service-delivery-id': delivery.id,
+      'service-attempt': '1',
+      'webhook-id': `evt_${event?.id}`,
+    });
+    expect(JSON.parse(body)).toEqual({
+      id: `evt_${event?.id}`,
+      event: 'record.created',
+      created_at: event?.occurredAt.toISOString(),
+      test_mode: false,
+      actor: event?.actor,
+      request_id: null,
+      origin: null,
+      data: event?.data,
+    });
+  });
+
+  test('is tried ten times over 75.6 hours in live mode, and then given up', async () => {
+    const { tenant, receiver, id } = await subscribed('live', answering(500));
+    await world.tell(tenant, 'live');
+    const start = world.now.getTime();
+    const times: number[] = [];
+    receiver.behave = (_, response) => {
+      times.push(world.now.getTime() - start);
+      response.writeHead(500).end('out of order');
+    };
+    await world.sendUntil(new Date(start + 10 * day));
+    const pauses = [5 * second, 5 * minute, 30 * minute, ...[2, 5, 10, 14, 20, 24].map((hours) => hours * hour)];
+    expect(times).toHaveLength(10);
+    for (const [index, pause] of pauses.entries()) {
+      const waited = (times[index + 1] ?? 0) - (times[index] ?? 0);
+      expect([index, Math.abs(waited / pause - 1) <= 0.1]).toEqual([index, true]);
+    }
+    expect(receiver.requests.map(({ headers }) => headers['service-attempt'])).toEqual(
+      Array.from({ length: 10 }, (_, index) => String(index + 1)),
+    );
+    expect(await deliveriesOf(id)).toMatchObject([
+      {
+        ...{ status: 'failed', attempts: 10, last_response_code: 500, last_error: 'http_error', next_attempt_at: null },
+        last_response_snippet: 'out of order',
+      },
+    ]);
+  });
+
+  test('is tried three times in test mode', async () => {
+    const { tenant, receiver, id } = await subscribed('test', answering(500));
+    await world.tell(tenant, 'test');
+    await world.sendUntil(new Date(world.now.getTime() + hour));
+    expect(receiver.requests).toHaveLength(3);
+    expect(await deliveriesOf(id)).toMatchObject([{ status: 'failed', attempts: 3, max_attempts: 3 }]);
+  });
+
+  test('does not reach those of the other mode, nor another company', async () => {
+    const { tenant, receiver } = await subscribed('test');
+    const other = await subscribed('live');
+    await world.tell(tenant, 'live');
+    await world.send();
+    expect([receiver.requests.length, other.receiver.requests.length]).toEqual([0, 0]);
+  });
+
+  test('arrives when a receiver that was down for an hour comes back, each event once', async () => {
+    const { tenant, receiver, id } = await subscribed();
+    await receiver.stop();
+    const events = await world.tell(tenant, 'live', 20);
+    await world.sendUntil(new Date(world.now.getTime() + hour));
+    expect((await deliveriesOf(id)).every(({ status }) => status === 'retrying')).toBe(true);
+    expect((await deliveriesOf(id)).every(({ last_error }) => last_error === 'connect')).toBe(true);
+    await receiver.listen();
+    await world.sendUntil(new Date(world.now.getTime() + day));
+    expect(receiver.bodies.map((body) => body.id).sort()).toEqual(events.map((event) => `evt_${event.id}`).sort());
+    expect((await deliveriesOf(id)).every(({ status }) => status === 'succeeded')).toBe(true);
+    expect(await webhookOf(id)).toMatchObject({ consecutive_failures: 0, failing_since: null });
+  });
+
+  test('waits as long as its receiver asks for, up to an hour', async () => {
+    const { tenant, receiver, id } = await subscribed();
+    const waited = async (status: number, retryAfter: string): Promise<number> => {
+      receiver.behave = answering(status, { 'retry-after': retryAfter });
+      await database()`delete from webhook_deliveries where subscription_id = ${id}`;
+      world.later(second);
+      await world.tell(tenant, 'live');
+      await world.send();
+      const [delivery] = await deliveriesOf(id);
+      return delivery.next_attempt_at.getTime() - world.now.getTime();
+    };
+    expect(await waited(429, '120')).toBe(120 * second);
+    expect(await waited(503, '3600')).toBe(hour);
+    const inTwoMinutes = new Date(Math.floor(world.now.getTime() / second) * second + 120 * second);
+    expect(await waited(503, inTwoMinutes.toUTCString())).toBe(inTwoMinutes.getTime() - world.now.getTime());
+    // Longer, of another status, or not to be understood: as ever.
+    for (const [status, asked] of [
+      [429, '3601'],
+      [500, '120'],
+      [503, 'soon'],
+    ] as const)
+      expect(Math.abs((await waited(status, asked)) / (5 * second) - 1)).toBeLessThanOrEqual(0.1);
+  });
+
+  test('follows no redirect', async () => {
+    const target = await subscribed();
+    const { tenant, id } = await subscribed('live', answering(302, { location: target.receiver.url }));
+    await world.tell(tenant, 'live');
+    await world.send();
+    expect(target.receiver.requests).toEqual([]);
+    expect(await deliveriesOf(id)).toMatchObject([
+      { status: 'retrying', last_response_code: 302, last_error: 'http_error' },
+    ]);
+  });
+
+  test.each([
+    ['more than it sends, and ends', '200 OK\r\nContent-Length: 1000', true],
+    ['less than it sends', '200 OK\r\nContent-Length: 2', false],
+  ])('counts by its status where the receiver announces %s', async (_, head, ends) => {
+    const { tenant, receiver, id } = await subscribed();
+    receiver.behave = (_request, response) => {
+      response.socket?.write(`HTTP/1.1 ${head}\r\n\r\nhello`);
+      if (ends) response.socket?.end();
+    };
+    await world.tell(tenant, 'live');
+    await world.send();
+    expect(await deliveriesOf(id)).toMatchObject([{ status: 'succeeded', last_response_code: 200 }]);
+  });
+
+  test('keeps no more than the beginning of a long answer, and nothing that the database would refuse', async () => {
+    const { tenant, receiver, id } = await subscribed();
+    receiver.behave = (_, response) => void response.writeHead(500).end(`\0\ud800${'é'.repeat(100_000)}`);
+    await world.tell(tenant, 'live');
+    await world.send();
+    const [delivery] = await deliveriesOf(id);
+    expect(delivery.last_response_snippet).toHaveLength(1024);
+    expect(delivery.last_response_snippet).toMatch(/^.é+$/);
+  });
+
+  test('goes to no private address, whatever the subscription says', async () => {
+    const { tenant, receiver, id } = await subscribed();
+    const sender = world.newSender({ client: new OutgoingClient({ allowPrivate: true }) });
+    await world.tell(tenant, 'live');
+    await sender.round();
+    await sender.settled();
+    expect(receiver.requests).toEqual([]);
+    expect(await deliveriesOf(id)).toMatchObject([{ status: 'retrying', last_error: 'blocked_address' }]);
+  });
+});
+
+describe('what a receiver says', () => {
+  test.each([
+    ['410', answering(410), 'failed'],
+    ['webhook-delivery: disable', answering(200, { 'webhook-delivery': 'disable' }), 'succeeded'],
+  ])(
+    '%s disables the subscription at once, and administrators, subscribers and the audit log are told',
+    async (_, behave, status) => {
+      const { tenant, id, receiver } = await subscribed('live', behave);
+      await newUser(tenant);
+      await world.tell(tenant, 'live');
+      await world.send();
+      expect(await deliveriesOf(id)).toMatchObject([{ status, attempts: 1 }]);
+      expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'gone' });
+      const { companyId } = tenant;
+      const mails = await database()`select recipient, template, data from mails where company_id = ${companyId}`;
+      expect(mails).toMatchObject([
+        {
+          recipient: tenant.admin.email,
+          template: 'webhook_disabled',
+          data: { webhook_id: id, event: 'record.created' },
+        },
+      ]);
+      expect(await database()`select event, data from outbox_events where company_id = ${companyId}`).toMatchObject([
+        { event: 'webhook.disabled', data: { webhook_id: id, reason: 'gone' } },
+      ]);
+      const audit = await database()`
+      select action, record_id, actor_kind from audit_logs where company_id = ${companyId} and action = 'webhook.disable'`;
+      expect(audit).toMatchObject([{ action: 'webhook.disable', record_id: id, actor_kind: 'system' }]);
+      // What happens from now on is only kept.
+      await world.tell(tenant, 'live');
+      world.later(day);
+      await world.send();
+      expect((await deliveriesOf(id)).map((each) => each.status)).toEqual([status, 'skipped']);
+      expect(receiver.requests).toHaveLength(1);
+    },
+  );
+
+  test('in test mode disables as well, but nobody gets a mail', async () => {
+    const { tenant, id } = await subscribed('test', answering(410));
+    await world.tell(tenant, 'test');
+    await world.send();
+    expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'gone' });
+    expect(await database()`select from mails where company_id = ${tenant.companyId}`).toHaveLength(0);
+  });
+
+  test('webhook-delivery: abort-message ends this delivery alone', async () => {
+    const { tenant, id } = await subscribed('live', answering(500, { 'webhook-delivery': 'abort-message' }));
+    await world.tell(tenant, 'live');
+    await world.send();
+    expect(await deliveriesOf(id)).toMatchObject([{ status: 'cancelled', attempts: 1, next_attempt_at: null }]);
+    expect(await webhookOf(id)).toMatchObject({ disabled_reason: null, consecutive_failures: 0 });
+  });
+});
+
+describe('a receiver that keeps failing', () => {
+  const mailsOf = async (tenant: Tenant): Promise<string[]> =>
+    (
+      await database()<{ template: string }[]>`
+      select template from mails where company_id = ${tenant.companyId} order by created_at`
+    ).map((mail) => mail.template);
+
+  test('is given up after 100 deliveries in a row, half a day and one last chance; the administrators are warned half-way', async () => {
+    const { tenant, id } = await subscribed('live', answering(500));
+    await world.tell(tenant, 'live', 50);
+    await world.sendUntil(new Date(world.now.getTime() + 4 * day));
+    expect(await webhookOf(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 50 });
+    expect(await mailsOf(tenant)).toEqual(['webhook_failing']);
+    // Just before five days, so that it is the count that decides.
+    await world.tell(tenant, 'live', 49);
+    await database()`update webhook_deliveries set attempts = 9 where subscription_id = ${id} and status = 'pending'`;
+    await world.sendUntil(new Date(world.now.getTime() + minute));
+    expect(await webhookOf(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 99, probing_since: null });
+    await world.tell(tenant, 'live', 1);
+    await database()`update webhook_deliveries set attempts = 9 where subscription_id = ${id} and status = 'pending'`;
+    await world.send();
+    expect(await webhookOf(id)).toMatchObject({ disabled_at: null, probing_since: expect.any(Date) });
+    await world.tell(tenant, 'live', 1);
+    await world.send();
+    expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'failures' });
+    expect(await mailsOf(tenant)).toEqual(['webhook_failing', 'webhook_disabled']);
+  }, 60_000);
+
+  test('is given up after five days with ten deliveries given up', async () => {
+    const { tenant, id } = await subscribed('live', answering(503));
+    await world.tell(tenant, 'live', 10);
+    const start = world.now.getTime();
+    await world.sendUntil(new Date(start + 5 * day - hour));
+    expect(await webhookOf(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 10 });
+    world.now = new Date(start + 5 * day);
+    await world.tell(tenant, 'live', 1);
+    await world.send();
+    expect(await webhookOf(id)).toMatchObject({ disabled_at: null, probing_since: expect.any(Date) });
+    await world.sendUntil(new Date(world.now.getTime() + minute));
+    expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'failures' });
+  });
+
+  test('is forgiven when it takes the last chance', async () => {
+    const { tenant, id, receiver } = await subscribed('live', answering(503));
+    await world.tell(tenant, 'live', 10);
+    await world.sendUntil(new Date(world.now.getTime() + 5 * day));
+    await world.tell(tenant, 'live', 1);
+    await world.send();
+    expect(await webhookOf(id)).toMatchObject({ probing_since: expect.any(Date) });
+    receiver.behave = answering(200);
+    await world.sendUntil(new Date(world.now.getTime() + minute));
+    expect(await webhookOf(id)).toMatchObject({
+      ...{ disabled_at: null, probing_since: null, failing_since: null, exhausted_deliveries: 0 },
+      consecutive_failures: 0,
+    });
+  });
+
+  test('gets what waited when it is enabled again', async () => {
+    const { tenant, id, receiver } = await subscribed('live', answering(410));
+    await world.tell(tenant, 'live', 3);
+    await world.send();
+    const scope = { companyId: tenant.companyId, testMode: false };
+    receiver.behave = answering(200);
+    await database()`update webhook_deliveries set status = 'pending', next_attempt_at = ${world.now} where subscription_id = ${id}`;
+    await database()`update webhook_subscriptions set disabled_at = null, disabled_reason = null where id = ${id}`;
+    await restartWebhook(database(), scope, id, world.now);
+    const before = receiver.requests.length;
+    await world.send();
+    expect(receiver.requests.length - before).toBe(3);
+  });
+});
+
+describe('no subscription gets', () => {
+  test('more than 25 requests in any second', async () => {
+    const { tenant, receiver } = await subscribed();
+    await world.tell(tenant, 'live', 60);
+    await world.send();
+    expect(receiver.requests).toHaveLength(25);
+    world.later(999);
+    await world.send();
+    expect(receiver.requests).toHaveLength(25);
+    world.later(1);
+    await world.send();
+    expect(receiver.requests).toHaveLength(50);
+    world.later(second);
+    await world.send();
+    expect(receiver.requests).toHaveLength(60);
+  });
+
+  test('more than 10 requests at the same time, from two servers together; each event arrives once', async () => {
+    const { tenant, receiver } = await subscribed();
+    const held: (() => void)[] = [];
+    receiver.behave = (_, response) => void held.push(() => response.end());
+    const events = await world.tell(tenant, 'live', 23);
+    const other = world.newSender();
+    await Promise.all([world.sender.round(), other.round()]);
+    await vi.waitFor(() => expect(held).toHaveLength(10));
+    await Promise.all([world.sender.round(), other.round()]);
+    await sleep(50);
+    expect(held).toHaveLength(10);
+    receiver.behave = (_, response) => void response.end();
+    for (const release of held) release();
+    await Promise.all([world.sender.settled(), other.settled()]);
+    for (let turn = 0; turn < 5; turn += 1) {
+      await Promise.all([world.sender.round(), other.round()]);
+      await Promise.all([world.sender.settled(), other.settled()]);
+    }
+    expect(receiver.mostAtOnce).toBe(10);
+    expect(receiver.bodies.map((body) => body.id).sort()).toEqual(events.map(({ id }) => `evt_${id}`).sort());
+  });
+});
+
+describe('a receiver that does not answer', () => {
+  test('keeps no other waiting, with ten thousand deliveries that wait for it', async () => {
+    const dead = await subscribed('live', hang);
+    await world.tell(dead.tenant, 'live', 10_000);
+    const healthy = await subscribed();
+    await world.sender.round();
+    await vi.waitFor(() => expect(dead.receiver.requests).toHaveLength(10));
+    await world.tell(healthy.tenant, 'live', 5);
+    await world.sender.round();
+    await vi.waitFor(() => expect(healthy.receiver.requests).toHaveLength(5));
+    expect(dead.receiver.requests).toHaveLength(10);
+    await dead.receiver.stop();
+    receivers.splice(receivers.indexOf(dead.receiver), 1);
+  }, 60_000);
+
+  test('leaves room with many of its kind: they fill half of it, and then get few each', async () => {
+    const [tenant, receiver] = [await newTenant(), await Receiver.start(hang)];
+    for (let count = 0; count < 40; count += 1) await newWebhook(tenant, 'live', { url: receiver.url });
+    await world.tell(tenant, 'live', 20);
+    const healthy = await subscribed();
+    await world.tell(healthy.tenant, 'live', 2);
+    await world.sender.round();
+    await vi.waitFor(() => expect(healthy.receiver.requests).toHaveLength(2));
+    expect(receiver.requests.length).toBeLessThan(350);
+    await world.tell(healthy.tenant, 'live', 2);
+    // A round passes by what another transaction holds at the moment.
+    await vi.waitFor(async () => {
+      await world.sender.round();
+      expect(healthy.receiver.requests).toHaveLength(4);
+    });
+    await receiver.stop();
+  }, 60_000);
+});
+
+describe('among very many receivers that do not answer', () => {
+  test('one that does is seen behind them, however long they have waited', async () => {
+    const receiver = await Receiver.start(hang);
+    // As many as a sender looks at in a round, and more; each of them has more than it may send.
+    for (let count = 0; count < 3; count += 1) {
+      const tenant = await newTenant();
+      for (let number = 0; number < 40; number += 1) await newWebhook(tenant, 'live', { url: receiver.url });
+      await world.tell(tenant, 'live', 12);
+    }
+    await world.sender.round();
+    await database()`update webhook_subscriptions set due_at = ${world.now} - interval '1 hour'`;
+    const healthy = await subscribed();
+    await world.tell(healthy.tenant, 'live', 2);
+    await vi.waitFor(async () => {
+      await world.sender.round();
+      expect(healthy.receiver.requests).toHaveLength(2);
+    });
+    await receiver.stop();
+  }, 60_000);
+});
+
+describe('a receiver that has more than it may be sent', () => {
+  test('is not looked at again for what is added, and gets it once something has ended', async () => {
+    const { tenant, receiver, id } = await subscribed('live', hang);
+    await world.tell(tenant, 'live', 15);
+    await world.sender.round();
+    await vi.waitFor(() => expect(receiver.requests).toHaveLength(10));
+    const { due_at: due } = await webhookOf(id);
+    expect(due.getTime()).toBeGreaterThan(world.now.getTime());
+    await world.tell(tenant, 'live', 1);
+    expect((await webhookOf(id)).due_at).toEqual(due);
+    receiver.behave = (_, response) => void response.end();
+    receiver.drop();
+    await world.sender.settled();
+    world.later(minute);
+    await world.send();
+    const deliveries = await deliveriesOf(id);
+    expect(deliveries.map(({ status }) => status)).toEqual(Array(16).fill('succeeded'));
+  });
+
+  test('and refuses whatever comes is sent two in a second, until it takes one', async () => {
+    const { tenant, receiver, id } = await subscribed('live', answering(500));
+    await database()`update webhook_subscriptions set consecutive_failures = 5, failing_since = now() where id = ${id}`;
+    await world.tell(tenant, 'live', 40);
+    await world.send();
+    expect(receiver.requests).toHaveLength(2);
+    world.later(second);
+    await world.send();
+    expect(receiver.requests).toHaveLength(4);
+    receiver.behave = (_, response) => void response.end();
+    world.later(second);
+    await world.send();
+    expect(receiver.requests.length).toBeGreaterThanOrEqual(25);
+  });
+});
+
+describe('a sender that ended in the middle', () => {
+  test('leaves its deliveries to others when its lease is over, and no sooner', async () => {
+    const { tenant, receiver, id } = await subscribed();
+    await world.tell(tenant, 'live');
+    const scope = { companyId: tenant.companyId, testMode: false, id };
+    const leasedUntil = new Date(world.now.getTime() + 30 * second);
+    expect(await takeDeliveries(database(), scope, 10, leasedUntil, world.now)).toHaveLength(1);
+    world.later(30 * second - 1);
+    await world.send();
+    expect(receiver.requests).toHaveLength(0);
+    world.later(1);
+    await world.send();
+    expect(receiver.requests.map(({ headers }) => headers['service-attempt'])).toEqual(['2']);
+  });
+
+  test('with all that may be on its way has the subscription looked at when its lease is over', async () => {
+    const { tenant, id } = await subscribed();
+    await world.tell(tenant, 'live', 15);
+    const scope = { companyId: tenant.companyId, testMode: false, id };
+    const leasedUntil = new Date(world.now.getTime() + 30 * second);
+    expect(await takeDeliveries(database(), scope, 10, leasedUntil, world.now)).toHaveLength(10);
+    world.later(20 * second);
+    await world.send();
+    expect((await webhookOf(id)).due_at).toEqual(leasedUntil);
+  });
+
+  test('with the last attempt has it made again', async () => {
+    const { tenant, receiver, id } = await subscribed();
+    await world.tell(tenant, 'live');
+    await database()`update webhook_deliveries set attempts = 10 where subscription_id = ${id}`;
+    await world.send();
+    expect(receiver.requests).toHaveLength(1);
+    expect(await deliveriesOf(id)).toMatchObject([{ status: 'succeeded' }]);
+  });
+});
+
+describe('what waits', () => {
+  test('for a subscription that is deleted is cancelled, however much it is, and its row goes', async () => {
+    const { tenant, id, receiver } = await subscribed();
+    await world.tell(tenant, 'live', 2500);
+    await hideWebhook(database(), { companyId: tenant.companyId, testMode: false }, id, world.now);
+    await world.send();
+    expect(new Set((await deliveriesOf(id)).map(({ status }) => status))).toEqual(new Set(['cancelled']));
+    expect(await webhookOf(id)).toBeUndefined();
+    expect(receiver.requests).toEqual([]);
+  });
+
+  test('and what was sent is kept for 30 days', async () => {
+    const { tenant, id } = await subscribed();
+    await world.tell(tenant, 'live', 2);
+    const inDays = (days: number) => new Date(world.now.getTime() + days * day);
+    const sweepAt = (now: Date) => world.platform.use((sql) => sweepDeliveries(sql, 1000, now));
+    expect(await sweepAt(inDays(30))).toBe(0);
+    expect(await sweepAt(new Date(inDays(30).getTime() + 1))).toBe(2);
+    expect(await deliveriesOf(id)).toEqual([]);
+  });
+});
+
+describe('a signature', () => {
+  const { signature } = new Stripe('sk_test_none').webhooks;
+  if (!signature) throw new Error('the library has no check of signatures');
+
+  test('is verified by stock libraries of both schemes and by the client, and by none after a change', async () => {
+    const { tenant, receiver, secret } = await subscribed();
+    await world.tell(tenant, 'live', 3, { data: { object: 'leads', record_id: 'ü😀', occurred_at: 'x' } });
+    await world.send();
+    expect(receiver.requests).toHaveLength(3);
+    for (const { headers, body } of receiver.requests) {
+      const own = String(headers['service-signature']);
+      const standard = headers as Record<string, string>;
+      expect(signature.verifyHeader(body, own, secret, 300)).toBe(true);
+      expect(new Webhook(secret).verify(body, standard)).toEqual(JSON.parse(body));
+      expect(await verifyWebhook(body, own, secret)).toEqual(JSON.parse(body));
+      const altered = body.replace('leads', 'deals');
+      expect(() => signature.verifyHeader(altered, own, secret, 300)).toThrow();
+      expect(() => new Webhook(secret).verify(altered, standard)).toThrow();
+      await expect(verifyWebhook(altered, own, secret)).rejects.toThrow();
+    }
+  });
+
+  test('is made with both secrets while one is replaced, the new one first, and with the new one alone afterwards', async () => {
+    const { tenant, receiver, id, secret: old } = await subscribed();
+    const secret = newSigningSecret();
+    const sealing = new Secrets(inject('secretKey'));
+    await database()`
+      update webhook_subscriptions
+      set sealed_previous_secret = sealed_secret, sealed_secret = ${sealing.encrypt(secret)},
+        previous_secret_expires_at = ${new Date(world.now.getTime() + minute)}
+      where id = ${id}`;
+    await world.tell(tenant, 'live');
+    await world.send();
+    const { headers, body } = receiver.requests[0] as Received;
+    const own = String(headers['service-signature']);
+    for (const each of [secret, old]) {
+      expect(signature.verifyHeader(body, own, each, 300)).toBe(true);
+      expect(new Webhook(each).verify(body, headers as Record<string, string>)).toBeDefined();
+    }
+    const first = own.split(',v1=').slice(0, 2).join(',v1=');
+    expect(signature.verifyHeader(body, first, secret, 300)).toBe(true);
+    world.later(minute);
+    await world.tell(tenant, 'live');
+    await world.send();
+    expect(String(receiver.requests[1]?.headers['service-signature']).match(/v1=/g)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,450 @@
+// The monthly quota over HTTP: what it counts, when it refuses, and what if it cannot be asked.
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { chargeCalls, returnBlock, saveBlock, sweepBlocksOf } from '../../db/access/quota.ts';
+import { Pool } from '../../db/connect.ts';
+import { accessOf, callsPerDay, callsPerMonth, extraCalls } from '../../domain/billing/plans.ts';
+import { inTransaction } from '../../jobs/transactions.ts';
+import { accessToken, newGrant } from '../support/access-tokens.ts';
+import { type Answer, call, expectStatus } from '../support/client.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { adminToken } from '../support/sessions.ts';
+import { testSettings } from '../support/setup.ts';
+import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+
+const day = 86_400_000;
+
+/** A tenant of a package of its own, with so many calls a month. */
+async function newCapped(cap: number, used = 0): Promise<Tenant> {
+  const tenant = await newTenant();
+  await database()`
+    update subscriptions set status = 'active', package_code = 'bespoke', trial_ends_at = null, api_call_cap = ${cap}, api_daily_cap = 100000
+    where company_id = ${tenant.companyId}`;
+  await database()`update api_quota set calls = ${used} where company_id = ${tenant.companyId}`;
+  return tenant;
+}
+
+async function used(tenant: Tenant): Promise<number> {
+  const { companyId } = tenant;
+  const [row] = await database()`
+    select calls::int - coalesce((select sum(calls)::int from api_quota_blocks where company_id = ${companyId}), 0) as calls
+    from api_quota where company_id = ${companyId}`;
+  return row?.calls;
+}
+
+/** Waits for a count: what a call turned out not to cost is given back after its answer. */
+const untilUsed = (tenant: Tenant, count: number): Promise<void> =>
+  vi.waitFor(async () => expect(await used(tenant)).toBe(count), { timeout: 5000, interval: 20 });
+
+/** As the server opens it, with places for four processes. */
+const openCredentialPool = (): Pool =>
+  new Pool({
+    ...{ url: inject('databaseUrl'), role: 'crm_platform', lanes: 12, prepare: true, spread: false },
+    ...{ wait: 10_000, statementTimeout: 10_000 },
+  });
+
+const me = (key: string, options: object = {}): Promise<Answer> => call('GET', '/v1/me', { key, ...options });
+const quotaHeaders = ({ headers }: Answer) =>
+  ['limit', 'used', 'remaining'].map((name) => headers.get(`x-quota-${name}`));
+
+describe('a cap of N calls a month', () => {
+  test.each([1, 7, 100])('lets exactly %s of 64 clients pass, on two servers', async (cap) => {
+    const other = await startServer({
+      ...testSettings,
+      DATABASE_URL: inject('databaseUrl'),
+      SECRET_KEY: inject('secretKey'),
+    });
+    try {
+      const tenant = await newCapped(cap);
+      const keys = await Promise.all(Array.from({ length: 4 }, () => newKey(tenant)));
+      const answers = await Promise.all(
+        Array.from({ length: 64 }, async (_none, index) => {
+          const key = keys[index % keys.length] as string;
+          const at = index % 2 === 0 ? {} : { baseUrl: other.url };
+          const mine: Answer[] = [];
+          for (let turn = 0; turn < 3; turn += 1) mine.push(await me(key, at));
+          return mine;
+        }),
+      );
+      const statuses = answers.flat().map(({ status }) => status);
+      expect(statuses.filter((status) => status === 200)).toHaveLength(cap);
+      expect(statuses.filter((status) => status === 429)).toHaveLength(192 - cap);
+      await untilUsed(tenant, cap);
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test('is exact as well where calls are charged ahead, and the block of a server that was killed comes back', async () => {
+    const settings = { ...testSettings, DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey') };
+    const servers = await Promise.all([startServer(settings), startServer(settings)]);
+    const [killed, left] = servers as [TestServer, TestServer];
+    try {
+      const cap = 3000;
+      const tenant = await newCapped(cap);
+      const key = await newKey(tenant, { perMinute: 1_000_000, perHour: 1_000_000 });
+      const passed = async (calls: number, urls: readonly string[]): Promise<number> => {
+        const statuses = await Promise.all(
+          Array.from({ length: 32 }, async (_none, client) => {
+            const mine: number[] = [];
+            for (let turn = 0; turn < calls / 32; turn += 1)
+              mine.push((await me(key, { baseUrl: urls[(client + turn) % urls.length] })).status);
+            return mine;
+          }),
+        );
+        const found = statuses.flat();
+        expect(found.filter((status) => status !== 200 && status !== 429)).toEqual([]);
+        return found.filter((status) => status === 200).length;
+      };
+      const blocks = () =>
+        database()`select holder, calls::int from api_quota_blocks where company_id = ${tenant.companyId}`;
+
+      const first = await passed(640, [killed.url, left.url]);
+      expect(first).toBe(640);
+      expect((await blocks()).length).toBeGreaterThan(0);
+      await killed.stop('SIGKILL');
+      // The other one gives its own back; what remains is that of the dead.
+      await expect.poll(async () => (await blocks()).length, { timeout: 5000 }).toBeLessThan(2);
+      const [dead] = await blocks();
+      await database()`
+        update api_quota_blocks set renewed_at = now() - interval '31 seconds' where company_id = ${tenant.companyId}`;
+      const second = await passed(3200, [left.url]);
+      // Calls that the killed one let pass after it last told of its block are not known.
+      expect(first + second).toBeGreaterThanOrEqual(cap);
+      expect(first + second).toBeLessThanOrEqual(cap + (dead?.calls ?? 0));
+      await untilUsed(tenant, cap);
+    } finally {
+      await Promise.all(servers.map((server) => server.stop()));
+    }
+  }, 60_000);
+
+  test('is exact while processes charge, give back and sweep at the same moment, none of whom waits for another in a circle', async () => {
+    const { companyId } = await newCapped(1_000_000);
+    await database()`update subscriptions set package_code = 'enterprise', api_call_cap = null where company_id = ${companyId}`;
+    const pool = openCredentialPool();
+    const dead = randomUUID();
+    const failures: unknown[] = [];
+    const charge = (holder: string) =>
+      inTransaction(pool, 'platform', 10_000, async (sql) => {
+        const found = await chargeCalls(sql, companyId, holder, 1, 16, { callsPerMonth, extraCalls }, new Date());
+        if (!found) throw new Error('nothing is subscribed to');
+        return saveBlock(sql, { companyId, holder, monthStart: found.monthStart, calls: found.ahead }, new Date());
+      });
+    const process = async (): Promise<void> => {
+      const holder = randomUUID();
+      for (let turn = 0; turn < 40; turn += 1) {
+        const steps = [
+          () => charge(holder),
+          () => pool.use((sql) => returnBlock(sql, companyId, holder, null)),
+          () => pool.use((sql) => sweepBlocksOf(sql, companyId, new Date(Date.now() + (turn % 4 === 0 ? 60_000 : 0)))),
+        ];
+        await Promise.all(steps.map((step) => step().catch((error: unknown) => failures.push(error))));
+      }
+      await pool.use((sql) => returnBlock(sql, companyId, holder, null));
+    };
+    try {
+      await charge(dead);
+      await Promise.all(Array.from({ length: 4 }, process));
+      await pool.use((sql) => returnBlock(sql, companyId, dead, null));
+    } finally {
+      await pool.close(1);
+    }
+    expect(failures).toEqual([]);
+    const [month] = await database()`select calls::int from api_quota where company_id = ${companyId}`;
+    // What was charged alone; every block came back.
+    expect(month?.calls).toBe(1 + 4 * 40);
+  });
+
+  test('speaks after the scopes: who may not call is told that, with and without calls left', async () => {
+    for (const used of [0, 1]) {
+      const tenant = await newCapped(1, used);
+      const key = await newKey(tenant, { scopes: ['leads:view'] });
+      for (const path of ['/v1/users', '/v1/api-keys']) {
+        const { body } = await expectStatus(403, 'GET', path, { key });
+        expect(body.error.code).toBe('FORBIDDEN_SCOPE');
+      }
+    }
+  });
+
+  test('is refused beyond N with the figures, a Retry-After until the next month, and nothing done', async () => {
+    const tenant = await newCapped(1);
+    await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
+    const refused = await expectStatus(429, 'POST', '/v1/objects/leads/records', {
+      key: tenant.key,
+      idempotencyKey: true,
+      body: { first_name: 'Nobody', email: 'nobody@example.com' },
+    });
+    const { code, details } = refused.body.error;
+    expect(code).toBe('QUOTA_EXCEEDED');
+    const wait = Number(refused.headers.get('retry-after'));
+    const reset = expect.any(Number);
+    expect(details).toEqual({ limit: 1, used: 1, remaining: 0, reset, retry_after: wait, reason: 'monthly_cap' });
+    expect(quotaHeaders(refused)).toEqual(['1', '1', '0']);
+    expect(Date.now() + wait * 1000).toBeGreaterThanOrEqual(details.reset - 1000);
+    const [month] = await database()`
+      select add_months(period_start, 1) as "end" from subscriptions where company_id = ${tenant.companyId}`;
+    expect(details.reset).toBe(month?.end.getTime());
+    const [left] = await database()`select count(*)::int as leads from leads where company_id = ${tenant.companyId}`;
+    expect(left?.leads).toBe(0);
+  });
+
+  test('begins anew with the next month of the subscription, which follows its own calendar', async () => {
+    const tenant = await newCapped(2, 2);
+    expect((await me(tenant.key)).status).toBe(429);
+    await database()`
+      update subscriptions set period_start = now() - interval '1 month 1 minute' where company_id = ${tenant.companyId}`;
+    await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
+    await untilUsed(tenant, 1);
+  });
+
+  test.each([
+    ['2026-01-31T10:00:00Z', '2026-02-28T09:59:59Z', 0],
+    ['2026-01-31T10:00:00Z', '2026-02-28T10:00:00Z', 1],
+    ['2026-01-31T10:00:00Z', '2026-03-31T09:59:59Z', 1],
+    ['2024-02-29T00:00:00Z', '2025-02-28T00:00:00Z', 12],
+    ['2026-11-21T00:00:00Z', '2026-11-21T00:00:00Z', 0],
+    ['2026-11-21T00:00:00Z', '2026-11-20T23:59:59Z', -1],
+  ])('counts the months since %s until %s as %s', async (since, until, months) => {
+    const [row] = await database()`
+      select whole_months(${since}, ${until}) as months,
+        add_months(${since}, ${months}) <= ${until}::timestamptz and add_months(${since}, ${months + 1}) > ${until}::timestamptz as fits`;
+    expect(row).toEqual({ months, fits: true });
+  });
+});
+
+describe('the quota counts', () => {
+  test('every call that passed authentication, whatever its status', async () => {
+    const tenant = await newCapped(100);
+    await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
+    await expectStatus(404, 'GET', `/v1/objects/leads/records/${randomUUID()}`, { key: tenant.key });
+    await expectStatus(400, 'GET', '/v1/me', { key: tenant.key, query: { nonsense: '1' } });
+    const narrow = await newKey(tenant, { scopes: ['deals:view'] });
+    await expectStatus(403, 'POST', '/v1/leads', { key: narrow, body: { first_name: 'No', email: 'no@example.com' } });
+    await untilUsed(tenant, 4);
+  });
+
+  test('no call in test mode, of a person, without a good credential, or from an address that the key refuses', async () => {
+    const tenant = await newCapped(100);
+    await expectStatus(200, 'GET', '/v1/me', { key: tenant.testKey });
+    await expectStatus(200, 'GET', '/v1/me', { token: await adminToken(tenant) });
+    await expectStatus(401, 'GET', '/v1/me', { key: await newKey(tenant, { revokedAt: new Date() }) });
+    await expectStatus(403, 'GET', '/v1/me', { key: await newKey(tenant, { ipAllowlist: ['203.0.113.7'] }) });
+    await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
+    await untilUsed(tenant, 1);
+  });
+
+  test('the calls of apps that a user allows, and of no others', async () => {
+    const tenant = await newCapped(2);
+    const allowed = await newGrant(tenant, { groups: ['records'] });
+    const token = await accessToken(tenant, allowed);
+    const stopped = await accessToken(tenant, await newGrant(tenant, { groups: ['records'], revokedAt: new Date() }));
+    await expectStatus(403, 'GET', '/v1/me', { token: stopped });
+    const answers = await Promise.all(Array.from({ length: 8 }, () => call('GET', '/v1/me', { token })));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(2);
+    const refused = answers.find(({ status }) => status === 429);
+    expect(refused?.body.error.code).toBe('QUOTA_EXCEEDED');
+    await untilUsed(tenant, 2);
+  });
+
+  test('neither replays nor calls that a rate limit refused', async () => {
+    const tenant = await newCapped(100);
+    const idempotencyKey = randomUUID();
+    const body = { first_name: 'Once', email: 'once@example.com' };
+    const path = '/v1/objects/leads/records';
+    const first = await expectStatus(201, 'POST', path, { key: tenant.key, idempotencyKey, body });
+    const again = await expectStatus(201, 'POST', path, { key: tenant.key, idempotencyKey, body });
+    expect(again.text).toBe(first.text);
+    await untilUsed(tenant, 1);
+    const slow = await newKey(tenant, { perMinute: 1 });
+    expect((await me(slow)).status).toBe(200);
+    expect((await me(slow)).body.error.code).toBe('RATE_LIMIT_EXCEEDED');
+    await untilUsed(tenant, 2);
+  });
+
+  test('nothing that is beyond the cap when the cap is raised later', async () => {
+    const tenant = await newCapped(1);
+    await me(tenant.key);
+    for (let turn = 0; turn < 5; turn += 1) expect((await me(tenant.key)).status).toBe(429);
+    await database()`update subscriptions set api_call_cap = 3 where company_id = ${tenant.companyId}`;
+    expect([await me(tenant.key), await me(tenant.key), await me(tenant.key)].map(({ status }) => status)).toEqual([
+      200, 200, 429,
+    ]);
+  });
+
+  test('without an end where the plan is unlimited', async () => {
+    const tenant = await newTenant();
+    await database()`update subscriptions set package_code = 'enterprise' where company_id = ${tenant.companyId}`;
+    await database()`update api_quota set calls = 900000000 where company_id = ${tenant.companyId}`;
+    await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
+    await untilUsed(tenant, 900_000_001);
+  });
+
+  test.each([
+    ['starter', 50_000],
+    ['growth', 500_000],
+    ['scale', 3_000_000],
+  ])('up to what the package %s includes: %s', async (code, cap) => {
+    const tenant = await newTenant();
+    await database()`update subscriptions set package_code = ${code} where company_id = ${tenant.companyId}`;
+    await database()`update api_quota set calls = ${cap - 1} where company_id = ${tenant.companyId}`;
+    await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
+    expect(quotaHeaders(await expectStatus(429, 'GET', '/v1/me', { key: tenant.key }))).toEqual([
+      String(cap),
+      String(cap),
+      '0',
+    ]);
+  });
+});
+
+describe('a workspace without a subscription that is paid for', () => {
+  test.each([
+    ['canceled', null, 'subscription_ended'],
+    ['pending_deletion', null, 'subscription_ended'],
+    ['none', null, 'no_subscription'],
+    ['incomplete', null, 'no_subscription'],
+    ['trialing', new Date(Date.now() - 1000), 'no_subscription'],
+  ] as const)(
+    '(%s, trial until %s) is refused with 402, its figures and the reason %s',
+    async (status, trialEnd, reason) => {
+      const tenant = await newTenant();
+      await database()`
+      update subscriptions set status = ${status}, trial_ends_at = ${trialEnd} where company_id = ${tenant.companyId}`;
+      await database()`update api_quota set calls = 1234 where company_id = ${tenant.companyId}`;
+      for (const key of [tenant.key, tenant.testKey]) {
+        const refused = await expectStatus(402, 'GET', '/v1/me', { key });
+        expect(refused.body.error.code).toBe('QUOTA_EXCEEDED');
+        const limit = 500_000;
+        expect(refused.body.error.details).toEqual({ limit, used: 1234, remaining: 0, reset: null, reason });
+        expect(quotaHeaders(refused)).toEqual([String(limit), '1234', '0']);
+        expect(refused.headers.get('retry-after')).toBeNull();
+      }
+      // Its people can still sign in, and revoke a key.
+      await expectStatus(200, 'GET', '/v1/api-keys', { token: await adminToken(tenant) });
+    },
+  );
+
+  test('shows the figures of its last month for as long as it stays closed, and its refusals cost nothing', async () => {
+    const tenant = await newTenant();
+    const { companyId } = tenant;
+    const arrange = (status: string, packageCode: string, since: string, until: string, countedFrom: string) =>
+      database().begin(async (sql) => {
+        await sql`
+          update subscriptions set status = ${status}, package_code = ${packageCode}, trial_ends_at = ${status === 'trialing' ? until : null},
+            period_start = ${since}, period_end = ${until} where company_id = ${companyId}`;
+        await sql`update api_quota set month_start = ${countedFrom}, calls = 77 where company_id = ${companyId}`;
+      });
+    const refusedWith = async () => quotaHeaders(await expectStatus(402, 'GET', '/v1/me', { key: tenant.key }));
+
+    await arrange('canceled', 'starter', '2025-01-31T10:00Z', '2025-04-30T10:00Z', '2025-03-31T10:00Z');
+    for (let turn = 0; turn < 3; turn += 1) expect(await refusedWith()).toEqual(['50000', '77', '0']);
+    await arrange('canceled', 'starter', '2025-01-31T10:00Z', '2025-04-30T10:00Z', '2025-02-28T10:00Z');
+    expect(await refusedWith()).toEqual(['50000', '0', '0']);
+    await arrange('pending_deletion', 'enterprise', '2025-01-01T00:00Z', '2026-01-01T00:00Z', '2025-12-01T00:00Z');
+    expect(await refusedWith()).toEqual(['unlimited', '77', '0']);
+    await arrange('trialing', 'growth', '2025-01-01T00:00Z', '2025-01-15T00:00Z', '2025-01-01T00:00Z');
+    expect(await refusedWith()).toEqual(['500000', '77', '0']);
+
+    await database()`delete from subscriptions where company_id = ${companyId}`;
+    expect(await refusedWith()).toEqual(['0', '0', '0']);
+  });
+
+  test.each([
+    ['active', null],
+    ['past_due', null],
+    ['trialing', null],
+    ['trialing', new Date(Date.now() + day)],
+  ] as const)('is served while it is %s', async (status, trialEnd) => {
+    const tenant = await newTenant();
+    await database()`
+      update subscriptions set status = ${status}, trial_ends_at = ${trialEnd} where company_id = ${tenant.companyId}`;
+    await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
+    await untilUsed(tenant, 1);
+  });
+
+  test('is one whose trial ends at this very instant', () => {
+    const now = new Date();
+    expect(accessOf('trialing', now, now)).toBe('no_subscription');
+    expect(accessOf('trialing', new Date(now.getTime() + 1), now)).toBe('open');
+    expect(accessOf(null, null, now)).toBe('no_subscription');
+  });
+});
+
+describe('a daily cap', () => {
+  test('that was agreed refuses like a rate limit', async () => {
+    const tenant = await newTenant();
+    await database()`update subscriptions set api_daily_cap = 2 where company_id = ${tenant.companyId}`;
+    const statuses = [];
+    for (let turn = 0; turn < 3; turn += 1) statuses.push((await me(tenant.key)).status);
+    expect(statuses).toEqual([200, 200, 429]);
+    const refused = await expectStatus(429, 'GET', '/v1/me', { key: tenant.testKey });
+    expect(refused.body.error.code).toBe('RATE_LIMIT_EXCEEDED');
+    expect(refused.body.error.details.limit).toBe(2);
+    expect(refused.body.error.details.retry_after).toBeGreaterThan(86_000);
+  });
+
+  test.each([
+    ['growth', null, null, null],
+    ['growth', null, 1000, null],
+    ['growth', 5, 1000, 5],
+    ['bespoke', null, 1000, 34],
+    ['bespoke', 9, 1000, 9],
+    ['bespoke', null, null, null],
+  ])(
+    'of the package %s, with %s a day and %s a month agreed, is %s',
+    (packageCode, agreedPerDay, agreedPerMonth, cap) => {
+      expect(callsPerDay({ packageCode, agreedPerMinute: null, agreedPerDay, agreedPerMonth })).toBe(cap);
+    },
+  );
+});
+
+describe('while the quota cannot be charged', () => {
+  const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `quota-${process.pid}`);
+  const logFile = resolve(folder, 'server.log');
+  let server: TestServer;
+  beforeAll(async () => {
+    mkdirSync(folder, { recursive: true });
+    server = await startServer(
+      { ...testSettings, DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey') },
+      logFile,
+    );
+  });
+  afterAll(async () => {
+    await server.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const alarms = (severity: string): number =>
+    readFileSync(logFile, 'utf8')
+      .split('\n')
+      .filter((line) => line.includes('"alert":"api_quota_unavailable"') && line.includes(`"severity":"${severity}"`))
+      .length;
+
+  test('every call of a key is refused with 503, one critical alert is raised per outage, and calls pass again afterwards', async () => {
+    const tenant = await newTenant();
+    const token = await accessToken(tenant, await newGrant(tenant, { groups: ['records'] }));
+    const blocks = () => database()`select calls from api_quota_blocks where company_id = ${tenant.companyId}`;
+    for (const outage of [1, 2]) {
+      // Calls that were charged ahead would pass, as they may.
+      await vi.waitFor(async () => expect(await blocks()).toEqual([]), { timeout: 5000 });
+      await database().begin(async (sql) => {
+        // Only this tenant's counter: other tests go on.
+        await sql`select from api_quota where company_id = ${tenant.companyId} for update`;
+        const answers = await Promise.all(
+          Array.from({ length: 5 }, () => me(tenant.key, { baseUrl: server.url, within: 15_000 })),
+        );
+        answers.push(await me(tenant.key, { baseUrl: server.url, within: 15_000 }));
+        answers.push(await call('GET', '/v1/me', { token, baseUrl: server.url, within: 15_000 }));
+        for (const answer of answers) {
+          expect(answer.status).toBe(503);
+          expect(answer.body.error.code).toBe('QUOTA_UNAVAILABLE');
+          expect(answer.headers.get('retry-after')).toBe('1');
+        }
+      });
+      await vi.waitFor(() => expect(alarms('critical')).toBe(outage), { timeout: 5000 });
+      expect((await me(tenant.key, { baseUrl: server.url })).status).toBe(200);
+      await vi.waitFor(() => expect(alarms('resolved')).toBe(outage), { timeout: 5000 });
+    }
+  });
+});

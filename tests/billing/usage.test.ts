@@ -1,0 +1,66 @@
+// What is used: the same numbers as elsewhere, by key and by day, each mode for itself.
+import { expect, test, vi } from 'vitest';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { database, newKey, newTenant } from '../support/tenants.ts';
+
+const usage = async (key: string, query = {}): Promise<Json> =>
+  (await expectStatus(200, 'GET', '/v1/usage', { key, query })).body.data.usage;
+
+test('calls, seats, storage and the wallet are those that the rest of the API tells', async () => {
+  const tenant = await newTenant();
+  await database()`update subscriptions set seats = null where company_id = ${tenant.companyId}`;
+  const { limits } = (await expectStatus(200, 'GET', '/v1/limits', { key: tenant.key })).body.data;
+  const shown = await usage(tenant.key);
+  expect(shown.period).toEqual(limits.quota.period);
+  const { used, limit, remaining } = shown.api_calls;
+  expect({ limit, sum: used + remaining }).toEqual({ limit: 500_000, sum: 500_000 });
+  // What a process has charged ahead is told twice a second.
+  await vi.waitFor(async () => expect((await usage(tenant.key)).api_calls.used).toBeGreaterThan(2), {
+    timeout: 5000,
+    interval: 100,
+  });
+  expect(shown.seats).toEqual({ used: 1, allowance: 10 });
+  expect(shown).toMatchObject({
+    wallet: { balance_minor: 0, currency: 'USD', auto_top_up: false },
+    consumables: { spend_minor: 0, items: [] },
+    storage: { used_bytes: 0, limit_bytes: null },
+    test_mode: false,
+  });
+  expect(shown).not.toHaveProperty('groups');
+});
+
+test('in test mode nothing is counted', async () => {
+  const { testKey } = await newTenant();
+  await usage(testKey);
+  expect(await usage(testKey)).toMatchObject({ api_calls: { used: 0 }, test_mode: true });
+});
+
+test('by key and by day the calls add up, and each mode has its own keys', async () => {
+  const tenant = await newTenant();
+  const second = await newKey(tenant);
+  for (let count = 0; count < 5; count += 1) await call('GET', '/v1/me', { key: tenant.key });
+  for (let count = 0; count < 3; count += 1) await call('GET', '/v1/me', { key: second });
+  await call('GET', '/v1/me', { key: tenant.testKey });
+  const today = new Date().toISOString().slice(0, 10);
+  await vi.waitFor(
+    async () => {
+      const [row] = await database()<{ calls: number }[]>`
+        select coalesce(sum(calls), 0)::int as calls from api_key_days where company_id = ${tenant.companyId}`;
+      expect(row?.calls).toBeGreaterThanOrEqual(9);
+    },
+    { timeout: 10_000, interval: 50 },
+  );
+  const byKey = (await usage(tenant.key, { group_by: 'key' })).groups;
+  expect(byKey).toHaveLength(2);
+  expect(byKey.map((group: Json) => group.calls).at(-1)).toBe(3);
+  const byDay = (await usage(tenant.key, { group_by: 'day' })).groups;
+  expect(byDay.at(-1)).toMatchObject({ key: today, name: null });
+  expect(byDay.at(-1).calls).toBeGreaterThanOrEqual(8);
+  expect((await usage(tenant.testKey, { group_by: 'key' })).groups).toHaveLength(1);
+});
+
+test('anything else is nothing to group by', async () => {
+  const { key } = await newTenant();
+  const { body } = await expectStatus(400, 'GET', '/v1/usage', { key, query: { group_by: 'user' } });
+  expect(body.error.details.fields).toMatchObject([{ field: 'group_by', code: 'INVALID_OPTION' }]);
+});

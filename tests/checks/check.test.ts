@@ -1,0 +1,331 @@
+// That make check catches what it promises: one violation of each rule, alone and all together.
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { setPriority, tmpdir } from 'node:os';
+import { join, relative, resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { areaProblems, circleProblems, untestedNouns } from '../../checks/areas.ts';
+import { decisionProblems, namedFileProblems } from '../../checks/decisions.ts';
+import { folderProblems, headerProblems, mentionProblems, packageProblems } from '../../checks/files.ts';
+import { dependencyProblems, importProblems } from '../../checks/imports.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+
+describe('imports', () => {
+  test.each([
+    ['domain/sales/a.ts', "import { sql } from '../../db/connect.ts';"],
+    ['domain/sales/a.ts', "import { problem } from '../../runtime/errors.ts';"],
+    ['domain/sales/a.ts', "import type { Call } from '../../runtime/handler.ts';"],
+    ['domain/sales/a.ts', "import * as api from '../../generated/api.ts';"],
+    ['domain/sales/a.ts', "import { type components, paths } from '../../generated/api.ts';"],
+    ['domain/sales/a.ts', "import { randomUUID } from 'node:crypto';"],
+    ['domain/sales/a.ts', "import postgres from 'postgres';"],
+    ['db/sales/a.ts', "import type { components } from '../../generated/api.ts';"],
+    ['db/sales/a.ts', "import { notFound } from '../../runtime/errors.ts';"],
+    ['db/sales/a.ts', "import { plans } from '../../domain/billing/plans.ts';"],
+    ['db/sales/a.ts', "import { type Plan, plans } from '../../domain/billing/plans.ts';"],
+    ['db/sales/a.ts', "import { Redis } from 'ioredis';"],
+    ['runtime/limits/a.ts', "import { getHealth } from '../../handlers/service/health.ts';"],
+    ['runtime/limits/a.ts', "import { plans } from '../../domain/billing/plans.ts';"],
+    ['runtime/limits/a.ts', "import { Pool } from '../../db/connect.ts';"],
+    ['runtime/limits/a.ts', "import { buildDatabase } from '../../start/database.ts';"],
+    ['handlers/sales/a.ts', "import { getHealth } from './health.ts';"],
+    ['handlers/sales/a.ts', "import { buildServer } from '../../runtime/server.ts';"],
+    ['handlers/sales/a.ts', "import postgres from 'postgres';"],
+    ['handlers/sales/a.ts', "import type { Sql } from 'postgres';"],
+    ['handlers/sales/a.ts', "import { Redis } from 'ioredis';"],
+    ['handlers/sales/a.ts', "import { request } from 'node:http';"],
+    ['handlers/sales/a.ts', "export { request } from 'node:http';"],
+    ['handlers/sales/a.ts', "const http = await import('node:http');"],
+    ['handlers/sales/a.ts', 'const module = await import(name);'],
+    ['handlers/sales/a.ts', "type Options = import('node:http').RequestOptions;"],
+    ['handlers/sales/a.ts', "import { insertRecords } from '../../db/records/writing.ts';"],
+    ['handlers/sales/a.ts', "import { insertLead } from '../../db/sales/lead-writing.ts';"],
+    ['jobs/a.ts', "import { updateRecords } from '../db/records/writing.ts';"],
+    ['reads/a.ts', "import { writeNew } from '../writes/writing.ts';"],
+    ['writes/a.ts', "import { createLead } from '../handlers/sales/leads.ts';"],
+    ['writes/a.ts', 'new Date()'],
+    ['handlers/index.ts', "import { findLead } from '../../db/sales/leads.ts';"],
+    ['jobs/a.ts', "import { getHealth } from '../handlers/service/health.ts';"],
+    ['jobs/a.ts', "import { buildServer } from '../runtime/server.ts';"],
+    ['generated/a.ts', "import { plans } from '../domain/billing/plans.ts';"],
+    ['tests/sales/a.test.ts', "import { getHealth } from '../../handlers/service/health.ts';"],
+    ['sdk/src/a.ts', "import type { paths } from '../../generated/api.ts';"],
+    ['sdk/src/a.ts', "import { createHmac } from 'node:crypto';"],
+    ['sdk/src/a.ts', "import { Agent } from 'undici';"],
+    ['sdk/generate.ts', "import { descriptions } from './src/generated/operations.ts';"],
+  ])('refuses in %s: %s', (path, text) => {
+    expect(importProblems([{ path, text: `// What it is.\n${text}\n` }])).toHaveLength(1);
+  });
+
+  test.each([
+    ['domain/sales/a.ts', "import type { components } from '../../generated/api.ts';"],
+    ['domain/sales/a.ts', "import { type components } from '../../generated/api.ts';"],
+    ['domain/sales/a.ts', "import { plans } from './plans.ts';"],
+    ['db/sales/a.ts', "import postgres from 'postgres';"],
+    ['db/sales/a.ts', "import { Pool } from '../connect.ts';"],
+    ['db/sales/a.ts', "import type { Filter } from '../../domain/objects/filter.ts';"],
+    ['runtime/limits/a.ts', "import type { Plan } from '../../domain/billing/plans.ts';"],
+    ['runtime/limits/a.ts', "import { bodyLimits } from '../../domain/service/request-limits.ts';"],
+    ['handlers/sales/a.ts', "import { findLead } from '../../db/sales/leads.ts';"],
+    ['handlers/sales/a.ts', "import { writeNew } from '../../writes/writing.ts';"],
+    ['handlers/sales/a.ts', "import { openRecord } from '../../reads/open-record.ts';"],
+    ['handlers/sales/a.ts', "import { sessionTokenSeconds } from '../../runtime/credentials/session-tokens.ts';"],
+    ['writes/a.ts', "import { insertRecords } from '../db/records/writing.ts';"],
+    ['handlers/index.ts', "import * as health from './health.ts';"],
+    ['jobs/a.ts', "import { openLog } from '../runtime/log.ts';"],
+    ['main.ts', "import { handlers } from './handlers/index.ts';"],
+    ['sdk/src/a.ts', "import createFetchClient from 'openapi-fetch';"],
+    ['sdk/src/a.ts', "import { descriptions } from './generated/operations.ts';"],
+  ])('allows in %s: %s', (path, text) => {
+    expect(importProblems([{ path, text }])).toEqual([]);
+  });
+
+  test.each([
+    ['domain/sales/a.ts', 'Date.now()'],
+    ['domain/sales/a.ts', 'new Date()'],
+    ['domain/sales/a.ts', 'new Date'],
+    ['domain/sales/a.ts', 'Math.random()'],
+    ['domain/sales/a.ts', 'crypto.randomUUID()'],
+    ['domain/sales/a.ts', 'process.env.TZ'],
+    ['domain/sales/a.ts', "fetch('https://example.com')"],
+    ['handlers/sales/a.ts', 'Date.now()'],
+    ['handlers/sales/a.ts', 'process.env.PORT'],
+    ['db/sales/a.ts', 'process.env.PORT'],
+    ['runtime/limits/a.ts', 'process.env.PORT'],
+    ['jobs/a.ts', 'process.env.PORT'],
+  ])('refuses in %s the expression %s', (path, expression) => {
+    expect(importProblems([{ path, text: `// What it is.\nexport const given = ${expression};\n` }])).toHaveLength(1);
+  });
+
+  test('allows domain a date that is given', () => {
+    expect(importProblems([{ path: 'domain/a.ts', text: 'export const day = (at: number) => new Date(at);' }])).toEqual(
+      [],
+    );
+  });
+});
+
+describe('areas', () => {
+  const problems = (...files: [string, string][]) => areaProblems(files.map(([path, text]) => ({ path, text })));
+
+  test.each([
+    ['domain/objects/a.ts', "import type { Tag } from '../settings/tags.ts';"],
+    ['db/people/a.ts', "import { findPlan } from '../billing/plans.ts';"],
+    ['db/people/a.ts', "import type { Tag } from '../../domain/settings/tags.ts';"],
+    ['db/a.ts', "import { findUser } from './people/users.ts';"],
+    ['domain/scheduling/a.ts', "import { words } from '../demo/words.ts';"],
+  ])('keep to their order: %s must not say %s', (path, text) => {
+    expect(problems([path, text])).toHaveLength(1);
+  });
+
+  test.each([
+    ['domain/settings/a.ts', "import type { Field } from '../objects/workspace.ts';"],
+    ['db/sales/a.ts', "import type { Deal } from './deals.ts';"],
+    ['db/people/a.ts', "import { Pool } from '../connect.ts';"],
+    ['handlers/objects/a.ts', "import { findTag } from '../../db/settings/tags.ts';"],
+  ])('keep to their order: %s may say %s', (path, text) => {
+    expect(problems([path, text])).toEqual([]);
+  });
+
+  test('are those of the list, and each noun has one of them', () => {
+    expect(problems(['handlers/things/a.ts', ''])).toHaveLength(1);
+    expect(problems(['handlers/sales/a.ts', ''], ['db/records/a.ts', ''])).toHaveLength(1);
+    expect(problems(['handlers/sales/a.ts', ''], ['db/sales/a.ts', ''], ['spec/sales/a.yaml', ''])).toEqual([]);
+    expect(problems(['db/migrations/0001-a.sql', ''], ['spec/rules/plugin.js', ''], ['db/a.ts', ''])).toEqual([]);
+  });
+
+  test('have a file of tests for each noun', () => {
+    const sources = ['spec/sales/a.yaml', 'spec/rules/plugin.js', 'spec/common.yaml', 'tests/records/a.test.ts'];
+    const problems = (...paths: string[]) => untestedNouns(paths.map((path) => ({ path, text: '' })));
+    expect(problems(...sources)).toEqual(['spec/sales/a.yaml has no tests/sales/a.test.ts']);
+    expect(problems(...sources, 'tests/sales/a.test.ts')).toEqual([]);
+  });
+
+  test('and files do not import each other in a circle, types included', () => {
+    const circle = [
+      { path: 'runtime/a.ts', text: "import type { B } from './limits/b.ts';" },
+      { path: 'runtime/limits/b.ts', text: "import { c } from '../c.ts';" },
+      { path: 'runtime/c.ts', text: "export { a } from './a.ts';" },
+    ];
+    expect(circleProblems(circle)).toHaveLength(1);
+    expect(circleProblems(circle.slice(1))).toEqual([]);
+  });
+});
+
+describe('packages', () => {
+  const manifest = { dependencies: { pino: '10.4.0' }, devDependencies: { vitest: '4.1.12' } };
+  const problems = (path: string, text: string) => dependencyProblems([{ path, text }], manifest);
+
+  test('must be declared where they are needed', () => {
+    expect(problems('runtime/a.ts', "import pino from 'pino';")).toEqual([]);
+    expect(problems('tests/a.test.ts', "import { test } from 'vitest';")).toEqual([]);
+    expect(problems('runtime/a.ts', "import type { Test } from 'vitest';")).toEqual([]);
+    expect(problems('runtime/a.ts', "import { test } from 'vitest';")).toHaveLength(1);
+    expect(problems('runtime/a.ts', "import { z } from 'zod/v4';")).toHaveLength(1);
+  });
+
+  test('have exact versions, the same in the lock file, and no scripts beside them', () => {
+    const lock = { packages: { '': manifest } };
+    expect(packageProblems(manifest, lock)).toEqual([]);
+    expect(packageProblems({ ...manifest, scripts: { test: 'vitest' } }, lock)).toHaveLength(1);
+    expect(packageProblems({ ...manifest, dependencies: { pino: '10.4.1' } }, lock)).toHaveLength(1);
+    const versioned = (version: string) => {
+      const named = { dependencies: { pino: version } };
+      return packageProblems(named, { packages: { '': named } });
+    };
+    expect(versioned('npm:another@10.4.0')).toEqual([]);
+    for (const loose of ['^10.4.0', 'npm:another@^10.4.0', 'npm:another'])
+      expect(versioned(loose)).toEqual([`package.json: pino ${loose} is not an exact version`]);
+  });
+});
+
+describe('files and folders', () => {
+  test.each([
+    ['runtime/limits/a.ts', "import pino from 'pino';\n"],
+    ['db/migrations/0002-a.sql', 'create table a ();\n'],
+    ['spec/a.yaml', 'paths:\n'],
+    ['a.js', '\n// Late.\n'],
+  ])('%s must say in its first line what belongs in it', (path, text) => {
+    expect(headerProblems([{ path, text }])).toHaveLength(1);
+  });
+
+  test('the first line has at most 100 characters, but in migrations, which cannot change once they are applied', () => {
+    const problems = (path: string, mark: string, length: number) =>
+      headerProblems([{ path, text: `${mark} ${'a'.repeat(length - mark.length - 1)}\n` }]);
+    for (const [path, mark] of [
+      ['runtime/a.ts', '//'],
+      ['spec/rules/a.js', '//'],
+      ['spec/a.yaml', '#'],
+      ['tests/a.sql', '--'],
+    ] as const) {
+      expect(problems(path, mark, 100)).toEqual([]);
+      expect(problems(path, mark, 101)).toEqual([expect.stringContaining(`${path}:1 has 101 characters`)]);
+    }
+    expect(problems('db/migrations/0001-a.sql', '--', 101)).toEqual([]);
+    expect(problems('generated/a.ts', '//', 101)).toEqual([]);
+  });
+
+  // Put together, so that this file does not name them.
+  const [path, host] = [['', 'home', 'someone', 'crm'].join('/'), ['registry', 'npmjs', 'org'].join('.')];
+
+  test.each([
+    `cd ${path}`,
+    `"file://${path}"`,
+    `https://${host}/pino`,
+    `"resolved": "${'https:'}//packages.example/pino.tgz"`,
+  ])('nothing may name one machine: %s', (text) => {
+    expect(mentionProblems([{ path: 'README.md', text }])).toHaveLength(1);
+  });
+
+  test('a path of the API is not a path of a machine', () => {
+    expect(mentionProblems([{ path: 'README.md', text: 'GET https://example.com/work/x and /v1/workforces' }])).toEqual(
+      [],
+    );
+  });
+
+  test('a folder is named after what it holds', () => {
+    expect(folderProblems(['runtime', 'runtime/utils', 'db/migrations'])).toHaveLength(1);
+  });
+});
+
+describe('documents', () => {
+  const named = (text: string, path = 'docs/a.md') =>
+    namedFileProblems(
+      [
+        { path, text },
+        { path: 'runtime/server.ts', text: '' },
+      ],
+      ['runtime', 'docs'],
+    );
+
+  test.each(['See `runtime/gone.ts`.', 'See `runtime/gone/`.', 'See `gone.ts`.', 'See [the map](MAP.md).'])(
+    'name files that are there: %s',
+    (text) => {
+      expect(named(text)).toHaveLength(1);
+      expect(named(text, 'docs/decisions/a.md')).toHaveLength(1);
+      expect(named(text, 'README.md')).toHaveLength(1);
+    },
+  );
+
+  test.each([
+    'See `runtime/server.ts`, `runtime/` and [it](../runtime/server.ts#part).',
+    'Asks `GET /v1/leads` of `smtp://host`, at https://x.example/a.ts or [there](https://x.example/b.md), for `text/plain`.',
+  ])('may say: %s', (text) => {
+    expect(named(text)).toEqual([]);
+  });
+
+  const decided = (text: string) =>
+    decisionProblems([
+      { path: 'docs/decisions/a.md', text: `# Decisions\n\n## It is so\n\nFor a reason.\n\n${text}\n` },
+      { path: 'tests/a.test.ts', text: "test('it is so', () => {})" },
+    ]);
+
+  test.each([
+    '',
+    'It is tested.',
+    'Held by: hope.',
+    'Held by: `tests/a.test.ts`, “it was so”.',
+    'Held by: `tests/b.test.ts`.\n\n## And so\n\nHeld by: nothing yet',
+  ])('of decisions say what holds each: %j does not', (text) => {
+    expect(decided(text)).toHaveLength(1);
+  });
+
+  test.each(['Held by: `tests/a.test.ts`, “it\nis so”.', 'Held by: the compiler.', 'Held by: nothing yet.'])(
+    'of decisions say what holds each: %j does',
+    (text) => {
+      expect(decided(text)).toEqual([]);
+    },
+  );
+});
+
+test('make check reports every kind of violation in a project that has one of each, and fails', {
+  timeout: 300_000,
+}, () => {
+  // The compiler and the linters must not take the processor from the server, which other tests are calling.
+  setPriority(10);
+  const copy = mkdtempSync(join(tmpdir(), 'check-'));
+  const skipped = new Set(['node_modules', '.git', '.data', '.test-data', 'coverage']);
+  try {
+    cpSync(root, copy, {
+      recursive: true,
+      preserveTimestamps: true,
+      filter: (source) => !skipped.has(relative(root, source).split('/')[0] ?? ''),
+    });
+    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+    const health = join(copy, 'spec/service/health.yaml');
+    // An answer that is gone makes the document break a rule, and leaves generated/ behind it.
+    // So do names: one that languages reserve, one of two areas, and an enum that has none.
+    const broken = readFileSync(health, 'utf8')
+      .replace(/^ +'429': .*\n/m, '')
+      .replaceAll('HealthStatus', 'Record')
+      .replace('../common.yaml#/schemas/Timestamp', '#/schemas/Timestamp')
+      .replace('example: 1.0.0 }', "enum: ['1.0.0', '2.0.0'], example: 1.0.0 }");
+    writeFileSync(health, `${broken}  Timestamp: { type: string, format: date-time }\n`);
+    mkdirSync(join(copy, 'domain/utils'));
+    writeFileSync(join(copy, 'domain/utils/again.ts'), "import './wrong.ts';\n");
+    writeFileSync(
+      join(copy, 'domain/utils/wrong.ts'),
+      `import { sql } from '../../db/nowhere.ts'\nimport './again.ts'\nimport zod from 'zod'\nexport const folder: number = '${['', 'home', 'me'].join('/')}'`,
+    );
+    writeFileSync(join(copy, 'docs/decisions/again.md'), '# Decisions\n\n## As before\n');
+    const ignored = join(copy, '.dockerignore');
+    writeFileSync(ignored, readFileSync(ignored, 'utf8').replace('!writes\n', ''));
+    const manifest = join(copy, 'package.json');
+    writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('"pino": "', '"pino": "^'));
+
+    const run = spawnSync(process.execPath, ['checks/run.ts'], { cwd: copy, encoding: 'utf8' });
+    expect(run.stdout.match(/^pass .*$/gm)).toBeNull();
+    expect(run.stdout.match(/^FAIL .*$/gm)).toHaveLength(14);
+    expect(run.stdout).toContain('generated/openapi.json is not what spec/ derives');
+    expect(run.stdout).toContain('getHealth must list the answer 429');
+    expect(run.stdout).toContain('TypeScript, Java, C# would rename the schema Record');
+    expect(run.stdout).toContain('two areas use the schema name Timestamp');
+    expect(run.stdout).toContain('give this enum a name under schemas');
+    expect(run.stdout).toContain('domain/utils/wrong.ts:1 must not import ../../db/nowhere.ts');
+    expect(run.stdout).toMatch(/handlers\/\S+ needs writes\/\S+, which is not in the image/);
+    expect(run.stdout).toMatch(/\n14 of 14 checks failed\n$/);
+    expect(run.status).toBe(1);
+  } finally {
+    rmSync(copy, { recursive: true });
+  }
+});

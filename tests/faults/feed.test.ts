@@ -1,0 +1,151 @@
+// The feed under writers, readers and faults: every change once for everybody, causes first.
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { migrate } from '../../db/migrate.ts';
+import { newDatabase } from '../support/databases.ts';
+import { database, newKey, newTenant, useDatabase } from '../support/tenants.ts';
+import {
+  Chain,
+  compare,
+  disorder,
+  FeedReader,
+  gaps,
+  isNotOfChain,
+  orderOfChanges,
+  storedFeed,
+} from './support/feed-readers.ts';
+import { check } from './support/oracle.ts';
+import { OwnServer } from './support/own-server.ts';
+import { dispatcherPoints, type Point, Traps } from './support/points.ts';
+import { FaultProxy, type Link, through } from './support/proxy.ts';
+import { Random } from './support/random.ts';
+import { settingsFor } from './support/settings.ts';
+import { send, Writers } from './support/writers.ts';
+
+/** Changes that a run makes at least. */
+const goal = Number(process.env.CHANGES ?? 2000);
+/** Calls of the writers between two kills. */
+const between = Number(process.env.CHANGES_BETWEEN ?? 100);
+
+const traps = new Traps();
+let proxy: FaultProxy;
+let servers: OwnServer[] = [];
+
+beforeAll(async () => {
+  const url = await newDatabase();
+  await migrate(url);
+  await useDatabase(url);
+  proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
+  // The first one by way of the proxy, so that its dispatcher can be cut.
+  const settings = [through(url, proxy), url].map((each) => ({
+    ...settingsFor(each, '.test-data'),
+    SECRET_KEY: inject('secretKey'),
+    DATABASE_POOL: '6',
+  }));
+  servers = await Promise.all(settings.map((each) => OwnServer.start(each)));
+}, 60_000);
+afterAll(async () => {
+  await Promise.all(servers.map((server) => server.kill()));
+  await proxy?.close();
+  await useDatabase(undefined);
+});
+
+test(`${goal} changes by 16 writers and a chain of 4, with kills of either server, are read by 3 readers once and in order`, {
+  timeout: 120_000 + goal * 50,
+}, async () => {
+  const random = new Random();
+  process.stdout.write(`faults: the seed of the feed is ${random.seed}\n`);
+  const tenant = await newTenant();
+  const apiKey = await newKey(tenant, { perMinute: 10_000_000, perHour: 100_000_000 });
+  const urls = servers.map(({ url }) => url);
+  const readers = [1, 2, 5].map((wait) => new FeedReader(urls, apiKey, wait));
+  const chain = new Chain(urls, apiKey, 4);
+  const writers = new Writers({ servers: urls, apiKey, random, count: 16 });
+  let kills = 0;
+  const told = async (): Promise<number> => {
+    const [row] =
+      await database()`select coalesce(max(last_position), 0)::int as last from feeds where company_id = ${tenant.companyId}`;
+    return row?.last;
+  };
+  while ((await told()) < goal) {
+    await writers.progress(between, 60_000);
+    await random.pick(servers).restart();
+    kills += 1;
+  }
+  await Promise.all([writers.settle(), chain.end()]);
+  const sql = database();
+  const stored = await storedFeed(sql, tenant.companyId);
+  await Promise.all(readers.map((reader) => reader.end()));
+  await writers.replayAll();
+  expect(writers.violations).toEqual([]);
+  expect(servers.flatMap(({ failures }) => failures)).toEqual([]);
+  // Nothing of the chain is in the judge's tables.
+  expect(await check(sql, tenant.companyId, writers.writes).then((lines) => lines.filter(isNotOfChain(chain)))).toEqual(
+    [],
+  );
+  expect(stored.length).toBeGreaterThanOrEqual(goal);
+  expect(gaps(stored)).toEqual([]);
+  for (const reader of readers) expect(compare(reader, stored)).toEqual([]);
+  expect(chain.pairs.length).toBeGreaterThan(20);
+  expect(disorder(stored, chain.pairs, await orderOfChanges(sql, tenant.companyId))).toEqual([]);
+  process.stdout.write(
+    `faults: ${stored.length} changes in the feed, ${chain.pairs.length} in chains, ${kills} kills\n`,
+  );
+});
+
+describe('a dispatcher cut', () => {
+  const kill = (): void => void process.kill(servers[0]?.pid as number, 'SIGKILL');
+  const reset = (link: Link): void => link.reset();
+  // Alone, so that it is this one that is cut.
+  beforeAll(() => servers[1]?.kill());
+
+  async function cut(point: Point, act: (link: Link) => void): Promise<void> {
+    const [first] = servers as [OwnServer];
+    const tenant = await newTenant();
+    const create = async (name: string): Promise<void> => {
+      const call = { method: 'POST', path: '/v1/objects/accounts/records', key: crypto.randomUUID(), body: { name } };
+      expect((await send(undefined, first.url, tenant.key, call)).status).toBe(201);
+    };
+    await create('before');
+    await storedFeed(database(), tenant.companyId);
+    const hit = traps.set({ ...point, act });
+    await create('cut');
+    await hit;
+    if (act === kill) await first.restart();
+    await create('after');
+    const stored = await storedFeed(database(), tenant.companyId);
+    expect(stored.map(({ position }) => Number(position))).toEqual([1, 2, 3]);
+    const names = await database()`
+      select a.name from feed_events e join accounts a on a.id = e.record_id
+      where e.company_id = ${tenant.companyId} order by e.position`;
+    expect(names.map(({ name }) => name)).toEqual(['before', 'cut', 'after']);
+  }
+
+  test.each(dispatcherPoints)('with $statement $moment tells what it told once, and then the rest', (point) =>
+    cut(point, reset),
+  );
+
+  // For PostgreSQL a killed server is a connection that ends: here the new server begins where the old one was.
+  const killed = dispatcherPoints.filter(({ statement }) => /^(taking|commit)/.test(statement));
+  test.each(killed)('by the death of its server, with $statement $moment, goes on in the next', (point) =>
+    cut(point, kill),
+  );
+});
+
+describe('a server that holds a feed', () => {
+  test('and dies without a word, gives way to another within seconds', { timeout: 60_000 }, async () => {
+    const [first, second] = servers as [OwnServer, OwnServer];
+    await second.kill();
+    const tenant = await newTenant();
+    const create = (server: OwnServer) =>
+      send(undefined, server.url, tenant.key, {
+        ...{ method: 'POST', path: '/v1/objects/accounts/records', key: crypto.randomUUID(), body: { name: 'A' } },
+      });
+    const hit = traps.set({ statement: 'lock of the feed', moment: 'answered', act: (link) => link.silence() });
+    await create(first);
+    await hit;
+    await second.restart();
+    const started = performance.now();
+    expect(await storedFeed(database(), tenant.companyId)).toHaveLength(1);
+    expect(performance.now() - started).toBeLessThan(10_000);
+  });
+});

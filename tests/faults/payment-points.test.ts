@@ -1,0 +1,78 @@
+// A server killed at each point around a call to the payment provider: paid once, and told so.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { charged, subscribed } from '../support/billing.ts';
+import { anyAddress } from '../support/client.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { OwnServer } from './support/own-server.ts';
+import { paymentPoints, payments, Traps } from './support/points.ts';
+import { FaultProxy, through } from './support/proxy.ts';
+import { settingsFor } from './support/settings.ts';
+
+const traps = new Traps(payments);
+let proxy: FaultProxy;
+let server: OwnServer;
+
+beforeAll(async () => {
+  const url = inject('databaseUrl');
+  proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
+  server = await OwnServer.start(settingsFor(through(url, proxy), '.test-data'));
+});
+afterAll(async () => {
+  await server?.kill();
+  await proxy?.close();
+});
+
+async function upgrade(
+  tenant: Tenant,
+  key: string,
+): Promise<{ status: number; body: { data?: unknown; error?: { code: string } } }> {
+  const response = await fetch(`${server.url}/v1/subscription/upgrade`, {
+    method: 'POST',
+    headers: {
+      ...{ 'x-api-key': tenant.key, 'content-type': 'application/json', 'idempotency-key': key },
+      'x-forwarded-for': anyAddress(),
+    },
+    body: JSON.stringify({ package_code: 'growth' }),
+  });
+  return { status: response.status, body: (await response.json()) as never };
+}
+
+/** As if a minute had passed, after which whoever held something is taken for dead. */
+async function passMinute({ companyId }: Tenant): Promise<void> {
+  const sql = database();
+  await sql`update billing_orders set leased_until = now() - interval '1 second' where company_id = ${companyId} and status = 'pending'`;
+  await sql`
+    update idempotency_records set leased_until = now() - interval '1 second'
+    where company_id = ${companyId} and leased_until is not null`;
+}
+
+test.each(paymentPoints)(
+  'with $statement $moment',
+  async ({ statement, moment }) => {
+    const tenant = await newTenant();
+    await subscribed(tenant);
+    const key = randomUUID();
+    const sprung = traps.set({ statement, moment, act: () => void process.kill(server.pid, 'SIGKILL') });
+    const first = await upgrade(tenant, key).catch(() => undefined);
+    // The caller heard nothing.
+    expect(first).toBeUndefined();
+    await sprung;
+    traps.clear();
+    await server.restart();
+    await passMinute(tenant);
+    const again = await upgrade(tenant, key);
+    expect(again).toMatchObject({ status: 200, body: { data: { action: 'upgrade', applies: 'immediately' } } });
+    const { companyId } = tenant;
+    const sql = database();
+    const [row] = await sql`
+    select (select package_code from subscriptions where company_id = ${companyId}) as package,
+      (select count(*)::int from invoices where company_id = ${companyId}) as invoices,
+      (select count(*)::int from billing_orders where company_id = ${companyId} and status = 'done') as done,
+      (select count(*)::int from billing_orders where company_id = ${companyId} and status <> 'done') as others,
+      (select count(*)::int from audit_logs where company_id = ${companyId} and action = 'subscription.upgrade') as audit`;
+    expect(row).toEqual({ package: 'growth', invoices: 1, done: 1, others: 0, audit: 1 });
+    expect(await charged(tenant)).toEqual([3500]);
+  },
+  60_000,
+);

@@ -1,0 +1,185 @@
+// Readers that follow a feed as they should: from page to page, trying again whatever fails.
+
+import { Agent } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Sql } from 'postgres';
+import { send } from './writers.ts';
+
+export interface FeedEntry {
+  id: string;
+  event: string;
+  record_id: string;
+}
+
+/** Follows a feed until it is told to end at its end. */
+export class FeedReader {
+  readonly read: FeedEntry[] = [];
+  /** What no reader may ever meet. */
+  readonly violations: string[] = [];
+  readonly #servers: readonly string[];
+  readonly #apiKey: string;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  readonly #following: Promise<void>;
+  #ending = false;
+
+  /** @param wait seconds that its calls wait; each reader another */
+  constructor(servers: readonly string[], apiKey: string, wait: number) {
+    this.#servers = servers;
+    this.#apiKey = apiKey;
+    this.#following = this.#follow(wait);
+  }
+
+  /** Reads to the end, and ends. Only once nothing waits for its position any more. */
+  async end(): Promise<void> {
+    this.#ending = true;
+    await this.#following;
+    this.#agent.destroy();
+  }
+
+  async #follow(wait: number): Promise<void> {
+    let cursor: string | undefined;
+    for (let turn = 0; ; turn += 1) {
+      // Known before the page is asked for: what is told later need not be on it.
+      const isLast = this.#ending;
+      const query = new URLSearchParams({
+        ...{ limit: String(1 + (turn % 50)), wait: String(isLast ? 0 : wait) },
+        ...(cursor === undefined ? {} : { cursor }),
+      });
+      const path = `/v1/changes?${query}`;
+      const server = this.#servers[turn % this.#servers.length] as string;
+      const asked = { method: 'GET', path, key: undefined, body: undefined };
+      const answer = await send(this.#agent, server, this.#apiKey, asked).catch(() => undefined);
+      if (!answer || answer.status === 503) {
+        await sleep(20);
+        continue;
+      }
+      if (answer.status !== 200) {
+        this.violations.push(`the feed was answered with ${answer.status}: ${answer.text}`);
+        return;
+      }
+      const { changes, next_cursor, has_more } = JSON.parse(answer.text).data;
+      this.read.push(...changes);
+      cursor = next_cursor;
+      if (isLast && !has_more && changes.length === 0) return;
+    }
+  }
+}
+
+/** Writers of whom each begins once another's change was acknowledged: what they write must be told in that order. */
+export class Chain {
+  /** Pairs of records: the first was there before the second was asked for. */
+  readonly pairs: [string, string][] = [];
+  readonly #servers: readonly string[];
+  readonly #apiKey: string;
+  readonly #working: Promise<void>[];
+  #last: string | undefined;
+  #finished = false;
+
+  constructor(servers: readonly string[], apiKey: string, count: number) {
+    this.#servers = servers;
+    this.#apiKey = apiKey;
+    this.#working = Array.from({ length: count }, (_, index) => this.#work(index));
+  }
+
+  async end(): Promise<void> {
+    this.#finished = true;
+    await Promise.all(this.#working);
+  }
+
+  async #work(index: number): Promise<void> {
+    for (let turn = 0; !this.#finished; turn += 1) {
+      const before = this.#last;
+      const id = await this.#create(`chain-${index}-${turn}-${crypto.randomUUID()}`, index);
+      if (before !== undefined) this.pairs.push([before, id]);
+      this.#last = id;
+    }
+  }
+
+  /** A deal, created once, however often it is asked for. */
+  async #create(key: string, index: number): Promise<string> {
+    const call = { method: 'POST', path: '/v1/objects/deals/records', key, body: { name: key } };
+    for (let attempt = index; ; attempt += 1) {
+      const server = this.#servers[attempt % this.#servers.length] as string;
+      const answer = await send(undefined, server, this.#apiKey, call).catch(() => undefined);
+      if (answer?.status === 201) return JSON.parse(answer.text).data.record.id;
+      await sleep(20);
+    }
+  }
+}
+
+export interface StoredEvent {
+  id: string;
+  event: string;
+  object: string | null;
+  position: string;
+  record_id: string;
+  request_id: string;
+}
+
+/** The feed of a company, in its positions; once nothing waits any more. @throws Error when that takes too long */
+export async function storedFeed(sql: Sql, companyId: string): Promise<StoredEvent[]> {
+  const tooLate = performance.now() + 20_000;
+  const waiting = async () => (await sql`select from outbox_events where company_id = ${companyId}`).length;
+  for (let left = await waiting(); left > 0; left = await waiting()) {
+    if (performance.now() > tooLate) throw new Error(`${left} events wait for their positions in vain`);
+    await sleep(20);
+  }
+  return sql<StoredEvent[]>`
+    select id, event, object, position::text, record_id, request_id from feed_events where company_id = ${companyId} order by feed_events.position`;
+}
+
+/** @param stored the feed of the company, in its positions @returns what of the reading is wrong, one line each */
+export function compare(reader: FeedReader, stored: readonly StoredEvent[]): string[] {
+  const [read, there] = [reader.read.map(({ id }) => id), stored.map(({ id }) => `evt_${id}`)];
+  const wrong = read.findIndex((id, place) => id !== there[place]);
+  return [
+    ...reader.violations,
+    ...(read.length === there.length ? [] : [`${read.length} changes were read, and ${there.length} are there`]),
+    ...(wrong === -1 ? [] : [`the ${wrong + 1}th change that was read is not the ${wrong + 1}th that is there`]),
+  ];
+}
+
+/** @returns what comes before its cause: pairs in the wrong order, and records whose changes are not in their own */
+export function disorder(
+  stored: readonly StoredEvent[],
+  pairs: readonly (readonly [string, string])[],
+  ordered: ReadonlyMap<string, readonly string[]>,
+): string[] {
+  const places = new Map(stored.map(({ record_id }, place) => [record_id, place]));
+  const inverted = pairs.filter(([before, after]) => (places.get(before) ?? -1) >= (places.get(after) ?? -2));
+  const ofRecord = Map.groupBy(stored, ({ record_id }) => record_id);
+  const shuffled = [...ordered].filter(([id, requests]) => {
+    const told = (ofRecord.get(id) ?? []).map(({ request_id }) => request_id);
+    return JSON.stringify(told) !== JSON.stringify(requests);
+  });
+  return [
+    ...inverted.map(([before, after]) => `${after} is told before ${before}, which was there when it began`),
+    ...shuffled.map(([id]) => `the changes of ${id} are not told in their order`),
+  ];
+}
+
+/** @param stored a feed from its beginning on @returns what is wrong with its positions and events, one line each */
+export function gaps(stored: readonly StoredEvent[]): string[] {
+  const wrong = stored.findIndex(({ position }, index) => Number(position) !== index + 1);
+  const ids = new Set(stored.map(({ id }) => id));
+  return [
+    ...(wrong === -1 ? [] : [`position ${wrong + 1} of the feed is ${stored[wrong]?.position}`]),
+    ...(ids.size === stored.length ? [] : [`${stored.length - ids.size} events are in the feed more than once`]),
+  ];
+}
+
+/** The requests that changed each record, in the order in which they did. */
+export async function orderOfChanges(sql: Sql, companyId: string): Promise<Map<string, string[]>> {
+  const rows = await sql<{ record_id: string; request_id: string }[]>`
+    select record_id, request_id from audit_logs where company_id = ${companyId} and record_id is not null order by seq`;
+  const groups = Map.groupBy(rows, ({ record_id }) => record_id);
+  return new Map([...groups].map(([id, changes]) => [id, changes.map(({ request_id }) => request_id)]));
+}
+
+/** True for lines of the judge that are not about the records of a chain, which are in none of its tables. */
+export function isNotOfChain({ pairs }: Chain): (line: string) => boolean {
+  const ids = new Set(pairs.flat());
+  return (line) =>
+    !line.includes('chain-') &&
+    ![...line.matchAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g)].some(([id]) => ids.has(id));
+}

@@ -1,0 +1,123 @@
+// Receivers of a company’s webhooks in a long run, and what they must have been sent in the end.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Sql } from 'postgres';
+import { v7 as uuidv7 } from 'uuid';
+import { Secrets } from '../../../runtime/credentials/secrets.ts';
+import { newSigningSecret } from '../../../runtime/outgoing/signed-posts.ts';
+import { Receiver } from '../../support/receivers.ts';
+import type { StoredEvent } from './feed-readers.ts';
+import { secretKey } from './settings.ts';
+
+/** Milliseconds that the last deliveries may take, once nothing breaks any more. */
+const patience = 120_000;
+
+/** What a subscription wants: few enough events each that 25 requests in a second are sent as fast as they happen. */
+interface Wish {
+  event: string;
+  object: string;
+}
+
+const wishes: readonly Wish[] = [
+  { event: 'record.created', object: 'leads' },
+  { event: 'record.updated', object: 'accounts' },
+  { event: 'record.deleted', object: 'accounts' },
+];
+
+interface Subscription {
+  id: string;
+  /** undefined: all events, kept and not sent, since it is disabled. */
+  wish: Wish | undefined;
+}
+
+export class WebhookWatch {
+  /** For the report. */
+  readonly counts = { deliveries: 0, 'more than once': 0 };
+  readonly #sql: Sql;
+  readonly #companyId: string;
+  readonly #receiver: Receiver;
+  readonly #subscriptions: Subscription[] = [];
+
+  private constructor(sql: Sql, companyId: string, receiver: Receiver) {
+    this.#sql = sql;
+    this.#companyId = companyId;
+    this.#receiver = receiver;
+  }
+
+  /** Subscribes, before anything happens in the test mode of the company. */
+  static async start(sql: Sql, companyId: string): Promise<WebhookWatch> {
+    const watch = new WebhookWatch(sql, companyId, await Receiver.start());
+    for (const wish of [...wishes, undefined]) await watch.#subscribe(wish);
+    return watch;
+  }
+
+  /** In the tables, so that the audit log has nothing but what the writers did. */
+  async #subscribe(wish: Wish | undefined): Promise<void> {
+    const [id, now, secret] = [uuidv7(), new Date(), newSigningSecret()];
+    await this.#sql`insert into webhook_subscriptions ${this.#sql({
+      ...{ company_id: this.#companyId, test_mode: true, id, url: `${this.#receiver.url}/${id}`, skip_own: false },
+      events: [wish?.event ?? '*'],
+      filter: wish ? this.#sql.json({ field: 'object', op: 'eq', value: wish.object }) : null,
+      ...{ sealed_secret: new Secrets(secretKey).encrypt(secret), secret_last4: secret.slice(-4) },
+      ...{ created_by_kind: 'api_key', created_by_id: 'torture', created_at: now, updated_at: now },
+      ...(wish ? {} : { disabled_reason: 'manual', disabled_at: now }),
+    })}`;
+    this.#subscriptions.push({ id, wish });
+  }
+
+  /** @param stored the feed of the company @returns what is wrong with what was made of it and sent, one line each */
+  async judge(stored: readonly StoredEvent[]): Promise<string[]> {
+    await this.#settle();
+    const made = await this.#sql<{ subscription: string; event: string; status: string }[]>`
+      select subscription_id as subscription, event_id as event, status from webhook_deliveries where company_id = ${this.#companyId}`;
+    const wrong = this.#subscriptions.flatMap((subscription) =>
+      this.#judgeOne(
+        subscription,
+        stored,
+        made.filter((delivery) => delivery.subscription === subscription.id),
+      ),
+    );
+    await this.#receiver.stop();
+    return wrong;
+  }
+
+  #judgeOne(
+    { id, wish }: Subscription,
+    stored: readonly StoredEvent[],
+    made: readonly { event: string; status: string }[],
+  ): string[] {
+    const isWanted = ({ event, object }: StoredEvent): boolean =>
+      wish === undefined || (event === wish.event && object === wish.object);
+    const wanted = new Set(stored.filter(isWanted).map((event) => event.id));
+    const told = new Set(made.map(({ event }) => event));
+    const requests = this.#receiver.requests.filter(({ path }) => path.endsWith(id));
+    const arrived = requests.map(({ body }) => String(JSON.parse(body).id).replace('evt_', ''));
+    const arrivedOnce = new Set(arrived);
+    this.counts.deliveries += made.length;
+    this.counts['more than once'] += arrived.length - arrivedOnce.size;
+    const name = wish ? `${wish.event} of ${wish.object}` : 'everything';
+    const status = wish ? 'succeeded' : 'skipped';
+    return [
+      ...[...wanted].filter((event) => !told.has(event)).map((event) => `${name}: no delivery was made of ${event}`),
+      ...[...told].filter((event) => !wanted.has(event)).map((event) => `${name}: a delivery was made of ${event}`),
+      ...(made.length === told.size ? [] : [`${name}: ${made.length - told.size} deliveries were made twice`]),
+      ...made.filter((each) => each.status !== status).map((each) => `${name}: ${each.event} is ${each.status}`),
+      ...(wish
+        ? [...wanted].filter((event) => !arrivedOnce.has(event)).map((event) => `${name}: ${event} did not arrive`)
+        : []),
+      ...[...arrivedOnce].filter((event) => !wanted.has(event)).map((event) => `${name}: ${event} arrived`),
+    ];
+  }
+
+  /** Waits until everything was sent. The leases of senders that were killed run out at once, as if their time had passed. */
+  async #settle(): Promise<void> {
+    const own = this.#sql`company_id = ${this.#companyId}`;
+    await this.#sql`
+      update webhook_deliveries set leased_until = null, next_attempt_at = now()
+      where ${own} and status in ('pending', 'retrying')`;
+    await this.#sql`update webhook_subscriptions set due_at = now() where ${own} and disabled_at is null`;
+    const tooLate = performance.now() + patience;
+    const waiting = () =>
+      this.#sql`select from webhook_deliveries where ${own} and status in ('pending', 'retrying') limit 1`;
+    while ((await waiting()).length > 0 && performance.now() < tooLate) await sleep(100);
+  }
+}

@@ -1,0 +1,160 @@
+// A sender killed at every point of an attempt: all that was committed arrives, and nothing else.
+
+import { v7 as uuidv7 } from 'uuid';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { Pool } from '../../db/connect.ts';
+import { migrate } from '../../db/migrate.ts';
+import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
+import { inTransaction } from '../../jobs/transactions.ts';
+import { deliver } from '../../jobs/webhook-matching.ts';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { Receiver } from '../support/receivers.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+import { newWebhook } from '../support/webhooks.ts';
+import { OwnServer } from './support/own-server.ts';
+import { FaultProxy, type Passed } from './support/proxy.ts';
+import { settingsFor } from './support/settings.ts';
+
+/** Events that are committed for each kill; as many others are rolled back. */
+const perKill = Number(process.env.WEBHOOK_EVENTS_PER_KILL ?? 40);
+const tenantCount = 4;
+
+/** Statements of a sender, each the last of what it does before something else happens. */
+const statements = {
+  'takes deliveries': /with due as materialized/,
+  'ends its look': /is_held = coalesce/,
+  'notes the outcome': /set status = /,
+  'notes the attempt': /set last_delivery_at = /,
+} as const;
+const commit = /require_time_left/;
+
+/** Where the sender is killed: with a statement, or with the commit behind it, that PostgreSQL gets or never gets; or during its request. */
+const points = [
+  ...Object.entries(statements).flatMap(([name, pattern]) =>
+    [false, true].flatMap((isCommit) => [false, true].map((arrives) => ({ name, pattern, isCommit, arrives }))),
+  ),
+  { name: 'has its request answered', pattern: undefined, isCommit: false, arrives: true },
+].filter(({ name, isCommit }) => !isCommit || name === 'ends its look' || name === 'notes the attempt');
+
+let url: string;
+let proxy: FaultProxy;
+let server: OwnServer;
+let receiver: Receiver;
+let pool: Pool;
+let tenants: Tenant[];
+/** What waits for a statement to come by. */
+let trap: { pattern: RegExp; isCommit: boolean; arrives: boolean; spring: () => void } | undefined;
+
+beforeAll(async () => {
+  url = await newDatabase();
+  await migrate(url);
+  await useDatabase(url);
+  proxy = await FaultProxy.start(Number(new URL(url).port), () => {
+    let isNext = false;
+    return {
+      toServer: (bytes): Passed => {
+        const text = bytes.toString('latin1');
+        const isHere = trap?.pattern.test(text) ?? false;
+        if (!trap || !(trap.isCommit ? isNext && commit.test(text) : isHere)) {
+          isNext ||= isHere;
+          return { bytes };
+        }
+        const { arrives, spring } = trap;
+        trap = undefined;
+        // Named so by the proxy, which calls it and awaits nothing.
+        return { bytes: arrives ? bytes : Buffer.alloc(0), afterwards: spring };
+      },
+      toClient: (bytes) => ({ bytes }),
+    };
+  });
+  const proxied = new URL(url);
+  proxied.port = String(proxy.port);
+  const folder = process.env.TEST_DATA_DIR ?? '.test-data';
+  // Each statement with its text, so that it can be seen.
+  server = await OwnServer.prepare({ ...settingsFor(proxied.href, folder), DATABASE_PREPARE: '0' });
+  receiver = await Receiver.start();
+  pool = new Pool({ url, role: 'crm_app', lanes: 2, prepare: true, spread: false, wait: 5000, statementTimeout: 5000 });
+  tenants = await Promise.all(Array.from({ length: tenantCount }, () => newTenant()));
+  for (const tenant of tenants) await newWebhook(tenant, 'test', { url: receiver.url });
+}, 60_000);
+
+afterAll(async () => {
+  await server.kill();
+  await pool.close(1);
+  await proxy.close();
+  await receiver.stop();
+  await useDatabase(undefined);
+  await dropDatabase(url);
+});
+
+/** Has deliveries made of events, in a transaction that is committed or undone. */
+async function tell(tenant: Tenant, count: number, commits: boolean): Promise<string[]> {
+  const scope = { companyId: tenant.companyId, testMode: true };
+  const events = Array.from(
+    { length: count },
+    (): HappenedEvent => ({
+      ...{ id: uuidv7(), event: 'record.created', occurredAt: new Date(), requestId: null, changes: null },
+      actor: { kind: 'api_key', id: 'k', name: null },
+      data: { object: 'leads', record_id: uuidv7(), occurred_at: new Date().toISOString() },
+    }),
+  );
+  await inTransaction(pool, scope, 5000, async (sql) => {
+    await deliver(sql, scope, events);
+    if (!commits) throw new Error('undone');
+  }).catch((error: Error) => {
+    if (error.message !== 'undone') throw error;
+  });
+  return events.map(({ id }) => `evt_${id}`);
+}
+
+/** As if the time of the senders that ended had passed. */
+async function endLeases(): Promise<void> {
+  await database()`update webhook_deliveries set leased_until = null, next_attempt_at = now() where leased_until is not null`;
+  await database()`update webhook_subscriptions set due_at = now()`;
+}
+
+test(`kill -9 at each of ${points.length} points loses no event that was committed, and sends none that was not`, async () => {
+  const committed: string[] = [];
+  const undone: string[] = [];
+  for (const { pattern, isCommit, arrives } of points) {
+    for (const tenant of tenants) {
+      committed.push(...(await tell(tenant, perKill / tenantCount, true)));
+      undone.push(...(await tell(tenant, perKill / tenantCount, false)));
+    }
+    await server.restart();
+    await new Promise<void>((resolve) => {
+      const spring = (): void => {
+        receiver.behave = (_, response) => void response.end();
+        void server.kill().then(resolve);
+      };
+      if (pattern) trap = { pattern, isCommit, arrives, spring };
+      else receiver.behave = spring;
+      void database()`update webhook_subscriptions set due_at = now()`;
+    });
+    await endLeases();
+  }
+  await server.restart();
+  const arrived = (): Set<string> => new Set(receiver.bodies.map(({ id }) => id));
+  await vi.waitFor(
+    async () => {
+      // Asked once: this process is the network and the receiver as well.
+      const there = arrived();
+      expect(committed.filter((id) => !there.has(id))).toEqual([]);
+    },
+    { timeout: 90_000, interval: 500 },
+  );
+  expect(committed.length).toBe(points.length * perKill);
+  const sent = arrived();
+  expect(undone.filter((id) => sent.has(id))).toEqual([]);
+  await vi.waitFor(async () => {
+    const [row] = await database()`select count(*)::int as count from webhook_deliveries where status <> 'succeeded'`;
+    expect(row?.count).toBe(0);
+  }, 40_000);
+  // Twice are only those that were on their way when their sender ended.
+  const doubled = receiver.requests.length - sent.size;
+  expect(doubled).toBeLessThanOrEqual(points.length * tenantCount * 10);
+  expect(server.failures).toEqual([]);
+  process.stdout.write(
+    `faults: ${points.length} kills, ${committed.length} events, ${doubled} deliveries more than once\n`,
+  );
+}, 240_000);

@@ -1,0 +1,97 @@
+// Rows spread over machines by company: tables and statements keep to what that takes.
+import type { TransactionSql } from 'postgres';
+import { expect, test } from 'vitest';
+import { database } from '../support/tenants.ts';
+import {
+  acrossCompanies,
+  locksWithoutCompany,
+  places,
+  type Statement,
+  statementProblems,
+  statementsIn,
+  statementsOfFiles,
+  tableProblems,
+} from './distribution.ts';
+
+/** Runs statements in a transaction that is then undone. */
+async function undone<T>(work: (sql: TransactionSql) => Promise<T>): Promise<T> {
+  const undo = new Error('undo');
+  let result: T | undefined;
+  await database()
+    .begin(async (sql) => {
+      result = await work(sql);
+      throw undo;
+    })
+    .catch((error: unknown) => {
+      if (error !== undo) throw error;
+    });
+  return result as T;
+}
+
+test('every key begins with the company, every reference contains it, none is emptied by a key, and none closes a circle', async () => {
+  expect(await tableProblems(database())).toEqual([]);
+});
+
+test.each([
+  ['create table odd (company_id uuid, id uuid)', ['odd has no primary key']],
+  ['create table odd (company_id uuid, id uuid primary key)', ['odd: odd_pkey does not begin with the company']],
+  [
+    'create table odd (company_id uuid, id uuid, name text, primary key (company_id, id)); create unique index odd_name on odd (lower(name))',
+    ['odd: odd_name does not begin with the company'],
+  ],
+  [
+    'create table odd (company_id uuid references companies on delete set null, id uuid, primary key (company_id, id))',
+    ['odd: odd_company_id_fkey empties the reference'],
+  ],
+  [
+    'create table odd (company_id uuid, user_id uuid, primary key (company_id, user_id), foreign key (user_id, company_id) references users (company_id, id))',
+    ['odd: odd_user_id_company_id_fkey does not contain the company on both sides'],
+  ],
+  [
+    'create table odd (owner uuid, user_id uuid, foreign key (owner, user_id) references users (company_id, id))',
+    ['odd: odd_owner_user_id_fkey refers to rows of tenants from a table that is none of theirs'],
+  ],
+  [
+    'alter table branches add foreign key (company_id, manager_user_id) references users (company_id, id)',
+    [expect.stringMatching(/^refer to each other in a circle: .*branches.*users/)],
+  ],
+])('%s is noticed', async (statement, problems) => {
+  const found = await undone(async (sql) => {
+    await sql.unsafe(statement);
+    return tableProblems(sql);
+  });
+  expect(found).toEqual(problems);
+});
+
+test('every statement that locks, changes or reads rows of tenants names a company, or is listed', async () => {
+  expect(await statementProblems(database(), statementsOfFiles())).toEqual([]);
+});
+
+/** @param body with {value} where a template has values */
+const inFile = (body: string): Statement[] =>
+  statementsIn([['db/odd.ts', `export function odd() { ${body.replaceAll('{', '${')} }`]]);
+
+test.each([
+  ['sql`select from users where id = {id} for update`', ['db/odd.ts odd locks without naming a company']],
+  ['sql`select pg_advisory_xact_lock({id})`', ['db/odd.ts odd locks without naming a company']],
+  ['sql`delete from sessions where expires_at < {now}`', ['db/odd.ts odd changes rows without naming a company']],
+  ['sql`update {sql(table)} set a = 1 where id = {id}`', ['db/odd.ts odd changes rows without naming a company']],
+  ['sql`select id from leads where id = {id}`', ['db/odd.ts odd reads rows of all companies']],
+  [
+    'sql`delete from leads where company_id = {id} and ctid = any({rows})`',
+    ['db/odd.ts odd names rows by where they are stored'],
+  ],
+  ['const own = sql`company_id = {id}`; return sql`delete from leads where {own}`', []],
+  ['sql`select pg_advisory_xact_lock(1) from companies where id = {id}`', []],
+  ['sql`select id, name from roles`', []],
+])('of %s it is told', async (body, problems) => {
+  expect(await statementProblems(database(), inFile(body))).toEqual(problems);
+});
+
+test('the lists of exceptions name only what there is', async () => {
+  const found = new Set(statementsOfFiles().map(({ place }) => place));
+  const listed = [...Object.keys(acrossCompanies), ...Object.keys(locksWithoutCompany)];
+  expect(listed.filter((place) => !found.has(place))).toEqual([]);
+  const tables = await database()<{ name: string }[]>`select relname as name from pg_class where relkind = 'r'`;
+  expect(Object.keys(places).filter((place) => !tables.some(({ name }) => name === place))).toEqual([]);
+});

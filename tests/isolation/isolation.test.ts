@@ -1,0 +1,345 @@
+// The walls between tenants and modes: each alone holds, and each piece of each is needed.
+// MUTANTS says how many conditions are taken away, or all of them, or parts of their names, by commas; MUTANTS_SEED makes another choice.
+import { rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Sql, TransactionSql } from 'postgres';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { dropAllDatabases, dropDatabase, inDatabase, newDatabase } from '../support/databases.ts';
+import { type DeclaredOperation, operations } from '../support/document.ts';
+import { isForPlatform } from '../support/requests.ts';
+import { openedByKey, openedByOAuth } from '../support/walk.ts';
+import { holdRows } from './locks.ts';
+import { copySources, sampleOf, withMutation } from './mutants.ts';
+import { breachesIn, policyMutants } from './policies.ts';
+import { type Predicate, tenantPredicates } from './predicates.ts';
+import type { Probe } from './probe.ts';
+import { junkOf } from './probes.ts';
+import { redundant, unproven, unreached } from './redundant.ts';
+import { differences, type Observation, replay, type Volatile, volatileIn } from './replay.ts';
+import { rushTo } from './rush.ts';
+import { marker, unmarkedColumns } from './schema.ts';
+import { clocksOf, digestOf, markedRows } from './shadows.ts';
+import { buildWorld, serve, type World } from './world.ts';
+
+const wanted = process.env.MUTANTS ?? '1';
+const isSample = /^\d+$/.test(wanted);
+const seed = Number(process.env.MUTANTS_SEED ?? 1);
+/** Servers at the same time. */
+const lanes = 2;
+
+let world: World;
+
+/** Requests, and what the tenant is told when there is nobody else. */
+interface Walk {
+  testMode: boolean;
+  probes: readonly Probe[];
+  expected: readonly Observation[];
+  /** What differs whenever they are sent again. */
+  volatile: Volatile;
+  /** What the server itself warns of. */
+  warnings: ReadonlySet<string>;
+  /** What became of its SLA clocks, as far as that is the same twice. */
+  clocks: ReadonlyMap<string, string>;
+}
+
+/** With all credentials of the tenant; then with its keys alone, which are test keys. */
+let live: Walk;
+let inTest: Walk;
+
+beforeAll(async () => {
+  world = await buildWorld();
+  live = await walkOf(world.alone, world.probes, false);
+  inTest = await walkOf(
+    world.aloneInTest,
+    world.probes.filter(({ options }) => options.key !== undefined),
+    true,
+  );
+}, 600_000);
+
+afterAll(dropAllDatabases);
+
+async function walkOf(template: string, probes: readonly Probe[], testMode: boolean): Promise<Walk> {
+  const told = await Promise.all([1, 2].map(() => tell(template, probes, testMode)));
+  const [expected = [], again = []] = told.map(({ observations }) => observations);
+  const warnings = new Set(told.flatMap(({ log }) => warningsIn(log)));
+  const [first = new Map(), second] = told.map(({ clocks }) => clocks);
+  const clocks = new Map([...first].filter(([clock, fate]) => second?.get(clock) === fate));
+  return { testMode, probes, expected, volatile: volatileIn(expected, again, probes), warnings, clocks };
+}
+
+/** What a server says of what it does without being asked. */
+function warningsIn(log: string): string[] {
+  return log
+    .split('\n')
+    .filter((line) => /"level":"(?:warn|error)"/.test(line) && !/"request_id":/.test(line))
+    .map((line) => /"msg":"([^"]*)"/.exec(line)?.[1] ?? line);
+}
+
+/** What a tenant is told that has a copy of the data to itself. */
+async function tell(
+  template: string,
+  probes: readonly Probe[],
+  testMode: boolean,
+): Promise<{ observations: Observation[]; log: string; clocks: ReadonlyMap<string, string> }> {
+  const url = await newDatabase(template);
+  const server = await serve(url);
+  try {
+    const observations = await replay(server.url, probes);
+    await server.stop();
+    const clocks = await inDatabase(url, (sql) => clocksOf(sql, { companyId: world.companyId, testMode }));
+    return { observations, log: server.output(), clocks };
+  } finally {
+    await server.stop();
+    await dropDatabase(url);
+  }
+}
+
+let crowdedRun: Promise<Run> | undefined;
+
+/** Everything asked with all walls up, and much that is not well asked after it. */
+function inTheCrowd(): Promise<Run> {
+  crowdedRun ??= run(world.crowded, live, { more: junkOf(world.probes) });
+  return crowdedRun;
+}
+
+interface Run {
+  /** What differs from what is told when there is nobody else, and what had to wait for others. */
+  leaks: string[];
+  /** Tables in which a row of somebody else was changed. */
+  changed: string[];
+  answers: string;
+  log: string;
+}
+
+interface RunOptions {
+  /** Requests of which nothing is expected. */
+  more?: readonly Probe[];
+  /** Another program than the project's own; then the first leak ends the walk. */
+  main?: string;
+}
+
+/** Sends the requests of a walk to a server on a copy of the data, of which the rows of others are locked all the while. */
+async function run(template: string, walk: Walk, { more = [], main }: RunOptions = {}): Promise<Run> {
+  const url = await newDatabase(template);
+  const { companyId, tables, shadows } = world;
+  const whose = { companyId, shadows, testMode: walk.testMode };
+  const digest = () => inDatabase(url, (sql) => digestOf(sql, tables, whose));
+  const before = await digest();
+  // From before it starts: what it does by itself, it does at once.
+  const held = await holdRows(url, tables, whose);
+  const server = await serve(url, main);
+  try {
+    let answers = '';
+    const leaks: string[] = [];
+    await replay(server.url, [...walk.probes, ...more], (observation, index, text) => {
+      answers += text;
+      leaks.push(...held.waited.splice(0), ...leaksOf(walk, observation, index));
+      return main === undefined || leaks.length === 0;
+    });
+    // Calls in test mode are charged to nobody.
+    if (leaks.length === 0 && !walk.testMode) leaks.push(...(await rushTo(server.url, world.rush)));
+    // What it does in the background, too.
+    await server.stop();
+    if (more.length === 0) leaks.push(...warningsIn(server.output()).filter((warning) => !walk.warnings.has(warning)));
+    await held.release();
+    leaks.push(...held.waited.splice(0));
+    const after = await digest();
+    const changed = [...before.keys()].filter((name) => before.get(name) !== after.get(name));
+    leaks.push(...(await inDatabase(url, (sql) => markedRows(sql, tables, whose))));
+    // A walk with more requests, or one that ended at a leak, does other things to them.
+    if (more.length === 0 && leaks.length === 0) leaks.push(...(await inDatabase(url, (sql) => clockLeaks(sql, walk))));
+    return { leaks, changed, answers, log: server.output() };
+  } finally {
+    await server.stop();
+    await dropDatabase(url);
+  }
+}
+
+async function clockLeaks(sql: Sql, { clocks, testMode }: Walk): Promise<string[]> {
+  const now = await clocksOf(sql, { companyId: world.companyId, testMode });
+  return [...clocks]
+    .filter(([clock, fate]) => now.get(clock) !== fate)
+    .map(([clock, fate]) => `the clock ${clock}: ${now.get(clock)}, alone ${fate}`);
+}
+
+function leaksOf({ expected, probes, volatile }: Walk, observation: Observation, index: number): string[] {
+  const wanted = expected[index];
+  const probe = probes[index];
+  if (!wanted || !probe) return [];
+  const { operation, path, options } = probe;
+  return differences(observation, wanted)
+    .filter((value) => !volatile[index]?.has(value))
+    .map(
+      (value) =>
+        `${operation.id} ${path} ${JSON.stringify(options.query ?? {})} ${value}: ${observation.get(value)}, alone ${wanted.get(value)}`,
+    )
+    .slice(0, 2);
+}
+
+test('the requests reach every operation, by every kind of caller that it takes', () => {
+  const reached = (walk: Walk, isWanted: (probe: Probe, status: string) => boolean): Set<DeclaredOperation> =>
+    new Set(
+      walk.probes
+        .filter((probe, index) => isWanted(probe, walk.expected[index]?.get('status') ?? ''))
+        .map(({ operation }) => operation),
+    );
+  const succeeded = (_: Probe, status: string) => /^[23]/.test(status);
+  // What a key has just made or removed, an app cannot make or remove again.
+  const letIn = ({ options }: Probe, status: string) => options.token !== undefined && /^(2|404|409|422)/.test(status);
+  const inTestMode = openedByKey.filter((each) => !each.declared['x-live-only'] && !isForPlatform(each));
+  // There are more users here than the plans include seats for, so that nobody can go to a smaller one.
+  const without = (all: readonly DeclaredOperation[], some: Set<DeclaredOperation>) =>
+    all.filter((each) => !some.has(each) && each.id !== 'downgradeSubscription').map(({ id }) => id);
+  expect({
+    anybody: without(
+      operations.filter((each) => !each.declared['x-test-only']),
+      reached(live, succeeded),
+    ),
+    apps: without(openedByOAuth, reached(live, letIn)),
+    testKeys: without(inTestMode, reached(inTest, succeeded)),
+  }).toEqual({ anybody: [], apps: [], testKeys: [] });
+});
+
+describe('a tenant among others with rows of the same ids, in both modes', () => {
+  test('is answered as if it were alone, and changes nothing of theirs', async () => {
+    const { leaks, changed } = await inTheCrowd();
+    expect({ leaks, changed }).toEqual({ leaks: [], changed: [] });
+  }, 600_000);
+
+  test('is answered so with its test keys, when all that it has there its doubles have too, and it itself in live mode', async () => {
+    const { leaks, changed } = await run(world.unwalledInTest, inTest);
+    expect({ leaks, changed }).toEqual({ leaks: [], changed: [] });
+  }, 600_000);
+
+  test('is answered so by the statements alone, where row-level security lets everything through', async () => {
+    const { leaks, changed } = await run(world.unwalled, live);
+    expect({ leaks, changed }).toEqual({ leaks: [], changed: [] });
+  }, 600_000);
+});
+
+describe('no text of others', () => {
+  test('is left without the marker, so that none can go unseen', async () => {
+    const marked = world.shadows.find(({ kind }) => kind === 'marked')?.companyId ?? '';
+    const without = await inDatabase(world.crowded, (sql) => unmarkedColumns(sql, world.tables, marked));
+    // A queue that is empty here: its work is done behind the writes.
+    expect(without).toEqual(['search_changes.object']);
+  });
+
+  test('is in any answer or line of the log, whatever is asked', async () => {
+    const { answers, log } = await inTheCrowd();
+    expect(answers.length).toBeGreaterThan(100_000);
+    expect(log.length).toBeGreaterThan(100_000);
+    expect(contextsOf(answers, marker)).toEqual([]);
+    expect(contextsOf(log, marker)).toEqual([]);
+  }, 600_000);
+});
+
+describe('in row-level security', () => {
+  test('every condition of every policy is needed, and lets nothing through', async () => {
+    const other = world.shadows.find(({ kind }) => kind === 'twin')?.companyId ?? '';
+    const url = await newDatabase(world.crowded);
+    await inDatabase(url, async (sql) => {
+      // In tables that are empty but for moments, there is something of everybody.
+      await sql`insert into search_changes (company_id, test_mode, object, record_id)
+        select id, mode, 'leads', gen_random_uuid() from companies cross join (values (false), (true)) as modes (mode)`;
+      await sql`insert into api_quota_blocks (company_id, holder, month_start, calls, renewed_at)
+        select id, gen_random_uuid(), now(), 1, now() from companies`;
+      const mutants = await policyMutants(sql, world.tables);
+      expect(mutants.length).toBeGreaterThan(60);
+      const standing: string[] = [];
+      for (const table of world.tables) {
+        const breaches = await undone(sql, (inner) => breachesIn(inner, table, world.companyId, other));
+        standing.push(...breaches.map((breach) => `${table.name}: ${breach}`));
+      }
+      expect(standing).toEqual([]);
+      const survivors: string[] = [];
+      for (const { name, table, statement } of mutants) {
+        const breaches = await undone(sql, async (inner) => {
+          await inner.unsafe(statement);
+          return breachesIn(inner, table, world.companyId, other);
+        });
+        if (breaches.length === 0) survivors.push(name);
+      }
+      expect(survivors).toEqual([]);
+    });
+    await dropDatabase(url);
+  }, 600_000);
+});
+
+/** Runs statements in a transaction that is then undone. */
+async function undone<T>(sql: Sql, work: (inner: TransactionSql) => Promise<T>): Promise<T> {
+  const undo = new Error('undo');
+  let result: T | undefined;
+  await sql
+    .begin(async (inner) => {
+      result = await work(inner);
+      throw undo;
+    })
+    .catch((error: unknown) => {
+      if (error !== undo) throw error;
+    });
+  return result as T;
+}
+
+/** Where a text occurs, with what is around it. */
+function contextsOf(text: string, wanted: string): string[] {
+  const pieces = text.split(wanted);
+  return pieces.slice(0, -1).map((piece) => piece.slice(-200));
+}
+
+describe('without row-level security, every condition on a company or a mode is needed', () => {
+  const predicates = tenantPredicates();
+  const known = predicates.filter(({ id, file }) => !Object.hasOwn(redundant, id) && !Object.hasOwn(unreached, file));
+  const needed = known.filter(({ id, file }) => !Object.hasOwn(unproven, file) && !Object.hasOwn(unproven, id));
+  const named =
+    wanted === 'all' ? [...needed] : known.filter(({ id }) => wanted.split(',').some((part) => id.includes(part)));
+  const chosen = isSample ? sampleOf(needed, Number(wanted), seed) : named;
+
+  test('the lists of exceptions name only what there is', () => {
+    const ids = new Set(predicates.flatMap(({ id, file }) => [id, file]));
+    const listed = [...Object.keys(redundant), ...Object.keys(unreached), ...Object.keys(unproven)];
+    expect(listed.filter((id) => !ids.has(id))).toEqual([]);
+    expect(needed.length).toBeGreaterThan(60);
+  });
+
+  test(isSample ? `${wanted} of them, with MUTANTS_SEED=${seed}` : 'each of them', async () => {
+    const survivors: string[] = [];
+    const lane = async (_: unknown, index: number): Promise<void> => {
+      const folder = copySources(resolve('.test-data', `mutant-${process.pid}-${index}`));
+      for (let predicate = chosen.pop(); predicate; predicate = chosen.pop()) {
+        const caught = await consequenceOf(folder, predicate);
+        if (caught === undefined) survivors.push(predicate.id);
+        if (!isSample)
+          process.stdout.write(
+            `${predicate.file}:${predicate.line} ${predicate.id.split(': ')[1]}: ${caught ?? 'NOT CAUGHT'}\n`,
+          );
+      }
+      rmSync(folder, { recursive: true, force: true });
+    };
+    const total = chosen.length;
+    await Promise.all(Array.from({ length: lanes }, lane));
+    // Nothing is caught because time has passed, e.g. by a link that works no longer.
+    if (!isSample) expect((await run(world.unwalled, live)).leaks).toEqual([]);
+    if (!isSample)
+      process.stdout.write(
+        `${total - survivors.length} of ${total} caught; ${predicates.length - needed.length} of ${predicates.length} left out: redundant, not reached, or not proven yet\n`,
+      );
+    expect(survivors).toEqual([]);
+  }, 3_600_000);
+});
+
+/** What gives it away that a condition is missing. */
+async function consequenceOf(folder: string, predicate: Predicate): Promise<string | undefined> {
+  return withMutation(folder, predicate, async (main) => {
+    // Of two rows with one id the live one may be found first, so that only who asks for the other sees it.
+    for (const [template, walk] of [
+      [world.unwalled, live],
+      [world.unwalledInTest, inTest],
+    ] as const) {
+      const { leaks, changed } = await run(template, walk, { main });
+      if (leaks[0]) return leaks[0];
+      if (changed.length > 0) return `changes rows of others in ${changed.join(', ')}`;
+    }
+    return undefined;
+  });
+}

@@ -1,0 +1,414 @@
+// The walls in the database itself: row-level security on every table, for every role.
+import { randomUUID } from 'node:crypto';
+import type { TransactionSql } from 'postgres';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { newGrant } from '../support/access-tokens.ts';
+import {
+  newActivity,
+  newAttachment,
+  newField,
+  newMessage,
+  newNote,
+  newObject,
+  newProfile,
+  newRecord,
+  newSlaPolicy,
+} from '../support/arranged-ids.ts';
+import { billed } from '../support/billing.ts';
+import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+import { newDelivery, newWebhook } from '../support/webhooks.ts';
+
+/** Tables that no request under crm_app may read at all, each with its reason. */
+const closedToTenants = {
+  mails: 'requests write them, and the delivery alone reads them, under the platform role',
+  refresh_tokens: 'renewing a session happens before anybody is known, under the platform role',
+  api_key_places: 'requests write them, and the look-up of credentials alone reads them, under the platform role',
+  user_places: 'the same',
+  purged_companies: 'the operator reads it: its companies are gone',
+};
+
+let tenant: Tenant;
+let other: Tenant;
+let tables: string[];
+let partitions: string[];
+
+beforeAll(async () => {
+  [tenant, other] = await Promise.all([newTenant(), newTenant()]);
+  for (const each of [tenant, other]) {
+    await newUser(each);
+    await newProfile(each);
+    await newField(each, await newObject(each));
+    await newGrant(each);
+    await newSlaPolicy(each);
+    await billed(each);
+    // What the search keeps begins with hundreds of records.
+    await database()`insert into search_blocks values (${each.companyId}, false, 'tasks', 0, '{}', '{}')`;
+    await database()`insert into search_signatures values (${each.companyId}, false, 'tasks', 0, '')`;
+    for (const mode of ['live', 'test'] as const) {
+      await newActivity(each, mode);
+      await newRecord(each, mode, 'customers');
+      await newRecord(each, mode, 'accounts');
+      await newAttachment(each, mode);
+      await newNote(each, mode);
+      await newMessage(each, mode);
+      await newDelivery(each, mode, (await newWebhook(each, mode)).id);
+    }
+  }
+  const rows = await database()<{ name: string; partition: boolean }[]>`
+    select c.table_name as name, p.relispartition as partition
+    from information_schema.columns c join pg_class p on p.oid = format('%I.%I', c.table_schema, c.table_name)::regclass
+    where c.table_schema = 'public' and c.column_name = 'company_id' and p.relkind in ('r', 'p')
+    order by 1`;
+  tables = rows.filter((row) => !row.partition).map((row) => row.name);
+  partitions = rows.filter((row) => row.partition).map((row) => row.name);
+});
+
+/** Runs statements and undoes them. */
+async function undone<T>(work: (sql: TransactionSql) => Promise<T>): Promise<T> {
+  const undo = new Error('undo');
+  let result: T | undefined;
+  await database()
+    .begin(async (sql) => {
+      result = await work(sql);
+      throw undo;
+    })
+    .catch((error: unknown) => {
+      if (error !== undo) throw error;
+    });
+  return result as T;
+}
+
+/** Runs statements as a role of the server, and undoes them. */
+function asTenant<T>(
+  settings: { companyId?: string; testMode?: boolean },
+  work: (sql: TransactionSql) => Promise<T>,
+  role = 'crm_app',
+): Promise<T> {
+  return undone(async (sql) => {
+    await sql`select set_config('app.company_id', ${settings.companyId ?? ''}, true), set_config('app.test_mode', ${String(settings.testMode ?? '')}, true)`;
+    await sql`set local role ${sql(role)}`;
+    return work(sql);
+  });
+}
+
+/** The code that PostgreSQL refuses a statement with; undefined when it accepts it. */
+async function refusalOf(
+  sql: TransactionSql,
+  statement: (sql: TransactionSql) => Promise<unknown>,
+): Promise<string | undefined> {
+  try {
+    await sql.savepoint(statement);
+    return undefined;
+  } catch (error) {
+    return (error as { code?: string }).code;
+  }
+}
+
+const count = async (sql: TransactionSql, table: string): Promise<number> =>
+  (await sql<{ count: number }[]>`select count(*)::int as count from ${sql(table)}`)[0]?.count ?? -1;
+
+async function mayDo(action: string, table: string, role = 'crm_app'): Promise<boolean> {
+  const [row] = await database()<{ may: boolean }[]>`select has_table_privilege(${role}, ${table}, ${action}) as may`;
+  return row?.may === true;
+}
+
+/** The columns of a table that the role for tenants may insert or update. */
+async function openColumns(
+  action: 'insert' | 'update',
+  table: string,
+): Promise<{ name: string; type: string; needed: boolean }[]> {
+  return database()<{ name: string; type: string; needed: boolean }[]>`
+    select attname as name, format_type(atttypid, atttypmod) as type, attnotnull and not atthasdef as needed
+    from pg_attribute where attrelid = ${table}::regclass and attnum > 0 and not attisdropped and attidentity = ''
+      and has_column_privilege('crm_app', attrelid, attnum, ${action}) order by attnum`;
+}
+
+const isReadable = (table: string): boolean => !Object.hasOwn(closedToTenants, table);
+
+test('there is a company in every table that tenants can read, so that the tests below look at something', async () => {
+  const empty: string[] = [];
+  for (const table of tables.filter(isReadable)) {
+    const [row] = await database()`select from ${database()(table)} limit 1`;
+    if (!row) empty.push(table);
+  }
+  // Filled by requests alone; their walls are tried below by inserts.
+  expect(
+    empty.filter(
+      (table) =>
+        ![
+          'audit_logs',
+          'idempotency_records',
+          'outbox_events',
+          'record_tags',
+          'test_mode_resets',
+          'sessions',
+          'sources',
+          'tags',
+          'teams',
+          'deals',
+          'tasks',
+          'custom_records',
+          'field_overrides',
+          'custom_value_hashes',
+          'saved_reports',
+          'sla_clocks',
+          'notifications',
+          'api_key_days',
+        ].includes(table),
+    ),
+  ).toEqual([]);
+});
+
+test('every table with a company, partitions included, has row-level security enabled and forced', async () => {
+  const rows = await database()<{ name: string; enabled: boolean; forced: boolean }[]>`
+    select relname as name, relrowsecurity as enabled, relforcerowsecurity as forced
+    from pg_class where relnamespace = 'public'::regnamespace and relname = any(${[...tables, ...partitions, 'companies']})`;
+  expect(rows.length).toBe(tables.length + partitions.length + 1);
+  expect(partitions.length).toBeGreaterThanOrEqual(3);
+  expect(rows.filter((row) => !row.enabled || !row.forced).map((row) => row.name)).toEqual([]);
+});
+
+test('partitions that are made later have it too', async () => {
+  const made = await undone(async (sql) => {
+    await sql`select make_audit_partitions('2031-05-05')`;
+    return sql<{ name: string }[]>`
+      select relname as name from pg_class
+      where relname in ('audit_logs_2031_05', 'audit_logs_2031_06') and relrowsecurity and relforcerowsecurity order by 1`;
+  });
+  expect(made.map((row) => row.name)).toEqual(['audit_logs_2031_05', 'audit_logs_2031_06']);
+});
+
+test('tables without a company hold nothing of any', async () => {
+  const rows = await database()<{ name: string }[]>`
+    select relname as name from pg_class
+    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and relname <> all(${[...tables, ...partitions]}) order by 1`;
+  expect(rows.map((row) => row.name)).toEqual(['companies', 'migrations', 'roles', 'server_secrets']);
+});
+
+describe('the roles of the server', () => {
+  test('are no superusers, do not bypass row-level security, cannot sign in and own nothing', async () => {
+    const roles = await database()`
+      select rolname, rolsuper, rolbypassrls, rolcanlogin, rolcreaterole, rolcreatedb,
+        (select count(*)::int from pg_class where relowner = pg_roles.oid) as owned
+      from pg_roles where rolname in ('crm_app', 'crm_platform', 'crm_purge', 'crm_search') order by 1`;
+    const nothing = {
+      rolsuper: false,
+      rolbypassrls: false,
+      rolcanlogin: false,
+      rolcreaterole: false,
+      rolcreatedb: false,
+      owned: 0,
+    };
+    expect(roles).toEqual([
+      { rolname: 'crm_app', ...nothing },
+      { rolname: 'crm_platform', ...nothing },
+      { rolname: 'crm_purge', ...nothing },
+      { rolname: 'crm_search', ...nothing },
+    ]);
+  });
+
+  test('are members of no other role', async () => {
+    expect(
+      await database()`select from pg_auth_members where member in ('crm_app'::regrole, 'crm_platform'::regrole, 'crm_purge'::regrole, 'crm_search'::regrole)`,
+    ).toHaveLength(0);
+  });
+
+  test('the one for tenants cannot read passwords, refresh tokens or the server’s secrets, nor change what happened', async () => {
+    await asTenant({ companyId: tenant.companyId }, async (sql) => {
+      const denied = '42501';
+      expect(await refusalOf(sql, (inner) => inner`select password_hash from sign_ins`)).toBe(denied);
+      expect(await refusalOf(sql, (inner) => inner`select from refresh_tokens`)).toBe(denied);
+      expect(await refusalOf(sql, (inner) => inner`select from server_secrets`)).toBe(denied);
+      expect(await refusalOf(sql, (inner) => inner`update audit_logs set action = 'x'`)).toBe(denied);
+      expect(await refusalOf(sql, (inner) => inner`delete from audit_logs`)).toBe(denied);
+      expect(await refusalOf(sql, (inner) => inner`update outbox_events set event = 'x'`)).toBe(denied);
+      expect(await refusalOf(sql, (inner) => inner`update feed_events set event = 'x'`)).toBe(denied);
+      expect(await refusalOf(sql, (inner) => inner`insert into roles (id, name) values (${randomUUID()}, 'x')`)).toBe(
+        denied,
+      );
+      expect(await refusalOf(sql, (inner) => inner`create table mine (id int)`)).toBe(denied);
+    });
+  });
+
+  test('the one that found ids for searches may do nothing any more', async () => {
+    expect(await database()`select proname from pg_proc where proowner = 'crm_search'::regrole`).toEqual([]);
+    expect(await database()`select from pg_policies where 'crm_search' = any(roles)`).toHaveLength(0);
+    for (const table of tables) {
+      const [row] = await database()<{ may: boolean }[]>`
+        select has_any_column_privilege('crm_search', ${table}, 'select, insert, update')
+          or has_table_privilege('crm_search', ${table}, 'delete') as may`;
+      expect([table, row?.may]).toEqual([table, false]);
+    }
+  });
+
+  test('the one that removes companies sees nothing without one, and with one nothing of any other', async () => {
+    for (const table of tables)
+      expect([table, await asTenant({}, (sql) => count(sql, table), 'crm_purge')]).toEqual([table, 0]);
+    await asTenant(
+      { companyId: tenant.companyId },
+      async (sql) => {
+        for (const table of tables) {
+          const [row] = await sql<{ foreign: number }[]>`
+            select count(*)::int as foreign from ${sql(table)} where company_id <> ${tenant.companyId}`;
+          expect([table, row?.foreign]).toEqual([table, 0]);
+        }
+        expect(await count(sql, 'leads')).toBe(2);
+        expect(await count(sql, 'companies')).toBe(1);
+      },
+      'crm_purge',
+    );
+  });
+
+  test('the one for the platform sees no customer data at all', async () => {
+    const data = [
+      'leads',
+      'deals',
+      'customers',
+      'accounts',
+      'tasks',
+      'activities',
+      'custom_records',
+      'record_tags',
+      'search_blocks',
+      'search_signatures',
+      'audit_logs',
+    ];
+    // Whose events wait, and which are past their time; not what they tell.
+    for (const table of ['outbox_events', 'feed_events'])
+      for (const column of ['event', 'data', 'actor', 'changes'])
+        expect(
+          await asTenant(
+            {},
+            (sql) => refusalOf(sql, (inner) => inner`select ${inner(column)} from ${inner(table)}`),
+            'crm_platform',
+          ),
+        ).toBe('42501');
+    for (const table of data) {
+      // Signing in is noted in the audit log, which nobody on this role reads.
+      const allowed = table === 'audit_logs' ? ['insert'] : [];
+      for (const action of ['select', 'insert', 'update', 'delete'])
+        expect([table, action, await mayDo(action, table, 'crm_platform')]).toEqual([
+          table,
+          action,
+          allowed.includes(action),
+        ]);
+      expect(
+        await asTenant({}, (sql) => refusalOf(sql, (inner) => inner`select from ${inner(table)}`), 'crm_platform'),
+      ).toBe('42501');
+    }
+  });
+});
+
+describe('without a tenant', () => {
+  test('no row of any table is visible', async () => {
+    for (const table of tables.filter(isReadable))
+      expect([table, await asTenant({}, (sql) => count(sql, table))]).toEqual([table, 0]);
+    expect(await asTenant({}, (sql) => count(sql, 'companies'))).toBe(0);
+  });
+
+  test('no row can be changed, removed or added', async () => {
+    await expectWalled({}, tenant.companyId);
+  });
+});
+
+describe("with one tenant's id", () => {
+  test('rows of that tenant alone are visible, and of one mode alone where a table has modes', async () => {
+    for (const table of tables.filter(isReadable)) {
+      const hasModes = await columnExists(table, 'test_mode');
+      for (const testMode of [false, true]) {
+        const [row] = await asTenant(
+          { companyId: tenant.companyId, testMode },
+          (sql) => sql<{ foreign: number }[]>`
+          select count(*)::int as foreign from ${sql(table)}
+          where company_id <> ${tenant.companyId} ${hasModes && table !== 'audit_logs' ? sql`or test_mode <> ${testMode}` : sql``}`,
+        );
+        expect([table, row?.foreign]).toEqual([table, 0]);
+      }
+    }
+    const leads = (testMode: boolean): Promise<number> =>
+      asTenant({ companyId: tenant.companyId, testMode }, (sql) => count(sql, 'leads'));
+    expect([await leads(false), await leads(true)]).toEqual([1, 1]);
+    expect(await asTenant({ companyId: tenant.companyId }, (sql) => count(sql, 'companies'))).toBe(1);
+  });
+
+  test("another tenant's rows can be neither changed, removed nor added", async () => {
+    await expectWalled({ companyId: tenant.companyId, testMode: false }, other.companyId);
+  });
+
+  test('a row cannot be given to another tenant', async () => {
+    await asTenant({ companyId: tenant.companyId, testMode: false }, async (sql) => {
+      for (const table of ['leads', 'users', 'api_keys', 'statuses', 'custom_fields'])
+        expect([
+          table,
+          await refusalOf(sql, (inner) => inner`update ${inner(table)} set company_id = ${other.companyId}`),
+        ]).toEqual([table, '42501']);
+    });
+  });
+
+  test('a row cannot be given to the other mode', async () => {
+    const code = await asTenant({ companyId: tenant.companyId, testMode: false }, (sql) =>
+      refusalOf(sql, (inner) => inner`update leads set test_mode = true`),
+    );
+    expect(code).toBe('42501');
+  });
+
+  test('no live row can refer to a test row, nor to another tenant’s', async () => {
+    const account = {
+      test: await newRecord(tenant, 'test', 'accounts'),
+      foreign: await newRecord(other, 'live', 'accounts'),
+    };
+    for (const id of Object.values(account)) {
+      const code = await asTenant({ companyId: tenant.companyId, testMode: false }, (sql) =>
+        refusalOf(sql, (inner) => inner`update customers set account_id = ${id}`),
+      );
+      expect(code).toBe('23503');
+    }
+  });
+});
+
+async function columnExists(table: string, column: string): Promise<boolean> {
+  const rows = await database()`
+    select from information_schema.columns where table_schema = 'public' and table_name = ${table} and column_name = ${column}`;
+  return rows.length > 0;
+}
+
+/** Expects that no statement reaches a company's rows, in any table that the role may write. */
+async function expectWalled(settings: { companyId?: string; testMode?: boolean }, companyId: string): Promise<void> {
+  for (const table of tables) {
+    await asTenant(settings, async (sql) => {
+      const [column] = await openColumns('update', table);
+      if (column) {
+        const changed =
+          await sql`update ${sql(table)} set ${sql(column.name)} = ${sql(column.name)} where company_id = ${companyId}`;
+        expect([table, 'changed', changed.count]).toEqual([table, 'changed', 0]);
+      }
+      if (await mayDo('delete', table)) {
+        const removed = await sql`delete from ${sql(table)} where company_id = ${companyId}`;
+        expect([table, 'removed', removed.count]).toEqual([table, 'removed', 0]);
+      }
+      const columns = (await openColumns('insert', table)).filter(({ needed }) => needed);
+      if (columns.length > 0) {
+        // What the wall refuses, it refuses before any key or constraint is looked at.
+        const values = columns.map(({ name, type }) => (name === 'company_id' ? companyId : anyValue(type)));
+        const code = await refusalOf(sql, (inner) =>
+          inner.unsafe(
+            `insert into ${table} (${columns.map((column) => column.name).join(', ')}) values (${columns.map((column, index) => `$${index + 1}::text::${column.type}`).join(', ')})`,
+            values,
+          ),
+        );
+        expect([table, 'added', code]).toEqual([table, 'added', '42501']);
+      }
+    });
+  }
+}
+
+/** A value of a type, as text. */
+function anyValue(type: string): string {
+  if (type === 'uuid') return randomUUID();
+  if (type === 'boolean') return 'false';
+  if (type === 'jsonb') return '{}';
+  if (type === 'bytea') return '\\x00';
+  if (type.endsWith('[]')) return '{}';
+  if (type.startsWith('timestamp')) return '2026-01-01T00:00:00Z';
+  return /int|numeric/.test(type) ? '1' : 'x';
+}

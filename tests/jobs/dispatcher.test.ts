@@ -1,0 +1,135 @@
+// The dispatcher: what stands or falls with positions, and how servers share the work.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Pool, type Sql } from '../../db/connect.ts';
+import { migrate } from '../../db/migrate.ts';
+import type { FeedEvent } from '../../db/records/feed.ts';
+import { type Deliver, type Dispatcher, startDispatcher } from '../../jobs/dispatcher.ts';
+import { openLog } from '../../runtime/log.ts';
+import { newDatabase } from '../support/databases.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+
+const { log } = openLog('silent');
+const pools: Record<'platform' | 'tenants', Pool>[] = [];
+const dispatchers: Dispatcher[] = [];
+/** What was announced, in its order. */
+const announced: [string, boolean, number][] = [];
+let url: string;
+/** What is made of events just now. */
+let deliver: Deliver = async () => undefined;
+
+beforeAll(async () => {
+  url = await newDatabase();
+  await migrate(url);
+  await useDatabase(url);
+});
+afterAll(async () => {
+  await Promise.all(dispatchers.map((dispatcher) => dispatcher.stop()));
+  await Promise.all(pools.flatMap(({ platform, tenants }) => [platform.close(1), tenants.close(1)]));
+  await useDatabase(undefined);
+});
+
+function start(): Dispatcher {
+  const shared = { url, prepare: true, spread: false, wait: 1000, statementTimeout: 1500 };
+  const opened = {
+    platform: new Pool({ ...shared, role: 'crm_platform', lanes: 1 }),
+    tenants: new Pool({ ...shared, role: 'crm_app', lanes: 2 }),
+  };
+  pools.push(opened);
+  const dispatcher = startDispatcher({
+    pools: opened,
+    deliver: (...given) => deliver(...given),
+    announce: ({ companyId, testMode }, last) => void announced.push([companyId, testMode, last]),
+    log,
+  });
+  dispatchers.push(dispatcher);
+  return dispatcher;
+}
+
+/** Tells so many events of a tenant, as its writes do. */
+async function tell({ companyId }: Tenant, count: number, testMode = false): Promise<void> {
+  await database()`
+    insert into outbox_events (company_id, id, test_mode, event, occurred_at, actor, data)
+    select ${companyId}, gen_random_uuid(), ${testMode}, 'record.created', now(), '{}',
+      jsonb_build_object('object', 'leads', 'record_id', gen_random_uuid(), 'n', n)
+    from generate_series(1, ${count}::int) n`;
+}
+
+async function positionsOf({ companyId }: Tenant, testMode = false): Promise<[number, number][]> {
+  const rows = await database()`
+    select position::int, (data ->> 'n')::int as n from feed_events
+    where company_id = ${companyId} and test_mode = ${testMode} order by position`;
+  return rows.map(({ position, n }) => [position, n]);
+}
+
+const waiting = async (): Promise<number> => (await database()`select from outbox_events`).length;
+const numbered = (count: number): [number, number][] =>
+  Array.from({ length: count }, (_, index) => [index + 1, index + 1]);
+
+test('gives positions by company and mode, without a gap, and tells how far the feed goes', async () => {
+  start();
+  const [one, other] = [await newTenant(), await newTenant()];
+  await Promise.all([tell(one, 3), tell(other, 2), tell(one, 2, true)]);
+  await expect.poll(waiting).toBe(0);
+  expect(await positionsOf(one)).toEqual(numbered(3));
+  expect(await positionsOf(one, true)).toEqual(numbered(2));
+  expect(await positionsOf(other)).toEqual(numbered(2));
+  await tell(one, 1);
+  await expect.poll(() => positionsOf(one)).toEqual([...numbered(3), [4, 1]]);
+  await expect.poll(() => announced.at(-1)).toEqual([one.companyId, false, 4]);
+});
+
+test('takes more than a batch, with several servers at it, in one order', async () => {
+  start();
+  start();
+  const tenant = await newTenant();
+  await tell(tenant, 2600);
+  await expect.poll(waiting, { timeout: 10_000 }).toBe(0);
+  expect(await positionsOf(tenant)).toEqual(numbered(2600));
+});
+
+test('what is made of events stands or falls with their positions, and one company holds up no other', async () => {
+  const [good, bad] = [await newTenant(), await newTenant()];
+  const got = new Map<string, readonly FeedEvent[]>();
+  let isBroken = true;
+  deliver = async (sql: Sql, { companyId }, events) => {
+    await sql`update companies set name = ${`told ${events.length}`} where id = ${companyId}`;
+    if (companyId === bad.companyId && isBroken) throw new Error('out of order');
+    got.set(companyId, events);
+  };
+  await tell(bad, 2);
+  await tell(good, 3);
+  const nameOf = async ({ companyId }: Tenant) =>
+    (await database()`select name from companies where id = ${companyId}`)[0]?.name;
+  await expect.poll(() => positionsOf(good)).toEqual(numbered(3));
+  expect(await nameOf(good)).toBe('told 3');
+  expect(
+    got.get(good.companyId)?.map(({ position, event, object, data }) => [position, event, object, data.n]),
+  ).toEqual([1, 2, 3].map((n) => [n, 'record.created', 'leads', n]));
+  expect({ positions: await positionsOf(bad), name: await nameOf(bad) }).toEqual({ positions: [], name: 'Tenant' });
+  isBroken = false;
+  await expect.poll(() => positionsOf(bad), { timeout: 10_000 }).toEqual(numbered(2));
+  expect(await nameOf(bad)).toBe('told 2');
+});
+
+test('takes fewer events at once where so many are too much for a transaction, and all of them in the end', async () => {
+  const tenant = await newTenant();
+  const sizes: number[] = [];
+  deliver = async (_, { companyId }, events) => {
+    if (companyId === tenant.companyId) sizes.push(events.length);
+    if (events.length > 200) throw new Error('too much');
+  };
+  await tell(tenant, 1000);
+  await expect.poll(waiting, { timeout: 15_000 }).toBe(0);
+  expect(await positionsOf(tenant)).toEqual(numbered(1000));
+  expect(sizes[0]).toBe(500);
+  deliver = async () => undefined;
+});
+
+test('once told to stop takes nothing more, and what waits is taken by the next', async () => {
+  await Promise.all(dispatchers.splice(0).map((dispatcher) => dispatcher.stop()));
+  const tenant = await newTenant();
+  await tell(tenant, 2);
+  expect(await waiting()).toBe(2);
+  start();
+  await expect.poll(() => positionsOf(tenant)).toEqual(numbered(2));
+});

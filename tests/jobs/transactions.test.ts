@@ -1,0 +1,69 @@
+// A job's transaction: its work and its events together, and an end when the database hangs.
+
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { Pool, type Sql } from '../../db/connect.ts';
+import type { EventRow } from '../../db/transaction.ts';
+import { inTransaction } from '../../jobs/transactions.ts';
+import { toldEvents } from '../support/events.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+
+let pool: Pool;
+let tenant: Tenant;
+beforeAll(async () => {
+  pool = new Pool({
+    ...{ url: inject('databaseUrl'), role: 'crm_app', lanes: 1 },
+    ...{ prepare: true, spread: false, wait: 2000, statementTimeout: 10_000 },
+  });
+  tenant = await newTenant();
+});
+afterAll(() => pool.close(1));
+
+const scope = () => ({ companyId: tenant.companyId, testMode: false });
+const rename = (sql: Sql, name: string) =>
+  sql`update companies set name = ${name} where id = ${tenant.companyId}`.execute();
+const eventOf = (event: string): EventRow => ({
+  ...scope(),
+  event,
+  occurredAt: new Date(),
+  actor: { kind: 'system', id: 'test', name: null },
+  requestId: null,
+  data: {},
+});
+const stored = async () => {
+  const [company] = await database()`select name from companies where id = ${tenant.companyId}`;
+  const events = await database()`select event from ${toldEvents(database())} where company_id = ${tenant.companyId}`;
+  return { name: company?.name, events: events.map(({ event }) => event) };
+};
+
+test('what was written and told is there when it returns', async () => {
+  const result = await inTransaction(pool, scope(), 5000, async (sql, tell) => {
+    await rename(sql, 'Renamed');
+    tell(eventOf('test.renamed'));
+    return 7;
+  });
+  expect(result).toBe(7);
+  expect(await stored()).toEqual({ name: 'Renamed', events: ['test.renamed'] });
+});
+
+test('work that throws leaves nothing, and the connection to the next', async () => {
+  const before = await stored();
+  const failing = inTransaction(pool, scope(), 5000, async (sql, tell) => {
+    await rename(sql, 'Undone');
+    tell(eventOf('test.undone'));
+    throw new Error('no');
+  });
+  await expect(failing).rejects.toThrow('no');
+  expect(await stored()).toEqual(before);
+  expect(await inTransaction(pool, scope(), 5000, async (sql) => (await sql`select 1 as one`)[0])).toEqual({ one: 1 });
+});
+
+test('what takes longer than it may is given up and undone', async () => {
+  const before = await stored();
+  const hanging = inTransaction(pool, scope(), 500, async (sql) => {
+    await rename(sql, 'Late');
+    await sql`select pg_sleep(8)`;
+  });
+  await expect(hanging).rejects.toThrow();
+  expect(await stored()).toEqual(before);
+  expect(await inTransaction(pool, scope(), 5000, async (sql) => (await sql`select 1 as one`)[0])).toEqual({ one: 1 });
+});

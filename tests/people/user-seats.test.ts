@@ -1,0 +1,188 @@
+// Seats and administrators under concurrency: never too many users, never no administrator.
+import { describe, expect, test } from 'vitest';
+import { type Answer, call, expectStatus } from '../support/client.ts';
+import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+import { person } from '../support/users.ts';
+
+const create = (tenant: Tenant, body = person()): Promise<Answer> =>
+  call('POST', '/v1/users', { key: tenant.key, body });
+const setStatus = (tenant: Tenant, id: string, status: string): Promise<Answer> =>
+  call('PATCH', `/v1/users/${id}`, { key: tenant.key, body: { status } });
+
+/** A tenant with so many seats, and its admin as the only user. */
+async function newTenantWithSeats(packageCode: string, purchased: number | null): Promise<Tenant> {
+  const tenant = await newTenant();
+  await database()`
+    update subscriptions set package_code = ${packageCode}, seats = ${purchased} where company_id = ${tenant.companyId}`;
+  return tenant;
+}
+
+async function activeUsers(tenant: Tenant): Promise<number> {
+  const [row] = await database()<{ count: number }[]>`
+    select count(*)::int as count from users where company_id = ${tenant.companyId} and status = 'active'`;
+  return row?.count ?? -1;
+}
+
+const codeOf = (answer: Answer): string => answer.body.error?.code ?? String(answer.status);
+const countOf = (answers: Answer[], code: string): number => answers.filter((answer) => codeOf(answer) === code).length;
+
+describe('seats', () => {
+  test('one below, at and above the allowance; and what to buy', async () => {
+    const tenant = await newTenantWithSeats('starter', null);
+    await newUser(tenant);
+    // Inactive users hold none.
+    const idle = await newUser(tenant, { status: 'inactive' });
+    expect((await create(tenant)).status).toBe(201);
+    for (const refused of [await create(tenant), await setStatus(tenant, idle.id, 'active')]) {
+      expect(refused.status).toBe(409);
+      expect(refused.body.error).toMatchObject({
+        code: 'SEAT_LIMIT_REACHED',
+        details: { seats_used: 3, seats_allowed: 3, hint: expect.stringContaining('"seats": 4'), set_seats: 4 },
+      });
+    }
+    await database()`update subscriptions set seats = 4 where company_id = ${tenant.companyId}`;
+    expect((await setStatus(tenant, idle.id, 'active')).status).toBe(200);
+    expect(codeOf(await create(tenant))).toBe('SEAT_LIMIT_REACHED');
+    // Deactivating frees the seat.
+    expect((await setStatus(tenant, idle.id, 'inactive')).status).toBe(200);
+    expect((await create(tenant)).status).toBe(201);
+    expect(await activeUsers(tenant)).toBe(4);
+  });
+
+  test.each([
+    ['starter', null, 3],
+    ['starter', 2, 3],
+    ['starter', 5, 5],
+    ['growth', null, 10],
+    ['scale', null, 25],
+    ['enterprise', null, 100],
+  ])('a company on %s with %s purchased seats has %i', async (packageCode, purchased, allowed) => {
+    const tenant = await newTenantWithSeats(packageCode, purchased);
+    const idle = await newUser(tenant, { status: 'inactive' });
+    const sql = database();
+    await sql`
+      insert into users (company_id, id, email, full_name, created_at, updated_at)
+      select ${tenant.companyId}, gen_random_uuid(), gen_random_uuid() || '@example.com', 'Crowd', now(), now()
+      from generate_series(1, ${allowed - 2})`;
+    expect((await setStatus(tenant, idle.id, 'active')).status).toBe(200);
+    const refused = await create(tenant);
+    expect(refused.body.error.details).toMatchObject({ seats_used: allowed, seats_allowed: allowed });
+  });
+
+  test('a change that needs no seat passes while all are taken', async () => {
+    const tenant = await newTenantWithSeats('starter', null);
+    const [first] = [await newUser(tenant), await newUser(tenant), await newUser(tenant)];
+    expect(await activeUsers(tenant)).toBe(4);
+    await expectStatus(200, 'PATCH', `/v1/users/${first.id}`, { key: tenant.key, body: { status: 'active' } });
+    await expectStatus(200, 'PATCH', `/v1/users/${first.id}`, { key: tenant.key, body: { full_name: 'Changed' } });
+  });
+
+  test('of 4k activations at once for k free seats exactly k succeed', async () => {
+    for (const free of [1, 4, 8]) {
+      const tenant = await newTenantWithSeats('starter', 3 + free);
+      await Promise.all([newUser(tenant), newUser(tenant)]);
+      const idle = await Promise.all(Array.from({ length: 4 * free }, () => newUser(tenant, { status: 'inactive' })));
+      const answers = await Promise.all(idle.map((user) => setStatus(tenant, user.id, 'active')));
+      expect([countOf(answers, '200'), countOf(answers, 'SEAT_LIMIT_REACHED')]).toEqual([free, 3 * free]);
+      expect(await activeUsers(tenant)).toBe(3 + free);
+    }
+  });
+
+  test('creations and activations at once share what is free', async () => {
+    const tenant = await newTenantWithSeats('starter', 5);
+    const idle = await Promise.all(Array.from({ length: 8 }, () => newUser(tenant, { status: 'inactive' })));
+    const answers = await Promise.all([
+      ...idle.map((user) => setStatus(tenant, user.id, 'active')),
+      ...Array.from({ length: 8 }, () => create(tenant)),
+    ]);
+    expect(countOf(answers, '200') + countOf(answers, '201')).toBe(4);
+    expect(countOf(answers, 'SEAT_LIMIT_REACHED')).toBe(12);
+    expect(await activeUsers(tenant)).toBe(5);
+  });
+
+  test('a refusal leaves nobody behind: the address is free again', async () => {
+    const tenant = await newTenantWithSeats('starter', null);
+    await Promise.all([newUser(tenant), newUser(tenant)]);
+    const body = person();
+    expect(codeOf(await create(tenant, body))).toBe('SEAT_LIMIT_REACHED');
+    await database()`update subscriptions set seats = 4 where company_id = ${tenant.companyId}`;
+    expect((await create(tenant, body)).status).toBe(201);
+  });
+});
+
+test('24 creations at once with keys of their own wait for the processor, not for a connection: none is turned away', async () => {
+  const tenant = await newTenant();
+  const creations = Array.from({ length: 24 }, () =>
+    call('POST', '/v1/users', { key: tenant.key, body: person(), idempotencyKey: true }),
+  );
+  const reads = Array.from({ length: 24 }, () => call('GET', '/v1/users', { key: tenant.key }));
+  expect((await Promise.all(creations)).map(codeOf)).toEqual(Array(24).fill('201'));
+  expect((await Promise.all(reads)).map(codeOf)).toEqual(Array(24).fill('200'));
+});
+
+describe('one address', () => {
+  test('of 32 creations with it at once in a company one wins, and the rest are told so', async () => {
+    const tenant = await newTenant();
+    const body = person();
+    const answers = await Promise.all(Array.from({ length: 32 }, () => create(tenant, body)));
+    expect([countOf(answers, '201'), countOf(answers, 'ALREADY_EXISTS')]).toEqual([1, 31]);
+    expect(await activeUsers(tenant)).toBe(2);
+  }, 120_000);
+
+  test('of 32 creations with it at once in four companies one wins', async () => {
+    const tenants = await Promise.all(Array.from({ length: 4 }, () => newTenant()));
+    const body = person();
+    const answers = await Promise.all(
+      Array.from({ length: 32 }, (_, index) => create(tenants[index % 4] as Tenant, body)),
+    );
+    expect([countOf(answers, '201'), countOf(answers, 'ALREADY_EXISTS')]).toEqual([1, 31]);
+  }, 120_000);
+});
+
+describe('the last active Company_Admin', () => {
+  const refusal = { code: 'CONFLICT', details: { reason: 'last_admin' } };
+
+  test('can be neither deactivated nor given another role', async () => {
+    const tenant = await newTenant();
+    await newUser(tenant, { role: 'Company_Admin', status: 'inactive' });
+    await newUser(tenant);
+    for (const body of [{ status: 'inactive' }, { role: 'Viewer' }, { role: 'Viewer', status: 'inactive' }]) {
+      const answer = await expectStatus(409, 'PATCH', `/v1/users/${tenant.admin.id}`, { key: tenant.key, body });
+      expect(answer.body.error).toMatchObject(refusal);
+    }
+    const rename = { full_name: 'Ada A. Admin', role: 'Company_Admin', status: 'active' };
+    await expectStatus(200, 'PATCH', `/v1/users/${tenant.admin.id}`, { key: tenant.key, body: rename });
+  });
+
+  test('is any of two: the first may go, the second stays', async () => {
+    const tenant = await newTenant();
+    const second = await newUser(tenant, { role: 'Company_Admin' });
+    expect((await setStatus(tenant, tenant.admin.id, 'inactive')).status).toBe(200);
+    expect((await setStatus(tenant, second.id, 'inactive')).body.error).toMatchObject(refusal);
+  });
+
+  test('stays when all of them are deactivated or demoted at once', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const tenant = await newTenant();
+      const others = await Promise.all(
+        Array.from({ length: 1 + (round % 3) }, () => newUser(tenant, { role: 'Company_Admin' })),
+      );
+      const all = [tenant.admin, ...others];
+      const answers = await Promise.all(
+        all.map((user, index) =>
+          call('PATCH', `/v1/users/${user.id}`, {
+            key: tenant.key,
+            body: (index + round) % 2 === 0 ? { status: 'inactive' } : { role: 'Viewer' },
+          }),
+        ),
+      );
+      expect([countOf(answers, '200'), countOf(answers, 'CONFLICT')]).toEqual([all.length - 1, 1]);
+      const [row] = await database()<{ count: number }[]>`
+        select count(*)::int as count from users u
+        join user_roles ur on ur.company_id = u.company_id and ur.user_id = u.id
+        join roles r on r.id = ur.role_id and r.name = 'Company_Admin'
+        where u.company_id = ${tenant.companyId} and u.status = 'active'`;
+      expect(row?.count).toBe(1);
+    }
+  });
+});

@@ -1,0 +1,114 @@
+// Changing a record: only what is sent changes, and nothing is written for nothing.
+import { randomUUID } from 'node:crypto';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { expectStatus } from '../support/client.ts';
+import {
+  createRecord,
+  lead,
+  leftBehind,
+  newCustomField,
+  newCustomObject,
+  patchRecord,
+  readRecord,
+  recordsPath,
+  refusedFields,
+} from '../support/records.ts';
+import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+let key: string;
+beforeAll(async () => {
+  tenant = await newTenant();
+  key = tenant.key;
+  await newCustomObject(tenant, 'visits');
+  for (const object of ['leads', 'object:visits']) {
+    await newCustomField(tenant, object, 'size', { type: 'number' });
+    await newCustomField(tenant, object, 'vip', { type: 'boolean' });
+    await newCustomField(tenant, object, 'tier', { type: 'select', options: [{ value: 'gold' }, { value: 'silver' }] });
+    await newCustomField(tenant, object, 'constructor');
+  }
+});
+
+describe('change', () => {
+  test('custom fields are merged, null clears one of them', async () => {
+    const record = await createRecord(key, 'leads', lead({ size: 5, vip: true, tier: 'gold' }));
+    expect(await patchRecord(key, 'leads', record.id, { vip: null, tier: 'silver' })).toMatchObject({
+      size: 5,
+      vip: null,
+      tier: 'silver',
+    });
+    const [row] = await database()`select custom, version from leads where id = ${record.id}`;
+    expect(row).toEqual({ custom: { size: 5, tier: 'silver' }, version: 2 });
+  });
+
+  test('required fields cannot be cleared, and one of email and mobile stays', async () => {
+    const record = await createRecord(key, 'leads', lead({ mobile: '+4930123456' }));
+    const refused = (body: object) => refusedFields(422, 'PATCH', recordsPath('leads', record.id), { key, body });
+    expect(await refused({ first_name: null })).toEqual(['first_name REQUIRED']);
+    expect(await refused({ email: null, mobile: '' })).toEqual(['email REQUIRED']);
+    const { email } = await patchRecord(key, 'leads', record.id, { email: null });
+    expect(email).toBeNull();
+    expect(await refused({ mobile: null })).toEqual(['email REQUIRED']);
+    const visit = await createRecord(key, 'object:visits', { name: 'V' });
+    expect(
+      await refusedFields(422, 'PATCH', recordsPath('object:visits', visit.id), { key, body: { name: null } }),
+    ).toEqual(['name REQUIRED']);
+  });
+
+  test('what changes nothing writes nothing', async () => {
+    const record = await createRecord(key, 'leads', lead({ size: 5, priority: 2 }));
+    const same = {
+      first_name: 'Sara',
+      email: record.email.toUpperCase(),
+      size: '5',
+      priority: '2',
+      lead_status: 'NEW',
+      city: null,
+      tier: null,
+    };
+    for (const body of [same, {}]) expect(await patchRecord(key, 'leads', record.id, body)).toEqual(record);
+    const { audit, events } = await leftBehind(record.id);
+    expect(audit).toHaveLength(1);
+    expect(events).toHaveLength(1);
+    const [row] = await database()`select version from leads where id = ${record.id}`;
+    expect(row?.version).toBe(1);
+  });
+
+  test('the audit row keeps both values, but of telephone numbers only the last digits', async () => {
+    const record = await createRecord(key, 'leads', lead({ mobile: '+4930123456' }));
+    await patchRecord(key, 'leads', record.id, { mobile: '+4930654321', lead_status: 'Qualified' });
+    const { audit, events } = await leftBehind(record.id);
+    expect(audit[1].changes).toMatchObject({
+      mobile: { from: '…3456', to: '…4321' },
+      lead_status: { from: 'New', to: 'Qualified' },
+      lead_status_id: { from: record.lead_status_id, to: expect.any(String) },
+    });
+    expect(events[1].data.changed_fields.sort()).toEqual(['lead_status', 'lead_status_id', 'mobile']);
+    expect(JSON.stringify(audit)).not.toContain('0654321');
+  });
+
+  test('needs the edit scope; delete needs the delete scope', async () => {
+    const record = await createRecord(key, 'accounts', { name: 'A' });
+    const viewer = await newKey(tenant, { scopes: ['accounts:view', 'accounts:create'] });
+    const path = recordsPath('accounts', record.id);
+    const patch = await expectStatus(403, 'PATCH', path, { key: viewer, body: { name: 'B' } });
+    expect(patch.body.error.details.required_scopes).toEqual(['accounts:edit']);
+    const remove = await expectStatus(403, 'DELETE', path, { key: viewer });
+    expect(remove.body.error.details.required_scopes).toEqual(['accounts:delete']);
+    expect(await readRecord(viewer, 'accounts', record.id)).toEqual(record);
+  });
+
+  test('an Idempotency-Key is honoured: the replay changes and deletes nothing again', async () => {
+    const record = await createRecord(key, 'accounts', { name: 'A' });
+    const path = recordsPath('accounts', record.id);
+    const [change, remove] = [randomUUID(), randomUUID()];
+    const first = await expectStatus(200, 'PATCH', path, { key, body: { name: 'B' }, idempotencyKey: change });
+    await patchRecord(key, 'accounts', record.id, { name: 'C' });
+    const again = await expectStatus(200, 'PATCH', path, { key, body: { name: 'B' }, idempotencyKey: change });
+    expect(again.text).toBe(first.text);
+    expect((await readRecord(key, 'accounts', record.id)).name).toBe('C');
+    const gone = await expectStatus(200, 'DELETE', path, { key, idempotencyKey: remove });
+    expect((await expectStatus(200, 'DELETE', path, { key, idempotencyKey: remove })).text).toBe(gone.text);
+    await expectStatus(404, 'DELETE', path, { key });
+  });
+});

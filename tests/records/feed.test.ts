@@ -1,0 +1,285 @@
+// The change feed: what it tells to whom, in which order, and how it is waited for.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { sweepEvents } from '../../db/records/feed.ts';
+import { newTeam } from '../support/arranged-ids.ts';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { brief, changesAfter, now, readFeed, untilTaken } from '../support/feeds.ts';
+import { createRecord, lead, newCustomObject, patchRecord, recordsPath } from '../support/records.ts';
+import { newWideTenant } from '../support/requests.ts';
+import { startServer } from '../support/servers.ts';
+import { testSettings } from '../support/setup.ts';
+import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
+import { fileForm } from '../support/uploads.ts';
+
+let tenant: Tenant;
+let key: string;
+
+beforeAll(async () => {
+  tenant = await newWideTenant();
+  key = tenant.key;
+});
+
+const remove = (object: string, id: string) => expectStatus(200, 'DELETE', recordsPath(object, id), { key });
+const account = (more: object = {}): Promise<Json> => createRecord(key, 'accounts', { name: 'Blue Lake', ...more });
+
+describe('the feed', () => {
+  test('tells what happened in its order, each with the record as it is now, and null where it is gone', async () => {
+    const cursor = await now(key);
+    const kept = await account();
+    const gone = await account();
+    await patchRecord(key, 'accounts', kept.id, { city: 'Berlin' });
+    await remove('accounts', gone.id);
+    const changes = await changesAfter(key, cursor);
+    expect(changes.map(brief)).toEqual([
+      `record.created accounts ${kept.id}`,
+      `record.created accounts ${gone.id}`,
+      `record.updated accounts ${kept.id}`,
+      `record.deleted accounts ${gone.id}`,
+    ]);
+    expect(changes.map(({ record }) => record?.city ?? null)).toEqual(['Berlin', null, 'Berlin', null]);
+    expect(changes.map(({ record }) => record?.id)).toEqual([kept.id, undefined, kept.id, undefined]);
+    expect(changes.map(({ changed_fields }) => changed_fields)).toEqual([undefined, undefined, ['city'], undefined]);
+    expect(changes[0]).toMatchObject({ actor: { kind: 'api_key' }, record: { name: 'Blue Lake' } });
+    expect(new Set(changes.map(({ id }) => id)).size).toBe(4);
+  });
+
+  test('tells the activities and tasks that went with a record', async () => {
+    const { id } = await createRecord(key, 'leads', lead());
+    const activity = { entity_type: 'lead', entity_id: id, activity_type: 'Call', summary: 'Called' };
+    const { body } = await expectStatus(201, 'POST', '/v1/activities', { key, body: activity });
+    const path = `${recordsPath('leads', id)}/tasks`;
+    const task = { title: 'Call back', scheduled_at: '2036-01-01T09:00:00Z' };
+    const { body: added } = await expectStatus(201, 'POST', path, { key, body: task, idempotencyKey: true });
+    const cursor = await now(key);
+    await remove('leads', id);
+    const told = (await changesAfter(key, cursor)).map(brief);
+    expect(told[0]).toBe(`record.deleted leads ${id}`);
+    expect(told.slice(1).toSorted()).toEqual([
+      `record.deleted activities ${body.data.activity.id}`,
+      `record.deleted tasks ${added.data.task.id}`,
+    ]);
+  });
+
+  test('tells of files and of the schema; what is about no object is not in it', async () => {
+    const { id } = await account();
+    const cursor = await now(key);
+    await expectStatus(201, 'POST', `${recordsPath('accounts', id)}/attachments`, { key, ...fileForm() });
+    await expectStatus(201, 'POST', '/v1/objects/accounts/fields', {
+      ...{ key, body: { name: 'fleet', label: 'Fleet', type: 'number' } },
+    });
+    await database()`
+      insert into outbox_events (company_id, id, test_mode, event, occurred_at, actor, data)
+      values (${tenant.companyId}, gen_random_uuid(), false, 'api_key.expiring', now(), '{}', '{}')`;
+    const changes = await changesAfter(key, cursor);
+    expect(changes.map(brief)).toEqual([`attachment.created accounts ${id}`, 'schema.changed accounts null']);
+    expect(changes.map(({ record }) => record?.id ?? null)).toEqual([id, null]);
+  });
+
+  test('begins at the oldest event that is kept, and goes on in pages', async () => {
+    const { key: own } = await newWideTenant();
+    const ids: string[] = [];
+    for (const name of ['A', 'B', 'C']) ids.push((await createRecord(own, 'accounts', { name })).id);
+    await untilTaken(own);
+    const first = await readFeed(own, { limit: 2 });
+    expect(first.changes.map((change: Json) => change.record_id)).toEqual(ids.slice(0, 2));
+    expect(first.has_more).toBe(true);
+    const second = await readFeed(own, { limit: 2, cursor: first.next_cursor });
+    expect(second).toMatchObject({ changes: [{ record_id: ids[2] }], has_more: false });
+    const third = await readFeed(own, { cursor: second.next_cursor });
+    expect(third).toEqual({ changes: [], next_cursor: second.next_cursor, has_more: false });
+    for (const limit of [0, -1]) expect((await readFeed(own, { limit })).changes).toHaveLength(1);
+    expect((await readFeed(own, { limit: 5000 })).changes).toHaveLength(3);
+  });
+
+  test('goes on through long stretches of what is not for this key, at so many positions a call', async () => {
+    const { companyId, key: own } = await newWideTenant();
+    const sql = database();
+    await sql`insert into feeds (company_id, test_mode, last_position) values (${companyId}, false, 5001)`;
+    await sql`
+      insert into feed_events (company_id, test_mode, position, id, event, object, occurred_at, actor, data)
+      select ${companyId}, false, n, gen_random_uuid(), 'record.created', 'leads', now(), '{}', '{}' from generate_series(1, 5001) n`;
+    const page = await readFeed(own, { objects: 'deals' });
+    expect(page).toMatchObject({ changes: [], has_more: true });
+    expect(await readFeed(own, { objects: 'deals', cursor: page.next_cursor })).toMatchObject({ has_more: false });
+  });
+});
+
+describe('who sees what', () => {
+  test('objects that the key can view, those that are asked for, and no others', async () => {
+    await newCustomObject(tenant, 'visits');
+    const cursor = await now(key);
+    await account();
+    await createRecord(key, 'leads', lead());
+    await createRecord(key, 'object:visits', { name: 'First' });
+    const objectsOf = async (reader: string, objects?: string): Promise<string[]> =>
+      (await changesAfter(reader, cursor, objects === undefined ? {} : { objects })).map(({ object }) => object);
+    expect(await objectsOf(key)).toEqual(['accounts', 'leads', 'object:visits']);
+    expect(await objectsOf(key, 'leads, object:visits')).toEqual(['leads', 'object:visits']);
+    const narrow = await newKey(tenant, { scopes: ['leads:read', 'object:visits:view'] });
+    expect(await objectsOf(narrow)).toEqual(['leads', 'object:visits']);
+    expect(await objectsOf(narrow, 'accounts,leads')).toEqual(['leads']);
+    expect(await objectsOf(await newKey(tenant, { scopes: ['billing:view'] }))).toEqual([]);
+    await expectStatus(404, 'GET', '/v1/changes', { key, query: { objects: 'leads,object:none' } });
+  });
+
+  test('live and test data have a feed each', async () => {
+    const cursor = await now(tenant.testKey);
+    const { id } = await createRecord(tenant.testKey, 'accounts', { name: 'Test' });
+    await account();
+    expect((await changesAfter(tenant.testKey, cursor)).map(({ record_id }) => record_id)).toEqual([id]);
+    await expectStatus(400, 'GET', '/v1/changes', { key, query: { cursor } });
+  });
+
+  test('a key with a reach hears of records in it, and that they leave it or go', async () => {
+    const team = await newTeam(tenant);
+    const [near, far] = [await newUser(tenant, { teamId: team }), await newUser(tenant)];
+    const reader = await newKey(tenant, { reach: { kind: 'team', id: team } });
+    const cursor = await now(key);
+    const moved = await account({ assigned_to: near.id });
+    const gone = await account({ assigned_to: near.id });
+    const hidden = await account({ assigned_to: far.id });
+    await patchRecord(key, 'accounts', moved.id, { assigned_to: far.id });
+    await patchRecord(key, 'accounts', moved.id, { city: 'Unseen' });
+    await patchRecord(key, 'accounts', hidden.id, { city: 'Unseen' });
+    await remove('accounts', gone.id);
+    await remove('accounts', hidden.id);
+    const own = await createRecord(reader, 'accounts', { name: 'Own' });
+    await expectStatus(200, 'DELETE', recordsPath('accounts', own.id), { key: reader });
+    const taken = await createRecord(reader, 'accounts', { name: 'Assigned to nobody' });
+    await patchRecord(key, 'accounts', taken.id, { assigned_to: far.id });
+    await patchRecord(key, 'accounts', taken.id, { city: 'Unseen' });
+    const told = await changesAfter(reader, cursor);
+    expect(told.map(brief)).toEqual([
+      `record.updated accounts ${moved.id}`,
+      `record.deleted accounts ${gone.id}`,
+      `record.deleted accounts ${own.id}`,
+      `record.updated accounts ${taken.id}`,
+    ]);
+    expect(told.every(({ record }) => record === null)).toBe(true);
+    const everything = await changesAfter(key, cursor);
+    expect(everything.length).toBe(13);
+  });
+});
+
+describe('a cursor', () => {
+  test('is good for every key of the workspace, and for other objects', async () => {
+    const cursor = await now(key);
+    const { id } = await account();
+    const other = await newKey(tenant);
+    expect((await changesAfter(other, cursor, { objects: 'accounts' })).map(({ record_id }) => record_id)).toEqual([
+      id,
+    ]);
+    const stranger = await newWideTenant();
+    for (const bad of [cursor, 'junk', 'NOW', `${cursor}x`]) {
+      const answer = await expectStatus(400, 'GET', '/v1/changes', {
+        ...{ key: bad === cursor ? stranger.key : key, query: { cursor: bad } },
+      });
+      expect(answer.body.error.details.fields).toMatchObject([{ field: 'cursor', code: 'INVALID_FORMAT' }]);
+    }
+  });
+
+  test('whose events are past their time is expired, and says where to copy from', async () => {
+    const { companyId, key: own } = await newWideTenant();
+    const start = await now(own);
+    for (const name of ['A', 'B', 'C']) await createRecord(own, 'accounts', { name });
+    await untilTaken(own);
+    const { next_cursor: second } = await readFeed(own, { limit: 2 });
+    const sql = database();
+    const age = (position: number, days: number) => sql`
+      update feed_events set occurred_at = now() - ${days} * interval '1 day'
+      where company_id = ${companyId} and position = ${position}`;
+    // The third is as old, and stays behind one that is not.
+    await age(1, 31);
+    await age(3, 31);
+    expect(await sweepEvents(sql, 1000, new Date())).toBeGreaterThanOrEqual(1);
+    expect((await readFeed(own)).changes).toHaveLength(2);
+    const refused = await expectStatus(409, 'GET', '/v1/changes', { key: own, query: { cursor: start } });
+    expect(refused.body.error).toMatchObject({
+      code: 'CONFLICT',
+      details: { reason: 'cursor_expired', export: '/v1/objects/{object}/records' },
+    });
+    await age(2, 31);
+    await sweepEvents(sql, 1000, new Date());
+    await expectStatus(409, 'GET', '/v1/changes', { key: own, query: { cursor: second } });
+    const { next_cursor: end } = await readFeed(own, { cursor: 'now' });
+    expect(await readFeed(own)).toEqual({ changes: [], next_cursor: end, has_more: false });
+  });
+
+  test('from beyond the end, as after a restored backup, is expired too', async () => {
+    const { companyId, key: own } = await newWideTenant();
+    for (const name of ['A', 'B']) await createRecord(own, 'accounts', { name });
+    const cursor = await now(own);
+    await database()`update feeds set last_position = 1 where company_id = ${companyId}`;
+    await expectStatus(409, 'GET', '/v1/changes', { key: own, query: { cursor } });
+  });
+});
+
+describe('a call that waits', () => {
+  test('is answered as soon as something happens that it may hear of', async () => {
+    const cursor = await now(key);
+    const reader = await newKey(tenant, { scopes: ['leads:view'] });
+    const waiting = readFeed(reader, { cursor, wait: 30 });
+    await sleep(100);
+    await account();
+    const { id } = await createRecord(key, 'leads', lead());
+    expect(await waiting).toMatchObject({ changes: [{ record_id: id }], has_more: false });
+  });
+
+  test('is answered with nothing when the time is over', async () => {
+    const cursor = await now(key);
+    const started = performance.now();
+    expect(await readFeed(key, { cursor, wait: 1 })).toEqual({ changes: [], next_cursor: cursor, has_more: false });
+    expect(performance.now() - started).toBeGreaterThan(900);
+  });
+
+  test('does not wait where something happened already, nor for longer than 30 seconds', async () => {
+    const cursor = await now(key);
+    await account();
+    await untilTaken(key);
+    expect((await readFeed(key, { cursor, wait: 30 })).changes).toHaveLength(1);
+    for (const wait of [-1, 31, 1.5]) await expectStatus(400, 'GET', '/v1/changes', { key, query: { wait } });
+  });
+
+  test('holds no connection to the database', async () => {
+    const cursor = await now(key);
+    const waiting = Array.from({ length: 40 }, () => readFeed(key, { cursor, wait: 20 }));
+    await sleep(300);
+    // More than there are connections wait, and this does not.
+    await expectStatus(200, 'GET', '/v1/objects/accounts/records', { key });
+    const { id } = await account();
+    for (const page of await Promise.all(waiting)) expect(page.changes).toMatchObject([{ record_id: id }]);
+  });
+
+  test('hears nothing once its key is revoked', async () => {
+    const reader = await newKey(tenant);
+    const cursor = await now(key);
+    const waiting = readFeed(reader, { cursor, wait: 20 });
+    await sleep(200);
+    await database()`update api_keys set revoked_at = now() where company_id = ${tenant.companyId} and last4 = ${reader.slice(-4)}`;
+    await account();
+    expect(await waiting).toEqual({ changes: [], next_cursor: cursor, has_more: false });
+    expect((await call('GET', '/v1/changes', { key: reader })).status).toBe(401);
+  });
+
+  test('is answered by another server than the one that wrote, and at once when its own one stops', async () => {
+    const server = await startServer({
+      ...testSettings,
+      DATABASE_URL: inject('databaseUrl'),
+      SECRET_KEY: inject('secretKey'),
+      DATA_DIR: '.test-data',
+    });
+    const cursor = await now(key);
+    const waiting = readFeed(key, { cursor, wait: 30 }, server.url);
+    await sleep(200);
+    const { id } = await account();
+    const page = await waiting;
+    expect(page.changes).toMatchObject([{ record_id: id }]);
+    const last = readFeed(key, { cursor: page.next_cursor, wait: 30 }, server.url);
+    await sleep(200);
+    const started = performance.now();
+    expect(await server.stop()).toBe(0);
+    expect(await last).toEqual({ changes: [], next_cursor: page.next_cursor, has_more: false });
+    expect(performance.now() - started).toBeLessThan(10_000);
+  });
+});

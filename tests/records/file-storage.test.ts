@@ -1,0 +1,154 @@
+// Attachments in a store that speaks S3: the same promises, and the setting that names it.
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import type { Server } from 'node:http';
+import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { readConfig } from '../../runtime/config.ts';
+import { call, expectStatus, type Json, useServer } from '../support/client.ts';
+import { createRecord, recordsPath } from '../support/records.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { testSettings } from '../support/setup.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { fileForm } from '../support/uploads.ts';
+
+interface Store {
+  run(): Promise<AddressInfo>;
+  close(): Promise<void>;
+  httpServer: Server;
+}
+
+const StoreServer = createRequire(import.meta.url)('s3rver') as new (options: object) => Store;
+
+const folder = mkdtempSync(join(tmpdir(), 'crm-storage-'));
+let port = 0;
+let store: Store;
+let server: TestServer;
+let tenant: Tenant;
+let key: string;
+let path: string;
+
+async function startStore(): Promise<void> {
+  store = new StoreServer({
+    ...{
+      port,
+      address: '127.0.0.1',
+      silent: true,
+      directory: join(folder, 'store'),
+      configureBuckets: [{ name: 'files' }],
+    },
+  });
+  port = (await store.run()).port;
+}
+
+beforeAll(async () => {
+  await startStore();
+  server = await startServer({
+    ...testSettings,
+    DATABASE_URL: inject('databaseUrl'),
+    SECRET_KEY: inject('secretKey'),
+    DATA_DIR: folder,
+    DATABASE_POOL: '2',
+    STORAGE: `s3://S3RVER:S3RVER@127.0.0.1:${port}/files?tls=0&region=eu-central-1`,
+  });
+  useServer(server.url);
+  tenant = await newTenant();
+  key = tenant.key;
+  const account = await createRecord(key, 'accounts', { name: 'A' });
+  path = `${recordsPath('accounts', account.id)}/attachments`;
+});
+
+afterAll(async () => {
+  useServer(undefined);
+  await server?.stop();
+  await store?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+afterEach(() => {
+  expect(readdirSync(join(folder, 'uploads'))).toEqual([]);
+});
+
+const upload = async (part: Parameters<typeof fileForm>[0]): Promise<Json> =>
+  (await expectStatus(201, 'POST', path, { key, ...fileForm(part) })).body.data.attachment;
+const linkOf = async (id: string): Promise<string> =>
+  (await expectStatus(200, 'GET', `/v1/attachments/${id}`, { key })).body.data.attachment.download_url;
+
+describe('a store that speaks S3', () => {
+  test('takes the bytes under the ids of the tenant, and hands them out by a link of its own', async () => {
+    const content = Buffer.alloc(10_485_760, 'abc');
+    const { id, sha256 } = await upload({ fileName: 'größe 1.bin.pdf'.replace('bin.', ''), content });
+    expect(sha256).toMatch(/^[0-9a-f]{64}$/);
+    const link = await linkOf(id);
+    const [row] = await database()<{ file_id: string }[]>`select file_id from attachments where id = ${id}`;
+    expect(new URL(link).pathname).toBe(`/files/${tenant.companyId}/live/${row?.file_id}`);
+    expect(Object.fromEntries(new URL(link).searchParams)).toMatchObject({
+      'X-Amz-Expires': '600',
+      'X-Amz-Signature': expect.stringMatching(/^[0-9a-f]{64}$/),
+    });
+    const response = await fetch(link);
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-disposition')).toBe(
+      `attachment; filename="gr__e 1.pdf"; filename*=UTF-8''gr%C3%B6%C3%9Fe%201.pdf`,
+    );
+    expect(Buffer.from(await response.arrayBuffer()).equals(content)).toBe(true);
+  });
+
+  test('loses the file when the attachment is deleted', async () => {
+    const { id } = await upload({});
+    const link = await linkOf(id);
+    await expectStatus(200, 'DELETE', `/v1/attachments/${id}`, { key });
+    await vi.waitUntil(async () => {
+      const response = await fetch(link);
+      await response.text();
+      return response.status === 404;
+    });
+  });
+
+  test('that is down is answered with 503, and nothing is attached; afterwards the same call succeeds', async () => {
+    const before = (await expectStatus(200, 'GET', path, { key })).body.data.attachments.length;
+    await store.close();
+    const form = { ...fileForm(), idempotencyKey: 'the-same-upload' };
+    const answer = await call('POST', path, { key, ...form });
+    expect([answer.status, answer.body.error.code]).toEqual([503, 'SERVICE_UNAVAILABLE']);
+    expect((await expectStatus(200, 'GET', path, { key })).body.data.attachments).toHaveLength(before);
+    await startStore();
+    await expectStatus(201, 'POST', path, { key, ...form });
+  });
+
+  test('is never named in the log with its secret', async () => {
+    await vi.waitUntil(() => server.output().includes('the file storage could not take a file'));
+    expect(server.output()).not.toContain('S3RVER');
+  });
+});
+
+describe('STORAGE', () => {
+  test('names a store with its keys, percent-encoded where they must be', () => {
+    expect(readConfig({ STORAGE: 's3://key:a%2Fb%3A%40@store.example:9000/files?region=eu-1&tls=0' }).storage).toEqual({
+      endpoint: 'http://store.example:9000',
+      bucket: 'files',
+      region: 'eu-1',
+      accessKeyId: 'key',
+      secretAccessKey: 'a/b:@',
+    });
+    expect(readConfig({ STORAGE: 's3://key:secret@store.example/files' }).storage).toMatchObject({
+      endpoint: 'https://store.example',
+      region: 'us-east-1',
+    });
+    expect(readConfig({}).storage).toBeUndefined();
+  });
+
+  test.each([
+    'files',
+    'https://key:secret@store.example/files',
+    's3://store.example/files',
+    's3://key:secret@store.example',
+    's3://key:secret@store.example/a/b',
+    's3://key:secret@store.example/files?tls=yes',
+    's3://key:secret@store.example/files?acl=public',
+  ])('%s stops the start, without its secret', (value) => {
+    expect(() => readConfig({ STORAGE: value })).toThrow(/^STORAGE must be (?!.*secret@)/);
+  });
+});

@@ -1,0 +1,160 @@
+// References to what is deleted are emptied, also where no foreign key can say so.
+import { randomUUID } from 'node:crypto';
+import type { ISql } from 'postgres';
+import { v7 as uuidv7 } from 'uuid';
+import { beforeEach, expect, test, vi } from 'vitest';
+import { createRecord } from '../support/records.ts';
+import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+
+/** A foreign key that is violated. */
+const violated = '23503';
+
+let tenant: Tenant;
+
+beforeEach(async () => {
+  tenant = await newTenant();
+});
+
+const codeOf = (statement: PromiseLike<unknown>): Promise<string | undefined> =>
+  Promise.resolve(statement).then(
+    () => undefined,
+    (error: { code?: string }) => error.code,
+  );
+
+const convert = (sql: ISql, lead: string, customer: string): PromiseLike<unknown> =>
+  sql`update leads set converted_customer_id = ${customer} where company_id = ${tenant.companyId} and id = ${lead}`;
+
+const remove = (sql: ISql, table: string, id: string): PromiseLike<unknown> =>
+  sql`delete from ${sql(table)} where company_id = ${tenant.companyId} and id = ${id}`;
+
+/** A record with nothing in it. */
+async function newRecord(whose: Tenant, mode: 'live' | 'test', table: string): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into ${database()(table)} (company_id, test_mode, id, created_by_kind, created_by_id, created_at, updated_at)
+    values (${whose.companyId}, ${mode === 'test'}, ${id}, 'system', 'test', now(), now())`;
+  return id;
+}
+
+/** Runs the second statement while the transaction of the first is open. @returns the code that each failed with */
+async function atOnce(
+  first: (sql: ISql) => PromiseLike<unknown>,
+  second: (sql: ISql) => PromiseLike<unknown>,
+): Promise<(string | undefined)[]> {
+  let waiting: Promise<string | undefined> | undefined;
+  const begun = await codeOf(
+    database().begin(async (sql) => {
+      await first(sql);
+      waiting = codeOf(second(database()));
+      // Until it waits for what the first has locked.
+      await vi.waitUntil(async () => {
+        const blocked =
+          await sql`select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))`;
+        return blocked.length > 0;
+      }, 10_000);
+    }),
+  );
+  return [begun, await waiting];
+}
+
+test.each([
+  ['accounts', 'customers', 'account_id'],
+  ['accounts', 'deals', 'account_id'],
+  ['leads', 'customers', 'lead_id'],
+  ['leads', 'deals', 'lead_id'],
+  ['customers', 'deals', 'customer_id'],
+  ['customers', 'leads', 'converted_customer_id'],
+])('when one of the %s goes, those of the %s that refer to it stay, without it', async (table, referring, column) => {
+  const sql = database();
+  const gone = await newRecord(tenant, 'live', table);
+  const stays = await newRecord(tenant, 'live', table);
+  const [first, second] = [await newRecord(tenant, 'live', referring), await newRecord(tenant, 'live', referring)];
+  const refer = (id: string, to: string) =>
+    sql`update ${sql(referring)} set ${sql(column)} = ${to} where company_id = ${tenant.companyId} and id = ${id}`;
+  await refer(first, gone);
+  await refer(second, stays);
+  await remove(sql, table, gone);
+  const left = await sql<{ id: string; to: string | null }[]>`
+    select id, ${sql(column)} as to from ${sql(referring)} where company_id = ${tenant.companyId} and id in (${first}, ${second})`;
+  expect(Object.fromEntries(left.map(({ id, to }) => [id, to]))).toEqual({ [first]: null, [second]: stays });
+});
+
+test('when a user goes, the branch and the team stay, without a manager', async () => {
+  const sql = database();
+  const { id } = await newUser(tenant);
+  await sql`update branches set manager_user_id = ${id} where company_id = ${tenant.companyId}`;
+  await sql`
+    insert into teams (company_id, id, branch_id, name, manager_user_id, created_at)
+    values (${tenant.companyId}, ${uuidv7()}, ${tenant.branchId}, 'Team', ${id}, now())`;
+  await remove(sql, 'users', id);
+  const left = await sql`
+    select manager_user_id from branches where company_id = ${tenant.companyId}
+    union all select manager_user_id from teams where company_id = ${tenant.companyId}`;
+  expect(left).toEqual([{ manager_user_id: null }, { manager_user_id: null }]);
+});
+
+test('a lead cannot become a customer that is not there, of another company or of the other mode', async () => {
+  const sql = database();
+  const other = await newTenant();
+  const lead = await newRecord(tenant, 'live', 'leads');
+  const customers = [
+    randomUUID(),
+    await newRecord(other, 'live', 'customers'),
+    await newRecord(tenant, 'test', 'customers'),
+  ];
+  for (const customer of customers) {
+    expect(await codeOf(convert(sql, lead, customer))).toBe(violated);
+    const inserting = sql`
+      insert into leads (company_id, test_mode, id, converted_customer_id, created_by_kind, created_by_id, created_at, updated_at)
+      values (${tenant.companyId}, false, ${uuidv7()}, ${customer}, 'system', 'test', now(), now())`;
+    expect(await codeOf(inserting)).toBe(violated);
+  }
+});
+
+test('a branch or a team cannot have a manager who is not there or of another company', async () => {
+  const sql = database();
+  const stranger = await newUser(await newTenant());
+  for (const id of [randomUUID(), stranger.id]) {
+    const managing = sql`update branches set manager_user_id = ${id} where company_id = ${tenant.companyId}`;
+    expect(await codeOf(managing)).toBe(violated);
+    const inserting = sql`
+      insert into teams (company_id, id, branch_id, name, manager_user_id, created_at)
+      values (${tenant.companyId}, ${uuidv7()}, ${tenant.branchId}, 'Team', ${id}, now())`;
+    expect(await codeOf(inserting)).toBe(violated);
+  }
+});
+
+test('a lead that becomes a customer while that is deleted does not refer to it, whoever was first', async () => {
+  const lead = await newRecord(tenant, 'live', 'leads');
+  const gone = await newRecord(tenant, 'live', 'customers');
+  expect(
+    await atOnce(
+      (sql) => remove(sql, 'customers', gone),
+      (sql) => convert(sql, lead, gone),
+    ),
+  ).toEqual([undefined, violated]);
+  const chosen = await newRecord(tenant, 'live', 'customers');
+  expect(
+    await atOnce(
+      (sql) => convert(sql, lead, chosen),
+      (sql) => remove(sql, 'customers', chosen),
+    ),
+  ).toEqual([undefined, undefined]);
+  const [row] =
+    await database()`select converted_customer_id as to from leads where company_id = ${tenant.companyId} and id = ${lead}`;
+  expect(row).toEqual({ to: null });
+});
+
+test('a company with records that refer to each other can be removed whole', async () => {
+  const sql = database();
+  const account = await createRecord(tenant.key, 'accounts', { name: 'A' });
+  const lead = await createRecord(tenant.key, 'leads', { first_name: 'L', email: 'l@example.com' });
+  const customer = await createRecord(tenant.key, 'customers', { first_name: 'C', account_id: account.id });
+  await sql`update customers set lead_id = ${lead.id} where company_id = ${tenant.companyId} and id = ${customer.id}`;
+  await convert(sql, lead.id, customer.id);
+  const { id } = await newUser(tenant);
+  await sql`update branches set manager_user_id = ${id} where company_id = ${tenant.companyId}`;
+  await sql`delete from companies where id = ${tenant.companyId}`;
+  for (const table of ['accounts', 'leads', 'customers', 'branches', 'users', 'api_keys', 'sign_ins'])
+    expect([table, await sql`select from ${sql(table)} where company_id = ${tenant.companyId}`]).toEqual([table, []]);
+});

@@ -1,0 +1,528 @@
+// Reports: exact figures in groups, the window, the filter, what is cut off, and reach.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { newBearer } from '../support/access-tokens.ts';
+import { type CallOptions, expectStatus, type Json, useServer } from '../support/client.ts';
+import { dropAllDatabases, newDatabase } from '../support/databases.ts';
+import { createRecord, createRecords, newCustomField, newCustomObject, refusedFields } from '../support/records.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { testSettings } from '../support/setup.ts';
+import { database, newKey, newTenant, newUser, type Tenant, useDatabase } from '../support/tenants.ts';
+
+const path = '/v1/reports/query';
+async function report(key: string, body: object): Promise<Json> {
+  return (await expectStatus(200, 'POST', path, { key, body })).body.data;
+}
+const deal = (more: object = {}) => ({ name: 'Seats', ...more });
+const deals = (key: string, ...bodies: object[]) => createRecords(key, 'deals', bodies.map(deal));
+const keysOf = (data: Json): [string | null, unknown, number][] =>
+  data.groups.map(({ key, value, count }: Json) => [key, value, count]);
+
+/** Moves records into the past. */
+async function createdAt(tenant: Tenant, id: string, time: string): Promise<void> {
+  await database()`update deals set created_at = ${time} where company_id = ${tenant.companyId} and id = ${id}`;
+}
+
+describe('figures', () => {
+  test('count is the default; without group_by there is one group with the key null, also of nothing', async () => {
+    const { key } = await newTenant();
+    const nothing = await report(key, { object: 'deals' });
+    expect(nothing).toEqual({
+      ...{ object: 'deals', metric: 'count', field: null, group_by: null, bucket: null },
+      groups: [{ key: null, value: 0, count: 0 }],
+      total: { value: 0, count: 0 },
+      ...{ rows_scanned: 0, truncated: false },
+    });
+    await deals(key, {}, { amount_minor: 5 });
+    expect(await report(key, { object: 'deals' })).toMatchObject({
+      groups: [{ key: null, value: 2, count: 2 }],
+      total: { value: 2, count: 2 },
+      rows_scanned: 2,
+    });
+    expect((await report(key, { object: 'deals', field: 'amount_minor' })).total).toEqual({ value: 1, count: 2 });
+  });
+
+  test('sum, avg, min and max run over the records with a value; of none they are 0 and null', async () => {
+    const { key } = await newTenant();
+    await deals(
+      key,
+      { amount_minor: 100, stage: 'New' },
+      { amount_minor: 201, stage: 'New' },
+      { stage: 'New' },
+      { stage: 'Won' },
+    );
+    const figures = async (metric: string) =>
+      keysOf(await report(key, { object: 'deals', metric, field: 'amount_minor', group_by: 'stage' }));
+    expect(await figures('sum')).toEqual([
+      ['New', 301, 3],
+      ['Won', 0, 1],
+    ]);
+    expect(await figures('avg')).toEqual([
+      ['New', 150.5, 3],
+      ['Won', null, 1],
+    ]);
+    expect(await figures('min')).toEqual([
+      ['New', 100, 3],
+      ['Won', null, 1],
+    ]);
+    expect(await figures('max')).toEqual([
+      ['New', 201, 3],
+      ['Won', null, 1],
+    ]);
+  });
+
+  test.each([
+    ['a half goes to the even neighbour, down', [1, 1, 1, 1, 1, 1, 1, 2], 1.12],
+    ['a half goes to the even neighbour, up', [1, 1, 1, 1, 1, 2, 2, 2], 1.38],
+    ['below a half goes down', [1, 1, 2], 1.33],
+    ['above a half goes up', [1, 2, 2], 1.67],
+    ['negative halves likewise', [-1, -1, -1, -1, -1, -1, -1, -2], -1.12],
+    ['negative above a half', [-1, -2, -2], -1.67],
+    ['whole', [2, 4], 3],
+  ])('the average of integers: %s', async (_, amounts, average) => {
+    const tenant = await newTenant();
+    await newCustomField(tenant, 'deals', 'points', { type: 'number' });
+    await deals(tenant.key, ...amounts.map((points) => ({ points })));
+    expect((await report(tenant.key, { object: 'deals', metric: 'avg', field: 'points' })).total.value).toBe(average);
+  });
+
+  test('fractions are added exactly', async () => {
+    const tenant = await newTenant();
+    await newCustomField(tenant, 'deals', 'points', { type: 'number' });
+    await deals(tenant.key, { points: 0.1 }, { points: 0.2 }, { points: 1e-7 });
+    expect((await report(tenant.key, { object: 'deals', metric: 'sum', field: 'points' })).total.value).toBe(0.3000001);
+  });
+
+  test('the total average is over all records, not over the groups', async () => {
+    const { key } = await newTenant();
+    await deals(
+      key,
+      { amount_minor: 1, priority: 1 },
+      { amount_minor: 1, priority: 1 },
+      { amount_minor: 10, priority: 2 },
+    );
+    const data = await report(key, { object: 'deals', metric: 'avg', field: 'amount_minor', group_by: 'priority' });
+    expect(keysOf(data)).toEqual([
+      ['1', 1, 2],
+      ['2', 10, 1],
+    ]);
+    expect(data.total).toEqual({ value: 4, count: 3 });
+  });
+
+  test('the least and greatest date are text, of built-in and own fields', async () => {
+    const tenant = await newTenant();
+    await newCustomField(tenant, 'deals', 'starts_at', { type: 'datetime' });
+    await deals(
+      tenant.key,
+      { expected_close_date: '2026-02-01', starts_at: '2026-02-01T10:00:00+02:00' },
+      { expected_close_date: '2025-12-31', starts_at: '2026-01-01' },
+    );
+    const figure = async (metric: string, field: string) =>
+      (await report(tenant.key, { object: 'deals', metric, field })).total.value;
+    expect(await figure('min', 'expected_close_date')).toBe('2025-12-31');
+    expect(await figure('max', 'expected_close_date')).toBe('2026-02-01');
+    expect(await figure('max', 'starts_at')).toBe('2026-02-01T08:00:00.000Z');
+    expect(await figure('min', 'created_at')).toMatch(/^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  });
+});
+
+describe('groups', () => {
+  test('by created_at in days, weeks from Monday and months, in UTC', async () => {
+    const tenant = await newTenant();
+    const created = await deals(tenant.key, {}, {}, {}, {});
+    const times = [
+      '2026-11-15T23:59:59.999Z',
+      '2026-11-16T00:00:00.000Z',
+      '2026-11-30T23:59:59.999Z',
+      '2026-12-01T00:00:00.000Z',
+    ];
+    for (const [index, time] of times.entries()) await createdAt(tenant, created[index].id, time);
+    const keys = async (bucket?: string) =>
+      keysOf(await report(tenant.key, { object: 'deals', group_by: 'created_at', bucket })).map(([key, , count]) => [
+        key,
+        count,
+      ]);
+    expect(await keys('day')).toEqual([
+      ['2026-11-15', 1],
+      ['2026-11-16', 1],
+      ['2026-11-30', 1],
+      ['2026-12-01', 1],
+    ]);
+    expect(await keys()).toEqual(await keys('day'));
+    expect(await keys('week')).toEqual([
+      ['2026-11-09', 1],
+      ['2026-11-16', 1],
+      ['2026-11-30', 2],
+    ]);
+    expect(await keys('month')).toEqual([
+      ['2026-11', 3],
+      ['2026-12', 1],
+    ]);
+  });
+
+  test('by dates of built-in and own fields, records without one last', async () => {
+    const tenant = await newTenant();
+    await newCustomField(tenant, 'deals', 'day', { type: 'date' });
+    await newCustomField(tenant, 'deals', 'moment', { type: 'datetime' });
+    await deals(
+      tenant.key,
+      {},
+      { expected_close_date: '2026-03-31', day: '2024-02-29', moment: '2026-01-01T00:30:00+01:00' },
+      { expected_close_date: '2026-03-01' },
+    );
+    const keys = async (name: string, bucket: string) =>
+      keysOf(await report(tenant.key, { object: 'deals', group_by: name, bucket })).map(([key, , count]) => [
+        key,
+        count,
+      ]);
+    expect(await keys('expected_close_date', 'month')).toEqual([
+      ['2026-03', 2],
+      [null, 1],
+    ]);
+    expect(await keys('day', 'week')).toEqual([
+      ['2024-02-26', 1],
+      [null, 2],
+    ]);
+    expect(await keys('moment', 'day')).toEqual([
+      ['2025-12-31', 1],
+      [null, 2],
+    ]);
+  });
+
+  test('by selects, booleans, numbers, texts and users', async () => {
+    const tenant = await newTenant();
+    const { key, admin } = tenant;
+    await newCustomField(tenant, 'deals', 'tier', {
+      type: 'select',
+      options: [{ value: 'gold' }, { value: 'silver' }],
+    });
+    await newCustomField(tenant, 'deals', 'vip', { type: 'boolean' });
+    await newCustomField(tenant, 'deals', 'size', { type: 'number' });
+    await deals(
+      key,
+      { tier: 'silver', vip: true, size: 10, stage: 'Won', lost_reason: 'b' },
+      { tier: 'gold', vip: false, size: 9, stage: 'New', lost_reason: 'B', assigned_to: admin.id },
+      { size: 2.5, stage: 'New' },
+    );
+    const keys = async (name: string) =>
+      keysOf(await report(key, { object: 'deals', group_by: name })).map(([group]) => group);
+    expect(await keys('tier')).toEqual(['gold', 'silver', null]);
+    expect(await keys('vip')).toContain('true');
+    expect(await keys('size')).toEqual(['2.5', '9', '10']);
+    expect(await keys('stage')).toEqual(['New', 'Won']);
+    expect(await keys('lost_reason')).toEqual(['B', 'b', null]);
+    expect(await keys('assigned_to')).toEqual([admin.id, null]);
+  });
+
+  test('of custom objects, and of texts by their first 255 characters', async () => {
+    const tenant = await newTenant();
+    const visits = await newCustomObject(tenant, 'visits');
+    await newCustomField(tenant, visits, 'remark', { type: 'textarea' });
+    await createRecords(tenant.key, visits, [
+      { name: 'A', remark: `${'x'.repeat(255)}1` },
+      { name: 'A', remark: `${'x'.repeat(255)}2` },
+    ]);
+    expect(keysOf(await report(tenant.key, { object: visits, group_by: 'remark' }))).toEqual([['x'.repeat(255), 2, 2]]);
+    expect(keysOf(await report(tenant.key, { object: visits, group_by: 'name' }))).toEqual([['A', 2, 2]]);
+  });
+});
+
+describe('which records', () => {
+  test('those of the window, both ends included; a bare date is the whole day', async () => {
+    const tenant = await newTenant();
+    const created = await deals(tenant.key, {}, {}, {});
+    for (const [index, time] of [
+      '2026-11-01T00:00:00.000Z',
+      '2026-11-15T12:00:00.000Z',
+      '2026-11-30T23:59:59.999Z',
+    ].entries())
+      await createdAt(tenant, created[index].id, time);
+    const count = async (window: object) => (await report(tenant.key, { object: 'deals', ...window })).total.count;
+    expect(await count({ from: '2026-11-01', to: '2026-11-30' })).toBe(3);
+    expect(await count({ from: '2026-11-01T00:00:00.001Z' })).toBe(2);
+    expect(await count({ to: '2026-11-15T12:00:00.000Z' })).toBe(2);
+    expect(await count({ to: '2026-11-15T13:59:59+02:00' })).toBe(1);
+    expect(await count({ from: '2026-11-15', to: '2026-11-15' })).toBe(1);
+    expect(await count({ from: null, to: null, filter: null, group_by: null, field: null, bucket: null })).toBe(3);
+  });
+
+  test('those that pass a filter, nested as deep as filters go', async () => {
+    const { key } = await newTenant();
+    await deals(key, { stage: 'New', priority: 1 }, { stage: 'Won', priority: 2 }, { stage: 'Won', priority: 4 });
+    const filter = {
+      and: [{ or: [{ and: [{ field: 'stage', op: 'eq', value: 'won' }] }] }, { field: 'priority', op: 'gt', value: 2 }],
+    };
+    expect((await report(key, { object: 'deals', filter })).total.count).toBe(1);
+  });
+
+  test('the newest 5,000 at most, and then it says so', async () => {
+    const tenant = await newTenant();
+    const { key, companyId } = tenant;
+    const insert = (from: number, to: number) => database()`
+      insert into deals (company_id, test_mode, id, name, amount_minor, created_by_kind, created_by_id, created_at, updated_at)
+      select ${companyId}, false, gen_random_uuid(), 'Seats', n, 'system', 'x', timestamptz '2026-01-01' + n * interval '1 second', now() from generate_series(${from}::int, ${to}::int) n`;
+    await insert(1, 5000);
+    const sum = { object: 'deals', metric: 'sum', field: 'amount_minor' };
+    expect(await report(key, sum)).toMatchObject({
+      rows_scanned: 5000,
+      truncated: false,
+      total: { value: 12_502_500, count: 5000 },
+    });
+    await insert(5001, 5001);
+    expect(await report(key, sum)).toMatchObject({
+      rows_scanned: 5000,
+      truncated: true,
+      total: { value: 12_507_500, count: 5000 },
+    });
+  });
+
+  test('of the tenant, the mode and the reach of the key alone', async () => {
+    const tenant = await newTenant();
+    const branchId = randomUUID();
+    await database()`insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${branchId}, 'West', now())`;
+    const user = await newUser(tenant, { branchId });
+    const key = await newKey(tenant, { reach: { kind: 'branch', id: branchId } });
+    await deals((await newTenant()).key, {});
+    await deals(tenant.testKey, {});
+    await deals(tenant.key, {}, { assigned_to: user.id, amount_minor: 7 }, {});
+    const count = async (by: string) => (await report(by, { object: 'deals' })).total.count;
+    expect([await count(tenant.key), await count(tenant.testKey), await count(key)]).toEqual([3, 1, 1]);
+    const pipeline = (await expectStatus(200, 'GET', '/v1/reports/pipeline', { key, query: { object: 'deals' } })).body
+      .data;
+    expect(pipeline.total).toBe(1);
+  });
+});
+
+describe('refusals', () => {
+  const refused = (status: number, key: string, body: unknown) =>
+    refusedFields(status, 'POST', path, { key, body } as CallOptions);
+
+  test.each([
+    ['no object', {}, 400, ['object REQUIRED']],
+    ['an unknown property', { object: 'deals', groupBy: 'stage' }, 422, ['groupBy UNKNOWN_FIELD']],
+    ['an unknown metric', { object: 'deals', metric: 'median' }, 400, ['metric INVALID_OPTION']],
+    ['a metric without a field', { object: 'deals', metric: 'sum' }, 400, ['field REQUIRED']],
+    ['an unknown field', { object: 'deals', metric: 'sum', field: 'colour' }, 422, ['field UNKNOWN_FIELD']],
+    ['an unknown group', { object: 'deals', group_by: 'constructor' }, 422, ['group_by UNKNOWN_FIELD']],
+    ['a sum of texts', { object: 'deals', metric: 'sum', field: 'name' }, 400, ['field CONFLICTING_FIELDS']],
+    [
+      'a sum of dates',
+      { object: 'deals', metric: 'avg', field: 'expected_close_date' },
+      400,
+      ['field CONFLICTING_FIELDS'],
+    ],
+    ['the least of texts', { object: 'deals', metric: 'min', field: 'stage' }, 400, ['field CONFLICTING_FIELDS']],
+    ['a bucket without a group', { object: 'deals', bucket: 'day' }, 400, ['bucket CONFLICTING_FIELDS']],
+    ['a bucket of a text', { object: 'deals', group_by: 'name', bucket: 'day' }, 400, ['bucket CONFLICTING_FIELDS']],
+    ['an unknown bucket', { object: 'deals', group_by: 'created_at', bucket: 'year' }, 400, ['bucket INVALID_OPTION']],
+    ['no date', { object: 'deals', from: 'last tuesday' }, 400, ['from INVALID_FORMAT']],
+    ['a day that is none', { object: 'deals', to: '2026-02-30' }, 400, ['to INVALID_FORMAT']],
+    ['a window backwards', { object: 'deals', from: '2026-02-02', to: '2026-02-01' }, 400, ['to OUT_OF_RANGE']],
+    ['a filter of another shape', { object: 'deals', filter: { field: 'name' } }, 400, ['name INVALID_OPTION']],
+    [
+      'a filter on an unknown field',
+      { object: 'deals', filter: { field: 'colour', op: 'eq', value: 'x' } },
+      400,
+      ['colour UNKNOWN_FIELD'],
+    ],
+    [
+      'a filter with a value of another type',
+      { object: 'deals', filter: { field: 'amount_minor', op: 'gt', value: 'much' } },
+      400,
+      ['amount_minor INVALID_TYPE'],
+    ],
+    [
+      'a filter with an operator that its field does not take',
+      { object: 'deals', filter: { field: 'amount_minor', op: 'contains', value: 1 } },
+      400,
+      ['amount_minor INVALID_OPTION'],
+    ],
+    [
+      'a filter that is nested too deep',
+      { object: 'deals', filter: { or: [{ and: [{ or: [{ and: [] }] }] }] } },
+      400,
+      ['filter INVALID_FORMAT'],
+    ],
+    [
+      'a filter beside what is a 400 as well',
+      { object: 'deals', metric: 'median', filter: { field: 'colour', op: 'is_null' } },
+      400,
+      ['metric INVALID_OPTION', 'colour UNKNOWN_FIELD'],
+    ],
+    [
+      'a filter beside what is a 422',
+      { object: 'deals', group_by: 'colour', filter: { field: 'colour', op: 'is_null' } },
+      422,
+      ['group_by UNKNOWN_FIELD', 'colour UNKNOWN_FIELD'],
+    ],
+    [
+      'several at once',
+      { object: 'deals', metric: 'sum', group_by: 'colour', from: 'tomorrow!!' },
+      422,
+      ['field REQUIRED', 'group_by UNKNOWN_FIELD', 'from INVALID_FORMAT'],
+    ],
+  ] as const)('%s', async (_, body, status, problems) => {
+    const { key } = await newTenant();
+    expect(await refused(status, key, body)).toEqual(problems);
+  });
+
+  test('an object that the workspace does not have is 404, one whose module is off 403', async () => {
+    const tenant = await newTenant();
+    for (const object of ['nothing', 'object:nothing', '__proto__'])
+      await expectStatus(404, 'POST', path, { key: tenant.key, body: { object } });
+    await database()`update companies set disabled_modules = '{deals}' where id = ${tenant.companyId}`;
+    for (const [method, route, options] of [
+      ['POST', path, { body: { object: 'deals' } }],
+      ['GET', '/v1/reports/pipeline', { query: { object: 'deals' } }],
+    ] as const) {
+      const { body } = await expectStatus(403, method, route, { key: tenant.key, ...options });
+      expect(body.error).toMatchObject({
+        code: 'MODULE_DISABLED',
+        details: { module: 'deals', reason: 'disabled_by_admin' },
+      });
+    }
+  });
+
+  test('a key without the view scope of the object gets figures, and no texts or ids', async () => {
+    const tenant = await newTenant();
+    await deals(tenant.key, { amount_minor: 5, assigned_to: tenant.admin.id });
+    const key = await newKey(tenant, { scopes: ['reports:view'] });
+    expect(
+      (await report(key, { object: 'deals', metric: 'sum', field: 'amount_minor', group_by: 'stage' })).total.value,
+    ).toBe(5);
+    for (const body of [
+      { group_by: 'name' },
+      { group_by: 'assigned_to' },
+      { field: 'name' },
+      {
+        filter: {
+          or: [
+            { field: 'stage', op: 'eq', value: 'New' },
+            { field: 'name', op: 'contains', value: 'a' },
+          ],
+        },
+      },
+      { filter: { field: 'id', op: 'eq', value: randomUUID() } },
+    ]) {
+      const { error } = (await expectStatus(403, 'POST', path, { key, body: { object: 'deals', ...body } })).body;
+      expect(error).toMatchObject({ code: 'FORBIDDEN_SCOPE', details: { required_scopes: ['deals:view'] } });
+    }
+  });
+});
+
+describe('a report that takes too long', () => {
+  // A database of its own, where a table may be locked without holding up the other tests.
+  let server: TestServer;
+  beforeAll(async () => {
+    const databaseUrl = await newDatabase();
+    server = await startServer({
+      ...testSettings,
+      DATABASE_URL: databaseUrl,
+      SECRET_KEY: inject('secretKey'),
+      DATA_DIR: '.test-data',
+    });
+    await useDatabase(databaseUrl);
+    useServer(server.url);
+  });
+  afterAll(async () => {
+    await server?.stop();
+    useServer(undefined);
+    await useDatabase(undefined);
+    await dropAllDatabases();
+  });
+
+  test('says so, and how to narrow it', async () => {
+    const tenant = await newTenant();
+    await deals(tenant.key, {});
+    await database().begin(async (sql) => {
+      await sql`lock table deals in access exclusive mode`;
+      const { error } = (await expectStatus(503, 'POST', path, { key: tenant.key, body: { object: 'deals' } })).body;
+      expect(error).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { reason: 'query_timeout' } });
+      expect(error.message).toContain('ask for less');
+    });
+  });
+});
+
+describe('the pipeline', () => {
+  test('counts deals by stage in order, empty ones too, with their amounts', async () => {
+    const { key } = await newTenant();
+    await deals(key, { stage: 'New', amount_minor: 100 }, { stage: 'New', amount_minor: 50 }, { stage: 'Won' });
+    const { data } = (await expectStatus(200, 'GET', '/v1/reports/pipeline', { key, query: { object: 'deals' } })).body;
+    expect(data).toMatchObject({ object: 'deals', total: 3 });
+    expect(data).not.toHaveProperty('converted');
+    const positions = data.by_status.map((row: Json) => row.order_position);
+    expect(positions).toEqual(positions.toSorted((a: number, b: number) => a - b));
+    const of = (name: string) => data.by_status.find((row: Json) => row.status === name);
+    expect(of('New')).toMatchObject({ outcome: 'open', count: 2, amount_minor: 150 });
+    expect(of('Won')).toMatchObject({ outcome: 'won', count: 1, amount_minor: 0 });
+    expect(of('Lost')).toMatchObject({ outcome: 'lost', count: 0, amount_minor: 0 });
+  });
+
+  test('counts leads, those converted by the outcome of their status, and the rate', async () => {
+    const tenant = await newTenant();
+    const { key } = tenant;
+    const empty = (await expectStatus(200, 'GET', '/v1/reports/pipeline', { key, query: { object: 'leads' } })).body
+      .data;
+    expect(empty).toMatchObject({ total: 0, converted: 0, conversion_rate: 0 });
+    const lead = (lead_status: string) =>
+      createRecord(key, 'leads', { first_name: 'Sara', email: `${randomUUID()}@x.example`, lead_status });
+    for (const status of ['New', 'New', 'Converted']) await lead(status);
+    await database()`update statuses set name = 'Signed' where company_id = ${tenant.companyId} and object = 'leads' and name = 'Converted'`;
+    const { data } = (await expectStatus(200, 'GET', '/v1/reports/pipeline', { key, query: { object: 'leads' } })).body;
+    expect(data).toMatchObject({ total: 3, converted: 1, conversion_rate: 0.3333 });
+    expect(data.by_status[0]).not.toHaveProperty('amount_minor');
+    expect(data.by_status.find((row: Json) => row.status === 'Signed').count).toBe(1);
+  });
+
+  test.each([[{}], [{ object: 'accounts' }], [{ object: '' }]])('of %j is refused', async (query) => {
+    const { key } = await newTenant();
+    await expectStatus(400, 'GET', '/v1/reports/pipeline', { key, query: query as Record<string, string> });
+  });
+});
+
+describe('saved reports', () => {
+  const save = async (
+    tenant: Tenant,
+    name: string,
+    more: { user?: string; shared?: boolean; object?: string } = {},
+  ) => {
+    const id = randomUUID();
+    const config = { metric: 'count', group_by: 'stage', chart_type: 'bar' };
+    await database()`
+      insert into saved_reports (company_id, id, name, object, config, is_shared, created_by_kind, created_by_id, created_by_name, created_by_user, created_at, updated_at)
+      values (${tenant.companyId}, ${id}, ${name}, ${more.object ?? 'deals'}, ${database().json(config)}, ${more.shared ?? false}, 'user', ${more.user ?? 'x'}, 'Uma', ${more.user ?? null}, now(), now())`;
+    return id;
+  };
+  const names = async (options: CallOptions): Promise<string[]> =>
+    (await expectStatus(200, 'GET', '/v1/reports/saved', options)).body.data.reports.map((each: Json) => each.name);
+
+  test('a key sees shared ones only, a user also their own', async () => {
+    const tenant = await newTenant();
+    const user = await newUser(tenant);
+    await save(await newTenant(), 'foreign', { shared: true });
+    await save(tenant, 'shared', { shared: true });
+    await save(tenant, 'of another', { user: user.id });
+    await save(tenant, 'of the admin', { user: tenant.admin.id });
+    await save(tenant, 'of an object that is gone', { shared: true, object: 'object:gone' });
+    expect(await names({ key: tenant.key })).toEqual(['shared']);
+    expect(await names({ key: tenant.testKey })).toEqual(['shared']);
+    const ofAdmin = await newBearer(tenant, ['reports:view']);
+    expect((await names({ token: ofAdmin })).toSorted()).toEqual(['of the admin', 'shared']);
+  });
+
+  test('with the whole definition, page by page', async () => {
+    const tenant = await newTenant();
+    for (const name of ['a', 'b', 'c']) await save(tenant, name, { shared: true });
+    const first = (await expectStatus(200, 'GET', '/v1/reports/saved', { key: tenant.key, query: { limit: 2 } })).body
+      .data;
+    expect(first.has_more).toBe(true);
+    expect(first.reports[0]).toMatchObject({
+      object_id: 'deals',
+      config: { metric: 'count', field: null, group_by: 'stage', bucket: null, filter: null, chart_type: 'bar' },
+      is_shared: true,
+      created_by: { kind: 'user', id: 'x', name: 'Uma' },
+    });
+    const rest = await names({ key: tenant.key, query: { limit: 2, cursor: first.next_cursor } });
+    expect([...first.reports.map((each: Json) => each.name), ...rest].toSorted()).toEqual(['a', 'b', 'c']);
+  });
+});

@@ -1,0 +1,119 @@
+// The documentation page in a real browser: complete, usable, and served by this server alone.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { docsFile } from '../../runtime/document/docs-page.ts';
+import { openBrowser, type WatchedPage, watchedPage } from '../support/browser.ts';
+import { document, operations } from '../support/document.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
+
+const title = `The documentation page in a browser${skipNote('chromium')}`;
+
+describe.skipIf(!findProgram('chromium'))(title, { timeout: 90_000 }, () => {
+  let browser: Browser;
+  let watched: WatchedPage;
+
+  // Loaded once, by a link to an operation: what else a visitor does there happens on the same page.
+  beforeAll(async () => {
+    browser = await openBrowser();
+    watched = await watchedPage(browser);
+    await watched.page.goto(`${inject('baseUrl')}/docs#operation/checkEmail`);
+    await watched.page.waitForSelector('[data-section-id^="operation/"]');
+  });
+
+  afterAll(() => browser.close());
+
+  test('follows a link to an operation, and marks it in the menu', async () => {
+    const { page } = watched;
+    const heading = page.locator('[id="operation/checkEmail"] h2');
+    await expect.poll(async () => Math.abs((await heading.boundingBox())?.y ?? 900)).toBeLessThan(300);
+    const entry = page.locator('[data-item-id="tag/Onboarding/operation/checkEmail"] > label');
+    await expect.poll(() => entry.getAttribute('class')).toContain('active');
+  });
+
+  test('has a section for every operation', async () => {
+    const sections = await watched.page
+      .locator('[data-section-id^="operation/"]')
+      .evaluateAll((found) => found.map((section) => section.getAttribute('data-section-id')));
+    expect(sections.sort()).toEqual(operations.map(({ id }) => `operation/${id}`).sort());
+  });
+
+  test('has the groups of tags in its menu', async () => {
+    const groups = (document as unknown as { 'x-tagGroups': { name: string }[] })['x-tagGroups'];
+    const entries = watched.page.locator('.menu-content [data-item-id^="group/"]');
+    const shown = await entries.evaluateAll((found) => found.map((entry) => entry.getAttribute('aria-label')));
+    expect(shown).toEqual(groups.map(({ name }) => name));
+  });
+
+  test('shows the credentials that open an operation, with their scopes', async () => {
+    const section = watched.page.locator('[id="operation/createOnboardingAsPlatform"]');
+    await section.getByText('Authorizations:').click();
+    await expect.poll(() => section.textContent()).toContain('Required scopes: onboarding');
+  });
+
+  test('shows samples that name this server', async () => {
+    const sample = watched.page.locator('[id="tag/Service/operation/getHealth"] pre').first();
+    expect(await sample.textContent()).toBe(`curl ${inject('baseUrl')}/v1/health`);
+  });
+
+  test('scrolls to the operation that is clicked in the menu', async () => {
+    const { page } = watched;
+    const menu = page.locator('.menu-content');
+    await menu.locator('[data-item-id="tag/Service"] > label').click();
+    await menu.locator('[data-item-id="tag/Service/operation/getHealth"] > label').click();
+    const heading = page.locator('[id="operation/getHealth"] h2');
+    await expect.poll(async () => (await heading.boundingBox())?.y ?? -1).toBeGreaterThanOrEqual(0);
+    await expect.poll(async () => (await heading.boundingBox())?.y ?? 900).toBeLessThan(300);
+  });
+
+  test('cuts no sample off', async () => {
+    const samples = watched.page.locator('pre, .redoc-json');
+    const cut = await samples.evaluateAll(
+      (found) => found.filter((each) => each.scrollWidth > each.clientWidth).length,
+    );
+    expect(cut).toBe(0);
+  });
+
+  test('finds an operation by a word of it', async () => {
+    const { page } = watched;
+    await page.locator('.menu-content input').fill('onboarding');
+    const results = page.locator('[data-role="search:results"]');
+    await expect.poll(() => results.textContent()).toContain('Create a workspace');
+    await page.locator('.menu-content input').fill('');
+    await results.waitFor({ state: 'detached' });
+  });
+
+  test('opens its menu on a telephone, and is no wider than the screen', async () => {
+    const { page } = watched;
+    await page.setViewportSize({ width: 390, height: 844 });
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+    const entry = page.locator('.menu-content').getByText('Start here');
+    expect(await entry.isVisible()).toBe(false);
+    await page.mouse.click(340, 770);
+    await expect.poll(() => entry.isVisible()).toBe(true);
+  });
+
+  test('asked no other host for anything in all that, and left the browser without a complaint', () => {
+    const { requests, complaints } = watched;
+    expect(requests.length).toBeGreaterThan(0);
+    expect(requests.filter((url) => !url.startsWith(`${inject('baseUrl')}/`))).toEqual([]);
+    expect(complaints).toEqual([]);
+  });
+
+  test('written as one file, needs no server and names the one it was written for', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'docs-'));
+    const file = join(folder, 'api.html');
+    writeFileSync(file, docsFile(document as never, 'https://api.example.com'));
+    const { page, requests, complaints } = await watchedPage(browser);
+    await page.goto(`file://${file}`);
+    await page.locator('[data-section-id^="operation/"]').first().waitFor();
+    expect(await page.locator('[id="tag/Service/operation/getHealth"] pre').first().textContent()).toBe(
+      'curl https://api.example.com/v1/health',
+    );
+    expect(requests).toEqual([`file://${file}`]);
+    expect(complaints).toEqual([]);
+    rmSync(folder, { recursive: true });
+  });
+});

@@ -1,0 +1,241 @@
+// The guarded client: no connection to an address that is not public, seen at the sockets.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { createServer as createSecureServer } from 'node:https';
+import { type AddressInfo, createServer as createNetServer, type Server, type Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { isGlobalUnicast } from '../../runtime/outgoing/addresses.ts';
+import { OutgoingClient, type OutgoingOptions, type OutgoingRequest } from '../../runtime/outgoing/client.ts';
+import { answering, Receiver } from '../support/receivers.ts';
+import { testCertificate, testKey } from '../support/tls.ts';
+
+/** Sockets that anybody in this process has opened. */
+const opened: Socket[] = [];
+const note = (message: unknown): void => void opened.push((message as { socket: Socket }).socket);
+
+let receiver: Receiver;
+
+beforeAll(async () => {
+  receiver = await Receiver.start();
+  subscribe('net.client.socket', note);
+});
+afterEach(() => {
+  opened.length = 0;
+});
+afterAll(async () => {
+  unsubscribe('net.client.socket', note);
+  await receiver.stop();
+});
+
+const send = (url: string, options: Partial<OutgoingOptions> = {}, more: Partial<OutgoingRequest> = {}) =>
+  new OutgoingClient({ allowPrivate: false, ...options }).send({
+    ...{ method: 'POST', url, headers: {}, body: '{}', testMode: false, mostBytes: 1000 },
+    ...more,
+  });
+const faultOf = (sent: Promise<unknown>): Promise<string> =>
+  sent.then(
+    () => 'none',
+    (error) => error.fault,
+  );
+const toItself = async (): Promise<string[]> => ['127.0.0.1'];
+
+/** By what they are; all lead to this machine, to a private network, or to nobody. */
+const privateAddresses = {
+  IPv4: [
+    ...['0.0.0.0', '10.0.0.1', '100.64.0.1', '127.0.0.1', '127.255.255.254', '169.254.169.254', '172.16.0.1'],
+    ...['192.0.0.1', '192.0.2.1', '192.168.0.1', '198.18.0.1', '198.51.100.1', '203.0.113.1', '224.0.0.1'],
+    ...['240.0.0.1', '255.255.255.255'],
+  ],
+  IPv6: [
+    ...['::', '::1', 'fc00::1', 'fd12::1', 'fe80::1', 'ff02::1', '100::1', '2001:db8::1', '3fff::1', '5f00::1'],
+    ...['4000::1', 'fec0::1'],
+  ],
+  'mapped or translated': [
+    ...['::ffff:127.0.0.1', '::ffff:7f00:1', '::ffff:8.8.8.8', '::127.0.0.1', '64:ff9b::7f00:1', '64:ff9b::808:808'],
+    ...['64:ff9b:1::7f00:1', '2002:7f00:1::', '2002:808:808::', '2001:0:7f00:1::', '2001::1'],
+  ],
+};
+/** Spellings that the parser of addresses reads as one of them. */
+const disguised = [
+  ...['2130706433', '0x7f000001', '017700000001', '127.1', '127.0.1', '0177.0.0.1', '0x7f.1', '127.0.0.1.'],
+  ...['①②⑦.0.0.1', '127。0。0。1', 'localhost', 'LOCALHOST', 'localhost.', 'a.localhost', '%31%32%37.0.0.1'],
+];
+
+describe('no connection is tried', () => {
+  test.each(Object.entries(privateAddresses))('to an address that is %s', async (_, addresses) => {
+    for (const address of addresses) {
+      expect([address, isGlobalUnicast(address)]).toEqual([address, false]);
+      const host = address.includes(':') ? `[${address}]` : address;
+      expect([address, await faultOf(send(`https://${host}:8443/`))]).toEqual([address, 'blocked_address']);
+      // A name that leads there, alone or among good ones.
+      for (const found of [[address], ['8.8.8.8', address]])
+        expect(await faultOf(send('https://hooks.test/', { resolve: async () => found }))).toBe('blocked_address');
+    }
+    expect(opened).toEqual([]);
+  });
+
+  test.each(disguised)('to this machine, spelled %s', async (host) => {
+    expect(await faultOf(send(`https://${host}:${new URL(receiver.url).port}/`))).toBe('blocked_address');
+    expect(opened).toEqual([]);
+  });
+
+  test('by a name that led elsewhere when it was checked', async () => {
+    const answers = [['8.8.8.8'], ['127.0.0.1']];
+    const resolve = async (): Promise<string[]> => answers.shift() ?? [];
+    const client = new OutgoingClient({ allowPrivate: false, resolve });
+    const url = `https://hooks.test:${new URL(receiver.url).port}/`;
+    expect(await client.refusalOf(url, false)).toBeUndefined();
+    const request = { method: 'POST', url, headers: {}, testMode: false, mostBytes: 10 } as const;
+    expect(await faultOf(client.send(request))).toBe('blocked_address');
+    expect(opened).toEqual([]);
+  });
+
+  test('by a name that is asked for but once for each request, and leads elsewhere if asked again', async () => {
+    let asked = 0;
+    const resolve = async (): Promise<string[]> => {
+      asked += 1;
+      return asked === 1 ? ['203.0.114.1'] : ['127.0.0.1'];
+    };
+    await faultOf(send('https://hooks.test/', { resolve }, { within: 300 }));
+    expect(asked).toBe(1);
+    expect(opened.every((socket) => socket.remoteAddress !== '127.0.0.1')).toBe(true);
+  });
+
+  test.each(['http://8.8.8.8/', 'ftp://8.8.8.8/', 'https://u:p@8.8.8.8/', 'https://8.8.8.8:25/', 'file:///etc/passwd'])(
+    'to %s',
+    async (url) => {
+      expect(await faultOf(send(url))).toBe('blocked_address');
+      expect(opened).toEqual([]);
+    },
+  );
+
+  test('to this machine by a live key, even where test keys may', async () => {
+    expect(await faultOf(send(receiver.url, { allowPrivate: true }))).toBe('blocked_address');
+    expect(await faultOf(send(receiver.url, {}, { testMode: true }))).toBe('blocked_address');
+    expect(opened).toEqual([]);
+    expect((await send(receiver.url, { allowPrivate: true }, { testMode: true })).status).toBe(200);
+    expect(opened).toHaveLength(1);
+  });
+});
+
+test.each(['8.8.8.8', '1.1.1.1', '93.184.215.14', '172.15.0.1', '172.32.0.1', '2606:4700::1111', '2a00:1450::1'])(
+  '%s is an address that may be called',
+  (address) => {
+    expect(isGlobalUnicast(address)).toBe(true);
+  },
+);
+
+describe('an answer', () => {
+  const allowed = { allowPrivate: true };
+  const inTest = { testMode: true };
+
+  test('that redirects is an answer like others, and nobody follows it', async () => {
+    const target = await Receiver.start();
+    const redirecting = await Receiver.start(answering(307, { location: target.url }));
+    expect(await send(redirecting.url, allowed, inTest)).toMatchObject({ status: 307 });
+    expect(target.requests).toEqual([]);
+    await Promise.all([target.stop(), redirecting.stop()]);
+  });
+
+  test('is read up to a bound', async () => {
+    const long = await Receiver.start((_, response) => void response.end('x'.repeat(5000)));
+    const answer = await send(long.url, allowed, { ...inTest, mostBytes: 100 });
+    expect([answer.status, answer.body.length, answer.isWhole]).toEqual([200, 100, false]);
+    const whole = await send(long.url, allowed, { ...inTest, mostBytes: 5000 });
+    expect([whole.body.length, whole.isWhole]).toEqual([5000, true]);
+    await long.stop();
+  });
+
+  test('with more headers than 16 KB, or that is not HTTP, is none', async () => {
+    const wide = await Receiver.start(answering(200, { 'x-wide': 'x'.repeat(20_000) }));
+    expect(await faultOf(send(wide.url, allowed, inTest))).toBe('http_error');
+    await wide.stop();
+    const odd = await listening(createNetServer((socket) => socket.end('SSH-2.0-OpenSSH\r\n')));
+    expect(await faultOf(send(`http://127.0.0.1:${odd.port}/`, allowed, inTest))).toBe('http_error');
+    await odd.close();
+  });
+
+  test('that does not come, or whose body does not, is not waited for any longer', async () => {
+    const silent = await listening(createNetServer(() => undefined));
+    const start = performance.now();
+    const url = `http://127.0.0.1:${silent.port}/`;
+    expect(await faultOf(send(url, allowed, { ...inTest, within: 300 }))).toBe('timeout');
+    // TLS that nobody answers, too.
+    const secure = `https://127.0.0.1:${silent.port}/`;
+    expect(await faultOf(send(secure, allowed, { ...inTest, within: 300 }))).toBe('timeout');
+    const slow = await Receiver.start((_, response) => void response.write('beginning'));
+    const answer = await send(slow.url, allowed, { ...inTest, within: 300 });
+    expect([answer.status, answer.body.toString(), answer.isWhole]).toEqual([200, 'beginning', false]);
+    expect(performance.now() - start).toBeLessThan(10_000);
+    await Promise.all([silent.close(), slow.stop()]);
+  });
+
+  test('comes straight from its receiver, whatever proxies the environment names', async () => {
+    const proxy = await Receiver.start();
+    Object.assign(process.env, { NODE_USE_ENV_PROXY: '1', HTTP_PROXY: proxy.url, http_proxy: proxy.url });
+    try {
+      await send(receiver.url, allowed, inTest);
+      expect(proxy.requests).toEqual([]);
+    } finally {
+      for (const name of ['NODE_USE_ENV_PROXY', 'HTTP_PROXY', 'http_proxy']) delete process.env[name];
+      await proxy.stop();
+    }
+  });
+});
+
+describe('over TLS', () => {
+  let server: { port: number; close(): Promise<void> };
+  let names: (string | undefined)[];
+
+  beforeAll(async () => {
+    names = [];
+    const secure = createSecureServer({ key: testKey, cert: testCertificate }, (_, response) => response.end('ok'));
+    secure.on('secureConnection', (socket) => names.push(socket.servername || undefined));
+    server = await listening(secure);
+  });
+  afterAll(() => server.close());
+
+  const ask = (name: string, ca?: string) =>
+    send(
+      `https://${name}:${server.port}/`,
+      { allowPrivate: true, resolve: toItself, ...(ca ? { ca } : {}) },
+      { testMode: true },
+    );
+
+  test('the certificate must be of the name that was asked for, whatever the address', async () => {
+    expect((await ask('hooks.test', testCertificate)).status).toBe(200);
+    expect(names.at(-1)).toBe('hooks.test');
+    expect(await faultOf(ask('other.test', testCertificate))).toBe('tls');
+    expect(await faultOf(ask('hooks.test'))).toBe('tls');
+  });
+
+  test('a receiver that speaks none is told from one that refuses', async () => {
+    const plain = `https://127.0.0.1:${new URL(receiver.url).port}/`;
+    expect(await faultOf(send(plain, { allowPrivate: true }, { testMode: true }))).toBe('tls');
+    const gone = await listening(createNetServer());
+    await gone.close();
+    const closed = `https://127.0.0.1:${gone.port}/`;
+    expect(await faultOf(send(closed, { allowPrivate: true }, { testMode: true }))).toBe('connect');
+  });
+
+  test('a name that is not known is no address', async () => {
+    expect(await faultOf(send('https://hooks.test/', { resolve: async () => [] }))).toBe('dns');
+  });
+});
+
+/** A server on a free port of this machine. */
+async function listening(server: Server): Promise<{ port: number; close(): Promise<void> }> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}

@@ -1,0 +1,401 @@
+// Every layer of the rate limits over HTTP: what it counts, and how it refuses.
+import { randomInt, randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { callsPerMinute } from '../../domain/billing/plans.ts';
+import { sha256 } from '../../runtime/credentials/secrets.ts';
+import { type Answer, type CallOptions, call, expectStatus } from '../support/client.ts';
+import { operations } from '../support/document.ts';
+import { goodRequest, isForPlatform, newWideTenant } from '../support/requests.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { adminToken, newPerson, tokenFor } from '../support/sessions.ts';
+import { testSettings } from '../support/setup.ts';
+import { database, newKey, newPlatformKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { anyPath, exempt, guarded, openedByKey } from '../support/walk.ts';
+
+const minute = 60_000;
+const hour = 60 * minute;
+
+/** An address of its own. */
+const newAddress = (): string => `172.16.${randomInt(256)}.${randomInt(256)}`;
+const me = (options: CallOptions): Promise<Answer> => call('GET', '/v1/me', options);
+
+function figures({ headers }: Answer): { limit: number; remaining: number; reset: number } {
+  const read = (name: string): number => Number(headers.get(`x-ratelimit-${name}`));
+  return { limit: read('limit'), remaining: read('remaining'), reset: read('reset') };
+}
+
+/** Holds a refusal to its promises: what the body says and what the headers say are one thing, and nothing else is told. */
+function expectRefusal(answer: Answer, limit: number, window: number): void {
+  expect({ status: answer.status, answer: answer.text }).toMatchObject({ status: 429 });
+  const { error } = answer.body;
+  expect(Object.keys(error).sort()).toEqual(['code', 'details', 'message']);
+  expect(error.code).toBe('RATE_LIMIT_EXCEEDED');
+  expect(error.details).toEqual({ ...figures(answer), retry_after: expect.any(Number) });
+  expect(error.details).toMatchObject({ limit, remaining: 0 });
+  expectWait(answer, error.details.retry_after, window);
+}
+
+/** The wait is at least a second and at most the window, and ends no earlier than the call would pass. */
+function expectWait(answer: Answer, retryAfter: number, window: number): void {
+  expect(answer.headers.get('retry-after')).toBe(String(retryAfter));
+  expect(Number.isInteger(retryAfter)).toBe(true);
+  expect(retryAfter).toBeGreaterThanOrEqual(1);
+  expect(retryAfter * 1000).toBeLessThanOrEqual(window);
+  const told = answer.body.meta ? Date.parse(answer.body.meta.timestamp) : Date.parse(answer.headers.get('date') ?? '');
+  expect(told + retryAfter * 1000).toBeGreaterThanOrEqual(figures(answer).reset - 1000);
+}
+
+/** Sends calls one after the other. */
+async function repeat(times: number, send: () => Promise<Answer>): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  for (let index = 0; index < times; index += 1) answers.push(await send());
+  return answers;
+}
+
+const statuses = (answers: readonly Answer[]): number[] => answers.map(({ status }) => status);
+
+describe('a key', () => {
+  let tenant: Tenant;
+  beforeAll(async () => {
+    tenant = await newTenant();
+  });
+
+  test('may call each endpoint as often in a minute as it says, and is told how often it still may', async () => {
+    const key = await newKey(tenant, { perMinute: 3 });
+    const answers = await repeat(4, () => me({ key }));
+    expect(statuses(answers)).toEqual([200, 200, 200, 429]);
+    expect(answers.map((answer) => figures(answer).remaining)).toEqual([2, 1, 0, 0]);
+    const resets = answers.map((answer) => figures(answer).reset);
+    // The window is free again when the oldest call leaves it.
+    expect(new Set(resets).size).toBe(1);
+    expectRefusal(answers[3] as Answer, 3, minute);
+  });
+
+  test('is refused at one endpoint and served at the others', async () => {
+    const key = await newKey(tenant, { perMinute: 1 });
+    expect(statuses(await repeat(2, () => me({ key })))).toEqual([200, 429]);
+    expect((await call('GET', '/v1/objects', { key })).status).toBe(200);
+    // One path with two methods is two endpoints, and one template with two values is one.
+    const records = '/v1/objects/leads/records';
+    expect((await call('GET', records, { key })).status).toBe(200);
+    expect((await call('POST', records, { key, body: {}, idempotencyKey: true })).status).toBe(422);
+    expect((await call('GET', '/v1/objects/deals/records', { key })).status).toBe(429);
+  });
+
+  test('may call as often in an hour as it says, over all endpoints', async () => {
+    const key = await newKey(tenant, { perMinute: 3, perHour: 4 });
+    await repeat(2, () => expectStatus(200, 'GET', '/v1/me', { key }));
+    await repeat(2, () => expectStatus(200, 'GET', '/v1/objects', { key }));
+    expectRefusal(await call('GET', '/v1/objects', { key }), 4, hour);
+    expectRefusal(await me({ key }), 4, hour);
+  });
+
+  test('is counted for every answer that follows its recognition, whatever it is', async () => {
+    const key = await newKey(tenant, { perMinute: 3, scopes: ['leads:view'] });
+    const ask = (object: string, options: CallOptions = {}): Promise<Answer> =>
+      call('GET', `/v1/objects/${object}/records`, { key, ...options });
+    const answers = [
+      await ask('deals'),
+      await ask('leads', { query: { zzz: 1 } }),
+      await ask('leads'),
+      await ask('leads'),
+    ];
+    expect(statuses(answers)).toEqual([404, 400, 200, 429]);
+    expect(answers.map((answer) => figures(answer).remaining)).toEqual([2, 1, 0, 0]);
+  });
+
+  test('is not counted for calls that are refused, so that the wait does not grow', async () => {
+    const key = await newKey(tenant, { perMinute: 1 });
+    const [first, ...refused] = await repeat(4, () => me({ key }));
+    for (const answer of refused) expect(figures(answer).reset).toBe(figures(first as Answer).reset);
+  });
+
+  test('lets through exactly its limit of many calls at once', async () => {
+    const key = await newKey(tenant, { perMinute: 7 });
+    const answers = await Promise.all(Array.from({ length: 60 }, () => me({ key })));
+    expect(answers.filter(({ status }) => status === 200).length).toBe(7);
+    expect(answers.filter(({ status }) => status === 429).length).toBe(53);
+  });
+
+  test('feels a change of its limits on its next call', async () => {
+    const key = await newKey(tenant, { perMinute: 1 });
+    const id = (await me({ key })).body.data.actor.id;
+    expect((await me({ key })).status).toBe(429);
+    const token = await adminToken(tenant);
+    const change = (limit: number) =>
+      expectStatus(200, 'PATCH', `/v1/api-keys/${id}`, { token, body: { rate_limit_per_minute: limit } });
+    await change(3);
+    expect(statuses(await repeat(3, () => me({ key })))).toEqual([200, 200, 429]);
+    await change(2);
+    expectRefusal(await me({ key }), 2, minute);
+  });
+
+  test('of one call a minute is refused by the second call of every operation', async () => {
+    for (const operation of openedByKey) {
+      const key = isForPlatform(operation)
+        ? await newPlatformKey({ perMinute: 1 })
+        : await newKey(tenant, { perMinute: 1 });
+      expect((await call(operation.method, anyPath(operation), { key })).status).not.toBe(429);
+      const answer = await call(operation.method, anyPath(operation), { key });
+      expectRefusal(answer, 1, minute);
+    }
+  });
+});
+
+describe('a workspace', () => {
+  test('has the ceiling of its plan over all of its keys and people', async () => {
+    const tenant = await newTenant();
+    await database()`
+      update subscriptions set package_code = 'starter', api_rate_limit_per_minute = null where company_id = ${tenant.companyId}`;
+    const token = await adminToken(tenant);
+    const ask = [{ key: tenant.key }, { key: tenant.testKey }, { token }];
+    const answers = await repeat(40, () => me(ask[0] as CallOptions));
+    answers.push(
+      ...(await repeat(40, () => me(ask[1] as CallOptions))),
+      ...(await repeat(40, () => me(ask[2] as CallOptions))),
+    );
+    expect(new Set(statuses(answers))).toEqual(new Set([200]));
+    for (const each of ask) expectRefusal(await me(each), 120, minute);
+    // Another workspace is not concerned.
+    await expectStatus(200, 'GET', '/v1/me', { key: (await newTenant()).key });
+  });
+
+  test('has the ceiling that was agreed with it', async () => {
+    const tenant = await newTenant();
+    await database()`update subscriptions set api_rate_limit_per_minute = 2 where company_id = ${tenant.companyId}`;
+    expect(statuses(await repeat(3, () => me({ key: tenant.key })))).toEqual([200, 200, 429]);
+  });
+
+  test.each([
+    ['starter', null, null, 120],
+    ['growth', null, null, 600],
+    ['scale', null, null, 1200],
+    ['enterprise', null, null, 3000],
+    ['enterprise', 9000, null, 9000],
+    ['bespoke', null, 4_320_001, 101],
+    ['bespoke', null, 1000, 60],
+    ['bespoke', 7, 1000, 7],
+    ['bespoke', null, null, 600],
+    [null, null, null, 600],
+  ])(
+    'of the package %s, with %s agreed and %s calls a month, may call %s times a minute',
+    (packageCode, agreedPerMinute, agreedPerMonth, limit) => {
+      expect(callsPerMinute({ packageCode, agreedPerMinute, agreedPerDay: null, agreedPerMonth })).toBe(limit);
+    },
+  );
+});
+
+describe('a tenant that calls ten times as often as it may', () => {
+  test('is refused, and no call of another one is', async () => {
+    const [noisy, quiet] = await Promise.all([newTenant(), newTenant()]);
+    await database()`update subscriptions set api_rate_limit_per_minute = 20 where company_id = ${noisy.companyId}`;
+    const [refused, served] = await Promise.all([
+      Promise.all(Array.from({ length: 200 }, () => me({ key: noisy.key }))),
+      repeat(40, () => me({ key: quiet.key })),
+    ]);
+    expect(statuses(refused).filter((status) => status === 200)).toHaveLength(20);
+    expect(statuses(refused).filter((status) => status === 429)).toHaveLength(180);
+    expect(statuses(served)).toEqual(Array<number>(40).fill(200));
+  });
+});
+
+describe('a person', () => {
+  test('may call each endpoint 60 times in a minute, in all sessions together', async () => {
+    const tenant = await newTenant();
+    const person = await newPerson(tenant, 'Company_Admin');
+    const tokens = [await tokenFor(tenant, person), await tokenFor(tenant, person)];
+    let turn = 0;
+    const answers = await repeat(61, () => me({ token: tokens[turn++ % 2] }));
+    expect(statuses(answers)).toEqual([...Array<number>(60).fill(200), 429]);
+    expectRefusal(answers[60] as Answer, 60, minute);
+    await expectStatus(200, 'GET', '/v1/api-keys', { token: tokens[0] });
+  });
+});
+
+describe('check-email', () => {
+  test('may be called 10 times in a minute with one key', async () => {
+    const key = await newPlatformKey();
+    const answers = await repeat(11, () => call('POST', '/v1/check-email', { key, body: { email: 'a@example.com' } }));
+    expect(statuses(answers)).toEqual([...Array<number>(10).fill(200), 429]);
+    expectRefusal(answers[10] as Answer, 10, minute);
+  });
+});
+
+describe('an address', () => {
+  let server: TestServer | undefined;
+  beforeAll(async () => {
+    const settings = { ...testSettings, ONBOARDING_PER_HOUR: '2' };
+    server = await startServer({ ...settings, DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey') });
+  });
+  afterAll(() => server?.stop());
+
+  test.each([
+    ['GET', '/v1/health', 120],
+    ['GET', '/v1/availability', 60],
+    ['GET', '/v1/openapi.json', 60],
+    ['GET', '/auth/v1/.well-known/jwks.json', 60],
+    ['POST', '/auth/v1/token', 10],
+  ])('may call %s %s %i times in a minute', async (method, path, limit) => {
+    const ip = newAddress();
+    // What is wrong with a call does not matter to its count.
+    const answers = await repeat(limit + 1, () => call(method, path, { ip, query: { zzz: '1' } }));
+    expect(new Set(statuses(answers.slice(0, limit)))).toEqual(new Set([400]));
+    expect(figures(answers[0] as Answer)).toMatchObject({ limit, remaining: limit - 1 });
+    const refused = answers[limit] as Answer;
+    if (path === '/auth/v1/token') {
+      expect(refused.body).toMatchObject({ error: 'slow_down' });
+      expect(figures(refused)).toMatchObject({ limit, remaining: 0 });
+      expectWait(refused, Number(refused.headers.get('retry-after')), minute);
+    } else expectRefusal(refused, limit, minute);
+    expect((await call(method, path, { ip: newAddress(), query: { zzz: '1' } })).status).toBe(400);
+  });
+
+  test('may sign up as often in an hour as the operator set, and the operator himself as often as he likes', async () => {
+    const ip = newAddress();
+    const baseUrl = server?.url ?? '';
+    const [first, second, third] = await repeat(3, () => call('POST', '/v1/onboarding', { ip, baseUrl, body: {} }));
+    expect(statuses([first, second] as Answer[])).toEqual([400, 400]);
+    expectRefusal(third as Answer, 2, hour);
+    const key = await newPlatformKey();
+    const own = await repeat(4, () => call('POST', '/v1/onboard', { ip, baseUrl, key, body: {} }));
+    expect(new Set(statuses(own))).toEqual(new Set([400]));
+  });
+
+  test('of IPv6 counts with all others of its /64', async () => {
+    const network = `2001:db8:${randomInt(65_536).toString(16)}:7`;
+    const ask = (host: number) => call('POST', '/auth/v1/token', { ip: `${network}::${host}`, query: { zzz: '1' } });
+    let host = 1;
+    const answers = await repeat(11, () => ask(host++));
+    expect(statuses(answers)).toEqual([...Array<number>(10).fill(400), 429]);
+  });
+
+  test('may fail to authenticate 30 times in a minute; then no credential of it is even looked up', async () => {
+    const { key } = await newTenant();
+    const ip = newAddress();
+    const failing: CallOptions[] = [{}, { key: `svc_live_${'0'.repeat(32)}` }, { key: 'x' }, { token: 'x' }];
+    let turn = 0;
+    const answers = await repeat(30, () => me({ ip, ...failing[turn++ % failing.length] }));
+    expect(new Set(statuses(answers))).toEqual(new Set([401]));
+    expect(answers.map((answer) => figures(answer).remaining)).toEqual(
+      Array.from({ length: 30 }, (_, index) => 29 - index),
+    );
+    expectRefusal(await me({ ip }), 30, minute);
+    expectRefusal(await me({ ip, key }), 30, minute);
+    expect(await usesOf(key)).toBe(0);
+    // From elsewhere the key is good.
+    await expectStatus(200, 'GET', '/v1/me', { key });
+    await expect.poll(() => usesOf(key), { timeout: 5000 }).toBe(1);
+    // Public operations have limits of their own.
+    await expectStatus(200, 'GET', '/v1/health', { ip });
+  });
+
+  test('that calls with good credentials is not counted as failing', async () => {
+    const { key } = await newTenant();
+    const ip = newAddress();
+    await repeat(35, () => expectStatus(200, 'GET', '/v1/me', { ip, key }));
+    await expectStatus(401, 'GET', '/v1/me', { ip });
+  });
+
+  test('that failed too often is refused by every operation that needs a credential', async () => {
+    const ip = newAddress();
+    await repeat(30, () => me({ ip }));
+    for (const operation of guarded) {
+      const answer = await call(operation.method, anyPath(operation), { ip });
+      expect({ id: operation.id, status: answer.status }).toEqual({ id: operation.id, status: 429 });
+      expect(answer.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
+      if (!exempt.envelope.includes(operation.id)) expectRefusal(answer, 30, minute);
+    }
+  });
+
+  test('may ask for what does not exist without being counted, and is told what it may do', async () => {
+    const ip = newAddress();
+    const wrong = await repeat(40, () => call('GET', '/v1/nowhere', { ip }));
+    expect(new Set(statuses(wrong))).toEqual(new Set([404]));
+    const others = [
+      await call('PUT', '/v1/health', { ip }),
+      await call('OPTIONS', '/v1/health', { ip }),
+      await call('GET', '/docs', { ip }),
+    ];
+    expect(statuses(others)).toEqual([405, 204, 200]);
+    for (const answer of [...wrong, ...others]) expect(figures(answer)).toMatchObject({ limit: 30, remaining: 30 });
+    await expectStatus(401, 'GET', '/v1/me', { ip });
+  });
+});
+
+describe('an account', () => {
+  const signIn = (email: string, password: string): Promise<Answer> =>
+    call('POST', '/auth/v1/token', { query: { grant_type: 'password' }, body: { email, password } });
+
+  test('is closed to all passwords for a while after five wrong ones, from wherever they came', async () => {
+    const { admin } = await newTenant();
+    let turn = 0;
+    const spelled = [admin.email, admin.email.toUpperCase()];
+    const wrong = await repeat(5, () => signIn(spelled[turn++ % 2] as string, 'not the password'));
+    expect(new Set(statuses(wrong))).toEqual(new Set([400]));
+    for (const password of ['not the password', 'correct horse battery staple']) {
+      const refused = await signIn(admin.email, password);
+      expect(refused.status).toBe(429);
+      expect(refused.body.error).toBe('slow_down');
+      expect(figures(refused)).toMatchObject({ limit: 5, remaining: 0 });
+      expectWait(refused, Number(refused.headers.get('retry-after')), 15 * minute);
+    }
+    // An address that nobody has behaves the same.
+    const nobody = `nobody-${randomUUID()}@example.com`;
+    expect(statuses(await repeat(6, () => signIn(nobody, 'x')))).toEqual([400, 400, 400, 400, 400, 429]);
+  });
+
+  test('takes any number of right passwords', async () => {
+    const { admin } = await newTenant();
+    const answers = await repeat(7, () => signIn(admin.email, 'correct horse battery staple'));
+    expect(new Set(statuses(answers))).toEqual(new Set([200]));
+  });
+});
+
+describe('idempotency', () => {
+  test('does not keep a refusal: the same key with the same body passes when there is room again', async () => {
+    const tenant = await newTenant();
+    const key = await newKey(tenant, { perMinute: 1 });
+    const create = (idempotencyKey: string, email: string) =>
+      call('POST', '/v1/leads', { key, idempotencyKey, body: { first_name: 'Sara', email } });
+    const [first, second] = [randomUUID(), randomUUID()];
+    expect((await create(first, 'one@example.com')).status).toBe(201);
+    expect((await create(second, 'two@example.com')).status).toBe(429);
+    await database()`update api_keys set rate_limit_per_minute = 10 where company_id = ${tenant.companyId}`;
+    const created = await create(second, 'two@example.com');
+    expect(created.status).toBe(201);
+    expect(created.headers.get('idempotent-replay')).toBeNull();
+  });
+
+  test('a replay says in its body what was said the first time, and in its headers what holds now', async () => {
+    const { key } = await newTenant();
+    const create = () =>
+      call('POST', '/v1/leads', {
+        key,
+        idempotencyKey: 'import-row-1',
+        body: { first_name: 'S', email: 's@example.com' },
+      });
+    const first = await create();
+    const replay = await create();
+    expect(replay.text).toBe(first.text);
+    expect(figures(first).remaining - figures(replay).remaining).toBe(1);
+  });
+});
+
+describe('every success', () => {
+  test.each(operations)('of $id carries the figures of the limit that is closest', async (operation) => {
+    const tenant = await newWideTenant();
+    const { path, options } = await goodRequest(operation, tenant);
+    const answer = await call(operation.method, path, options);
+    expect(answer.status).toBeLessThan(300);
+    const { limit, remaining, reset } = figures(answer);
+    expect(remaining).toBe(limit - 1);
+    expect(reset).toBeGreaterThan(Date.now());
+  });
+});
+
+async function usesOf(key: string): Promise<number> {
+  const [row] = await database()`
+    select u.total_requests::int as total from api_keys k
+    join api_key_usage u on u.company_id = k.company_id and u.api_key_id = k.id where k.key_hash = ${sha256(key)}`;
+  return row?.total as number;
+}

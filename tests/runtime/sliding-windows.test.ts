@@ -1,0 +1,220 @@
+// The counters of rate limits against a naive reference, in process and in Redis.
+import fc from 'fast-check';
+import { pino } from 'pino';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { MemoryCounters } from '../../runtime/limits/rate-limit-memory.ts';
+import { RedisCounters } from '../../runtime/limits/rate-limit-redis.ts';
+import { type Counters, type Layer, networkOf, refuse } from '../../runtime/limits/rate-limits.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
+import { TestRedis } from '../support/redis.ts';
+
+const minute = 60_000;
+const start = 1_795_219_200_000;
+let now = start;
+let run = 0;
+
+/** Counts by looking at every call that was ever let through. */
+class Reference {
+  readonly #times = new Map<string, number[]>();
+
+  take(layers: readonly Layer[]): { allowed: boolean; remaining: number; reset: number } {
+    const inside = layers.map(({ key, window }) => (this.#times.get(key) ?? []).filter((time) => time > now - window));
+    const allowed = layers.every(({ limit }, index) => (inside[index]?.length ?? 0) < limit);
+    if (allowed) {
+      for (const [index, { key }] of layers.entries()) {
+        this.#times.set(key, [...(this.#times.get(key) ?? []), now]);
+        inside[index]?.push(now);
+      }
+    }
+    const left = layers.map(({ limit }, index) => Math.max(0, limit - (inside[index]?.length ?? 0)));
+    const remaining = Math.min(...left);
+    const resets = layers.flatMap(({ limit, window }, index) => {
+      if (left[index] !== remaining) return [];
+      const times = inside[index] ?? [];
+      // Time passes until a call less than the limit allows is inside, or one call less than now.
+      const most = Math.min(limit, times.length) - 1;
+      return [
+        times.map((time) => time + window).find((at) => times.filter((t) => t > at - window).length <= most) ?? now,
+      ];
+    });
+    return { allowed, remaining, reset: Math.max(...resets) };
+  }
+}
+
+interface Step {
+  pause: number;
+  layers: { name: string; limit: number }[];
+  server: number;
+}
+
+/** Windows of minutes, so that nothing runs out by Redis's own clock meanwhile. */
+const windows: Record<string, number> = { a: minute, b: 2 * minute, c: 10 * minute };
+
+const steps = fc.array(
+  fc.record<Step>({
+    pause: fc.oneof(
+      fc.constantFrom(0, 1, minute - 1, minute, minute + 1, 2 * minute, 10 * minute),
+      fc.integer({ min: 0, max: 20_000 }),
+    ),
+    layers: fc
+      .subarray(Object.keys(windows), { minLength: 1 })
+      .chain((names) =>
+        fc.tuple(...names.map((name) => fc.record({ name: fc.constant(name), limit: fc.integer({ min: 1, max: 9 }) }))),
+      ),
+    server: fc.integer({ min: 0, max: 1 }),
+  }),
+  { minLength: 1, maxLength: 80 },
+);
+
+/** Lets every step through all counters by turns, and the reference beside them. */
+async function follow(counters: readonly Counters[], given: readonly Step[]): Promise<void> {
+  const reference = new Reference();
+  run += 1;
+  for (const { pause, layers, server } of given) {
+    now += pause;
+    const asked = layers.map(({ name, limit }) => ({ key: `${run}:${name}`, limit, window: windows[name] as number }));
+    const verdict = await counters[server % counters.length]?.take(asked, now);
+    const expected = reference.take(asked);
+    expect(verdict).toMatchObject(expected);
+    expect(asked.map(({ limit }) => limit)).toContain(verdict?.limit);
+  }
+}
+
+/** Fills layers until they refuse, and waits exactly as long as the refusal says. */
+async function waitOut(
+  counters: Counters,
+  given: readonly { limit: number; window: number; pause: number }[],
+): Promise<void> {
+  run += 1;
+  const layers = given.map(({ limit, window }, index) => ({ key: `${run}:${index}`, limit, window }));
+  for (;;) {
+    const verdict = await counters.take(layers, now);
+    if (!verdict.allowed) {
+      const details = refuse(verdict, now).details as { retry_after: number; reset: number };
+      expect(details.retry_after).toBeGreaterThanOrEqual(1);
+      expect(now + details.retry_after * 1000).toBeGreaterThanOrEqual(details.reset);
+      const before = now;
+      now = details.reset - 1;
+      expect(await counters.take(layers, now)).toMatchObject({ allowed: false, reset: details.reset });
+      now = before + details.retry_after * 1000;
+      expect(await counters.take(layers, now)).toMatchObject({ allowed: true });
+      return;
+    }
+    now += given[0]?.pause ?? 0;
+  }
+}
+
+const fillings = fc.array(
+  fc.record({
+    limit: fc.integer({ min: 1, max: 12 }),
+    window: fc.integer({ min: minute, max: 3 * minute }),
+    pause: fc.integer({ min: 0, max: 4000 }),
+  }),
+  { minLength: 1, maxLength: 3 },
+);
+
+describe('counters in process', () => {
+  test('let through exactly what the limits allow, and say when more is allowed', async () => {
+    await fc.assert(
+      fc.asyncProperty(steps, (given) => follow([new MemoryCounters()], given)),
+      { numRuns: 500 },
+    );
+  });
+
+  test('let a call pass after exactly the time that the refusal named, and not before it is due', async () => {
+    await fc.assert(
+      fc.asyncProperty(fillings, (given) => waitOut(new MemoryCounters(), given)),
+      { numRuns: 300 },
+    );
+  });
+
+  test('answer without a promise', () => {
+    expect(new MemoryCounters().take([{ key: 'a', limit: 1, window: 1 }], 1)).not.toBeInstanceOf(Promise);
+  });
+
+  test('forget those who have not called for longer than their window', () => {
+    const counters = new MemoryCounters();
+    for (let index = 0; index < 1000; index += 1)
+      counters.take([{ key: `old ${index}`, limit: 5, window: minute }], start);
+    counters.take([{ key: 'long', limit: 5, window: 60 * minute }], start);
+    counters.take([{ key: 'new', limit: 5, window: minute }], start + 2 * minute);
+    expect(counters.size).toBe(2);
+  });
+
+  test('keep no more than 200,000 callers, however many there are', () => {
+    const counters = new MemoryCounters();
+    for (let index = 0; index < 250_000; index += 1)
+      counters.take([{ key: `${index}`, limit: 5, window: minute }], start);
+    expect(counters.size).toBeLessThanOrEqual(200_001);
+    expect(counters.take([{ key: '249999', limit: 1, window: minute }], start).allowed).toBe(false);
+  });
+});
+
+describe.skipIf(!findProgram('redis'))(`counters in Redis${skipNote('redis')}`, () => {
+  let redis: TestRedis;
+  const servers: RedisCounters[] = [];
+  const log = pino({ level: 'silent' });
+  /** The machine runs other tests: an answer that comes late must not open the limits here. */
+  const patience = 10_000;
+
+  beforeAll(async () => {
+    redis = await TestRedis.start();
+    for (let index = 0; index < 2; index += 1) {
+      const counters = new RedisCounters(redis.url, log, { clock: () => now, patience });
+      await counters.open();
+      servers.push(counters);
+    }
+  });
+  afterAll(async () => {
+    for (const each of servers) each.close();
+    await redis?.kill();
+  });
+
+  test.each([1, 2])('let through exactly what the limits allow, from %i servers', async (count) => {
+    await fc.assert(
+      fc.asyncProperty(steps, (given) => follow(servers.slice(0, count), given)),
+      { numRuns: 60 },
+    );
+  });
+
+  test('let a call pass after exactly the time that the refusal named, and not before it is due', async () => {
+    await fc.assert(
+      fc.asyncProperty(fillings, (given) => waitOut(servers[0] as Counters, given)),
+      { numRuns: 60 },
+    );
+  });
+
+  test('let through exactly the limit of many calls at once from two servers', async () => {
+    const layers = [
+      { key: 'crowd', limit: 37, window: minute },
+      { key: 'crowd, wider', limit: 1000, window: 2 * minute },
+    ];
+    const verdicts = await Promise.all(
+      Array.from({ length: 400 }, (_, index) => servers[index % 2]?.take(layers, now)),
+    );
+    expect(verdicts.filter((verdict) => verdict?.allowed).length).toBe(37);
+  });
+
+  test('go by the clock of Redis when they have none', async () => {
+    const counters = new RedisCounters(redis.url, log, { patience });
+    await counters.open();
+    // Servers whose clocks are an hour apart.
+    const layers = [{ key: 'clock', limit: 1, window: 30 * minute }];
+    expect(await counters.take(layers, start)).toMatchObject({ allowed: true });
+    expect(await counters.take(layers, start + 60 * minute)).toMatchObject({ allowed: false });
+    counters.close();
+  });
+});
+
+describe('the network of an address', () => {
+  test.each([
+    ['203.0.113.9', '203.0.113.9'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+    ['2001:0db8:0001:0002::9', '2001:db8:1:2'],
+    ['2001:db8::1', '2001:db8:0:0'],
+    ['::1', '0:0:0:0'],
+    ['fe80::', 'fe80:0:0:0'],
+  ])('%s is %s', (ip, network) => {
+    expect(networkOf(ip)).toBe(network);
+  });
+});

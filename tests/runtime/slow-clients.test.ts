@@ -1,0 +1,135 @@
+// Clients that hold connections without using them are cut, and others are served meanwhile.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { newRecord } from '../support/arranged-ids.ts';
+import { Connection, type RawAnswer, requestText } from '../support/raw.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { testSettings } from '../support/setup.ts';
+import { newKey, newTenant } from '../support/tenants.ts';
+import { fileForm } from '../support/uploads.ts';
+
+/** Milliseconds within which every one of them is cut. */
+const patience = 15_000;
+
+let server: TestServer;
+let key: string;
+let uploads: string;
+
+beforeAll(async () => {
+  const tenant = await newTenant();
+  key = await newKey(tenant, { perMinute: 1_000_000, perHour: 1_000_000 });
+  uploads = `/v1/objects/accounts/records/${await newRecord(tenant, 'live', 'accounts')}/attachments`;
+  server = await startServer({
+    ...testSettings,
+    DATABASE_URL: inject('databaseUrl'),
+    SECRET_KEY: inject('secretKey'),
+    DATA_DIR: '.test-data',
+    DATABASE_POOL: '2',
+  });
+});
+
+afterAll(() => server?.stop());
+
+/** Opens connections that ignore the server's end of them, and gives the count of those that it has not cut by then. */
+async function stillOpen(count: number, use: (connection: Connection) => void): Promise<number> {
+  const connections = Array.from({ length: count }, () => new Connection(server.url));
+  for (const connection of connections) use(connection);
+  let open = count;
+  const ends = connections.map((connection) =>
+    connection.closed.then(() => {
+      open -= 1;
+    }),
+  );
+  await Promise.race([Promise.all(ends), sleep(patience)]);
+  // Who does not read does not see that it was cut either: it reads now what was on its way, and the end after it.
+  for (const connection of connections) connection.socket.resume();
+  await Promise.race([Promise.all(ends), sleep(1000)]);
+  for (const connection of connections) connection.close();
+  return open;
+}
+
+/** Sends a byte a second. */
+function trickle(connection: Connection, bytes: string): void {
+  let sent = 0;
+  const timer = setInterval(() => {
+    connection.send(bytes[sent % bytes.length] ?? ' ');
+    sent += 1;
+  }, 1000);
+  void connection.closed.then(() => clearInterval(timer));
+}
+
+/** Sends a file of 260 KB in 13 seconds. */
+async function uploadSlowly(): Promise<RawAnswer> {
+  const form = fileForm({ content: Buffer.alloc(260_000, 'a') });
+  const headers = { ...form.headers, 'x-api-key': key, 'content-length': String(form.rawBody.length) };
+  const connection = new Connection(server.url);
+  connection.send(requestText('POST', uploads, headers));
+  for (let sent = 0; sent < form.rawBody.length; sent += 20_000) {
+    connection.send(form.rawBody.subarray(sent, sent + 20_000));
+    await sleep(1000);
+  }
+  const answer = await connection.answer();
+  connection.close();
+  return answer;
+}
+
+describe('slow clients', { timeout: 30_000 }, () => {
+  const attacks: Record<string, Promise<number>> = {};
+  let served = 0;
+  let slowUpload: Promise<RawAnswer>;
+
+  beforeAll(async () => {
+    attacks['50 that never send a byte'] = stillOpen(50, () => undefined);
+    attacks['50 that send headers a byte a second'] = stillOpen(50, (connection) => {
+      connection.send('GET /v1/health HTTP/1.1\r\nHost: a\r\nX-Slow: ');
+      trickle(connection, 'a');
+    });
+    attacks['50 that send a body a byte a second'] = stillOpen(50, (connection) => {
+      const headers = { 'x-api-key': key, 'content-type': 'application/json', 'content-length': '1000' };
+      connection.send(requestText('POST', '/v1/leads', headers));
+      trickle(connection, ' ');
+    });
+    attacks['20 that upload a file a byte a second'] = stillOpen(20, (connection) => {
+      const form = fileForm();
+      const headers = { ...form.headers, 'x-api-key': key, 'content-length': '1000000' };
+      connection.send(requestText('POST', uploads, headers)).send(form.rawBody.subarray(0, -60));
+      trickle(connection, 'a');
+    });
+    attacks['20 that never read the answers they ask for'] = stillOpen(20, (connection) => {
+      connection.socket.removeAllListeners('data').pause();
+      for (let index = 0; index < 20; index += 1) connection.send(requestText('GET', '/docs/redoc.js'));
+    });
+    slowUpload = uploadSlowly();
+    let running = true;
+    void Promise.all(Object.values(attacks)).then(() => {
+      running = false;
+    });
+    while (running) {
+      const response = await fetch(`${server.url}/v1/objects/leads/records`, {
+        headers: { 'x-api-key': key },
+        signal: AbortSignal.timeout(10_000),
+      });
+      expect(response.status).toBe(200);
+      await response.text();
+      served += 1;
+    }
+  }, 30_000);
+
+  test.each([
+    '50 that never send a byte',
+    '50 that send headers a byte a second',
+    '50 that send a body a byte a second',
+    '20 that upload a file a byte a second',
+    '20 that never read the answers they ask for',
+  ])('%s are all cut within 15 seconds', async (attack) => {
+    expect(await attacks[attack]).toBe(0);
+  });
+
+  test('a file on a line of 20 KB a second arrives whole, though it takes longer than any other request may', async () => {
+    expect((await slowUpload).status).toBe(201);
+  });
+
+  test('do not keep others waiting', () => {
+    expect(served).toBeGreaterThan(100);
+  });
+});

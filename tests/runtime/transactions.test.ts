@@ -1,0 +1,254 @@
+// A transaction and the others on its connection: nothing that comes late runs in theirs.
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { isOutage, Pool } from '../../db/connect.ts';
+import { claimNow } from '../../db/idempotency.ts';
+import { enterTenant } from '../../db/tenant.ts';
+import { type Opening, Transaction, TransactionEnded } from '../../db/transaction.ts';
+import { lockValues } from '../../db/value-locks.ts';
+import { FaultProxy, through } from '../faults/support/proxy.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+
+let pool: Pool;
+let tenant: Tenant;
+let stranger: Tenant;
+beforeAll(async () => {
+  const url = inject('databaseUrl');
+  // One connection, so that each transaction has that of the one before.
+  pool = new Pool({ url, role: 'crm_app', lanes: 1, prepare: true, spread: false, wait: 1000, statementTimeout: 1000 });
+  [tenant, stranger] = [await newTenant(), await newTenant()];
+});
+afterAll(() => pool.close(1));
+
+const begin = async ({ companyId }: Tenant) =>
+  new Transaction(pool, await pool.acquire(), { companyId, testMode: false });
+const companies = (sql: Transaction['sql']) => sql<{ id: string }[]>`select id from companies`;
+
+describe('a handle that was kept', () => {
+  test.each(['endRead', 'abandon', 'destroy'] as const)(
+    'after %s sends nothing into the transaction that follows',
+    async (end) => {
+      const first = await begin(tenant);
+      const { sql } = first;
+      expect(await companies(sql)).toEqual([{ id: tenant.companyId }]);
+      first[end]();
+      const second = await begin(stranger);
+      expect(await companies(second.sql)).toEqual([{ id: stranger.companyId }]);
+      expect(() => companies(sql)).toThrow(TransactionEnded);
+      expect(() => sql.unsafe('select 1')).toThrow(TransactionEnded);
+      expect(() => first.sql).toThrow(TransactionEnded);
+      expect(await companies(second.sql)).toEqual([{ id: stranger.companyId }]);
+      second.endRead();
+    },
+  );
+
+  test('from before it stood aside is of no use afterwards; the transaction has another', async () => {
+    const first = await begin(tenant);
+    const { sql } = first;
+    await companies(sql);
+    await first.aside(sleep(1));
+    expect(() => companies(sql)).toThrow(TransactionEnded);
+    expect(await companies(first.sql)).toEqual([{ id: tenant.companyId }]);
+    first.abandon();
+  });
+});
+
+describe('standing aside', () => {
+  test('lets others have the connection while nothing was written', async () => {
+    const first = await begin(tenant);
+    await companies(first.sql);
+    let served = false;
+    await first.aside(
+      (async () => {
+        const second = await begin(stranger);
+        served = (await companies(second.sql))[0]?.id === stranger.companyId;
+        second.endRead();
+      })(),
+    );
+    expect(served).toBe(true);
+    expect(await companies(first.sql)).toEqual([{ id: tenant.companyId }]);
+    first.endRead();
+  });
+
+  test('keeps connection and handle once something was written, so that all of it is one transaction', async () => {
+    const first = await begin(tenant);
+    const { sql } = first;
+    await sql`update companies set name = 'Half done' where id = ${tenant.companyId}`;
+    await first.aside(sleep(1));
+    expect(await sql`select name from companies`).toEqual([{ name: 'Half done' }]);
+    first.abandon();
+    const second = await begin(tenant);
+    expect(await second.sql`select name from companies`).toEqual([{ name: 'Tenant' }]);
+    second.endRead();
+  });
+
+  test('passes a failure of the work on, and goes on afterwards', async () => {
+    const first = await begin(tenant);
+    await expect(first.aside(Promise.reject(new Error('the work failed')))).rejects.toThrow('the work failed');
+    expect(await companies(first.sql)).toEqual([{ id: tenant.companyId }]);
+    first.endRead();
+  });
+});
+
+describe('a commit', () => {
+  const commit = (transaction: Transaction, left: number) => transaction.commit([], [], undefined, new Date(), left);
+  const rename = (sql: Transaction['sql'], name: string) =>
+    sql`update companies set name = ${name} where id = ${tenant.companyId}`;
+
+  test('that comes after its deadline is refused as an outage, and leaves the connection as it was', async () => {
+    const late = await begin(tenant);
+    await rename(late.sql, 'Too late');
+    const refused = await commit(late, 0).catch((error: unknown) => error);
+    expect(isOutage(refused)).toBe(true);
+    const next = await begin(tenant);
+    expect(await next.sql`select name from companies`).toEqual([{ name: 'Tenant' }]);
+    next.endRead();
+  });
+
+  test('before its deadline is done', async () => {
+    const inTime = await begin(tenant);
+    await rename(inTime.sql, 'In time');
+    await commit(inTime, 1800);
+    const next = await begin(tenant);
+    expect(await next.sql`select name from companies`).toEqual([{ name: 'In time' }]);
+    next.endRead();
+  });
+});
+
+describe('a lock by way of a company', () => {
+  test('cannot be taken where the transaction does not see the company: nothing would be locked', async () => {
+    const transaction = await begin(tenant);
+    await lockValues(transaction.sql, tenant.companyId, ['a', 'b']);
+    await expect(lockValues(transaction.sql, stranger.companyId, ['a'])).rejects.toThrow('not there');
+    const claimed = { testMode: false, endpoint: 'POST /', key: 'a key of mine', requestHash: Buffer.alloc(32) };
+    await expect(transaction.claim({ ...claimed, companyId: stranger.companyId })).rejects.toThrow('not there');
+    transaction.abandon();
+  });
+});
+
+describe('the deadline of a commit', () => {
+  /** A change whose time runs out, or does not, between the question whether there is time and the commit. */
+  const change = (id: string, milliseconds: number): Promise<unknown> =>
+    database().begin(async (sql) => {
+      await enterTenant(sql, { companyId: tenant.companyId, testMode: false });
+      await sql`
+        insert into audit_logs (company_id, id, occurred_at, actor_kind, actor_id, request_id, ip, action, test_mode)
+        values (${tenant.companyId}, ${id}, now(), 'system', 'test', ${id}, 'local', 'test', false)`;
+      await sql`call require_time_left(${milliseconds})`;
+      await sql`select pg_sleep(0.3)`;
+    });
+
+  test('that passes after it was asked whether there is time is held by the rows themselves', async () => {
+    const [late, timely] = [randomUUID(), randomUUID()];
+    await expect(change(late, 250)).rejects.toMatchObject({ code: '57014' });
+    await change(timely, 10_000);
+    const rows = await database()`select id from audit_logs where company_id = ${tenant.companyId} and action = 'test'`;
+    expect(rows).toEqual([{ id: timely }]);
+  });
+
+  test('is not that of the transaction before it', async () => {
+    const first = await begin(tenant);
+    await first.sql`update companies set name = 'Tenant' where id = ${tenant.companyId}`;
+    await first.commit([], [], undefined, new Date(), 1000);
+    const next = await begin(tenant);
+    const [setting] = await next.sql`select current_setting('app.deadline', true) as deadline`;
+    expect(setting?.deadline).toBe('');
+    next.endRead();
+  });
+});
+
+describe('what must hold of a transaction', () => {
+  const opening = async (asked: Opening) =>
+    new Transaction(pool, await pool.acquire(), { companyId: tenant.companyId, testMode: false }, asked);
+  const versionOf = async () => {
+    const { companyId } = tenant;
+    const [row] = await database()`
+      select k.id as "keyId", concat_ws(' ', k.xmin, c.xmin, s.xmin) as stamp
+      from api_keys k join companies c on c.id = k.company_id join subscriptions s on s.company_id = k.company_id
+      where k.company_id = ${companyId} limit 1`;
+    return { companyId, keyId: row?.keyId as string, stamp: row?.stamp as string };
+  };
+
+  test.each(['api_keys', 'companies', 'subscriptions'])('is told when the key was changed: %s', async (table) => {
+    const credential = await versionOf();
+    const first = await opening({ credential });
+    expect(await companies(first.sql)).toHaveLength(1);
+    expect(await first.opened()).toBe('held');
+    first.endRead();
+    await database().unsafe(
+      `update ${table} set ${table === 'companies' ? 'id = id' : 'company_id = company_id'}
+       where ${table === 'companies' ? 'id' : 'company_id'} = '${tenant.companyId}'`,
+    );
+    const second = await opening({ credential });
+    // Asked also by who sends nothing of its own.
+    expect(await second.opened()).toBe('credential_changed');
+    second.abandon();
+    const third = await opening({ credential: { ...(await versionOf()), companyId: stranger.companyId } });
+    expect(await third.opened()).toBe('credential_changed');
+    third.abandon();
+  });
+
+  test('fails what is sent behind the claim of a key that is taken', async () => {
+    const claim = {
+      ...{ companyId: tenant.companyId, testMode: false, endpoint: 'POST /taken', key: randomUUID() },
+      requestHash: Buffer.alloc(32),
+    };
+    await database().begin(async (sql) => {
+      await enterTenant(sql, { companyId: tenant.companyId, testMode: false });
+      expect(await claimNow(sql, claim)).toBe(true);
+      const second = await opening({ claim });
+      const rename = second.sql`update companies set name = 'Twice' where id = ${tenant.companyId}`;
+      await expect(rename).rejects.toMatchObject({ code: '25P02' });
+      expect(await second.opened()).toBe('key_taken');
+      second.abandon();
+    });
+    const third = await opening({ claim });
+    expect(await third.opened()).toBe('held');
+    third.abandon();
+  });
+});
+
+test('a database that is spread over machines is sent each setting alone, and others all of them with begin', async () => {
+  const sent = async (spread: boolean): Promise<string[]> => {
+    const texts: string[] = [];
+    const pass = (bytes: Buffer) => ({ bytes });
+    const toServer = (bytes: Buffer) => {
+      texts.push(
+        ...[...bytes.toString('latin1').matchAll(/Q[\s\S]{4}((?:begin|set local)[^\0]*)/g)].map(
+          ([, text]) => text ?? '',
+        ),
+      );
+      return { bytes };
+    };
+    const proxy = await FaultProxy.start(Number(new URL(inject('databaseUrl')).port), () => ({
+      toServer,
+      toClient: pass,
+    }));
+    const own = new Pool({
+      ...{ url: through(inject('databaseUrl'), proxy), role: 'crm_app', lanes: 1, prepare: true },
+      ...{ spread, wait: 1000, statementTimeout: 1000 },
+    });
+    const transaction = new Transaction(own, await own.acquire(), { companyId: tenant.companyId, testMode: false });
+    expect(await companies(transaction.sql)).toHaveLength(1);
+    transaction.abandon();
+    await own.close(1);
+    await proxy.close();
+    return texts;
+  };
+  const [company, mode] = [`set local app.company_id = '${tenant.companyId}'`, "set local app.test_mode = 'false'"];
+  expect(await sent(true)).toEqual(['begin', company, mode]);
+  expect(await sent(false)).toEqual([`begin; ${company}; ${mode}`]);
+});
+
+test('the commit of a transaction that only read is sent soon where nobody comes', async () => {
+  const reading = await begin(tenant);
+  const [backend] = await reading.sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
+  const stateOf = async () => {
+    const [row] = await database()`select state from pg_stat_activity where pid = ${backend?.pid as number}`;
+    return row?.state;
+  };
+  expect(await stateOf()).toBe('idle in transaction');
+  reading.endRead();
+  await expect.poll(stateOf, { timeout: 2000, interval: 5 }).toBe('idle');
+});

@@ -1,0 +1,469 @@
+// One test for each trap of the runtime's libraries, and for what hostile clients send.
+import { execFile } from 'node:child_process';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { loadDocument } from '../../runtime/document/document.ts';
+import { publicPolicies } from '../../runtime/limits/rate-limits.ts';
+import { call, type Json } from '../support/client.ts';
+import { Connection, exchange, requestText } from '../support/raw.ts';
+import { newKey, newTenant, platformKeys } from '../support/tenants.ts';
+
+let platformKey: () => string;
+
+beforeAll(async () => {
+  platformKey = await platformKeys();
+});
+
+const email = 'sara@example.com';
+
+/** What check-email says about a body sent as it is. */
+async function checkEmail(rawBody: string | Buffer, headers: Record<string, string> = {}): Promise<Json> {
+  const answer = await call('POST', '/v1/check-email', { key: platformKey(), rawBody, headers });
+  return { status: answer.status, ...answer.body };
+}
+
+/** The problems that check-email lists for a body. */
+async function problemsOf(rawBody: string | Buffer): Promise<{ field: string; code: string }[]> {
+  const { error } = await checkEmail(rawBody);
+  return (error?.details?.fields ?? []).map(({ field, code }: Json) => ({ field, code }));
+}
+
+const get = (target: string, headers: Record<string, string> = {}) => exchange(requestText('GET', target, headers));
+const errorOf = (answer: { body: string }): Json => JSON.parse(answer.body).error;
+
+describe('validation', () => {
+  test('fills in a default that stands beside a reference', async () => {
+    const key = await newKey(await newTenant());
+    const answer = await call('POST', '/v1/reports/query', { key, body: { object: 'leads' } });
+    expect(answer.body.data.metric).toBe('count');
+  });
+
+  test('tells what is wrong with a value that may be null too', async () => {
+    const key = await newKey(await newTenant());
+    const body = { object: 'leads', group_by: 'created_at', bucket: 'year' };
+    const answer = await call('POST', '/v1/reports/query', { key, body });
+    expect(answer.body.error.details.fields).toMatchObject([
+      { field: 'bucket', code: 'INVALID_OPTION', allowed: ['day', 'week', 'month'] },
+    ]);
+  });
+
+  test('checks formats', async () => {
+    expect(await problemsOf('{"email": "nobody"}')).toEqual([{ field: 'email', code: 'INVALID_FORMAT' }]);
+  });
+
+  test('finds all problems at once', async () => {
+    expect(await problemsOf('{"email": 1, "zzz": 1}')).toEqual([
+      { field: 'zzz', code: 'UNKNOWN_FIELD' },
+      { field: 'email', code: 'INVALID_TYPE' },
+    ]);
+  });
+
+  test('does not turn bodies into the types that they should have', async () => {
+    for (const value of ['1', 'true', 'null', '["a@example.com"]', '{}'])
+      expect(await problemsOf(`{"email": ${value}}`)).toEqual([{ field: 'email', code: 'INVALID_TYPE' }]);
+  });
+
+  test.each([
+    undefined,
+    'text/plain',
+    'application/json-patch+json',
+    'application/jsonx',
+    'multipart/form-data; boundary=x',
+    'application/json; charset=utf-16',
+    'application/json, text/plain',
+  ])('refuses a body of the type %s instead of passing it unchecked', async (type) => {
+    const headers = { 'x-api-key': platformKey(), ...(type ? { 'content-type': type } : {}) };
+    const answer = await exchange(requestText('POST', '/v1/check-email', headers, '{"email": 1}'));
+    expect({ status: answer.status, details: errorOf(answer).details }).toEqual({
+      status: 400,
+      details: { reason: 'unsupported_media_type' },
+    });
+  });
+
+  test.each([
+    'application/json',
+    'Application/JSON',
+    'application/json; charset=UTF-8',
+    'application/json;charset="utf-8"',
+  ])('reads a body of the type %s', async (type) => {
+    expect(await checkEmail(JSON.stringify({ email }), { 'content-type': type })).toMatchObject({ status: 200 });
+  });
+
+  test('takes only statuses that the document declares: anything else does not compile', async () => {
+    const root = join(import.meta.dirname, '../..');
+    const file = join(tmpdir(), `undeclared-status-${process.pid}.ts`);
+    writeFileSync(
+      file,
+      `import type { Handler } from '${root}/runtime/handler.ts';
+      export const declared: Handler<'checkEmail'> = async () => ({ status: 200, exists: true, data: { email: '', exists: true } });
+      // @ts-expect-error 201 is not declared
+      export const undeclared: Handler<'checkEmail'> = async () => ({ status: 201, exists: true, data: { email: '', exists: true } });
+      // @ts-expect-error data lacks a field
+      export const incomplete: Handler<'checkEmail'> = async () => ({ status: 200, exists: true, data: { email: '' } });
+      // @ts-expect-error no such operation
+      export const unknown: Handler<'noSuchOperation'> = async () => ({ status: 200 });\n`,
+    );
+    try {
+      const options = ['--ignoreConfig', '--noEmit', '--strict', '--target', 'es2024', '--module', 'nodenext'];
+      const allowed = ['--skipLibCheck', '--allowImportingTsExtensions'];
+      const said = await new Promise<string>((resolve) => {
+        // As make check does.
+        const compiler = join(root, 'node_modules/typescript-7/bin/tsc');
+        execFile(process.execPath, [compiler, ...options, ...allowed, file], { cwd: root }, (_, stdout) =>
+          resolve(stdout),
+        );
+      });
+      expect(said).toBe('');
+    } finally {
+      rmSync(file);
+    }
+  });
+});
+
+describe('paths', () => {
+  test.each([
+    '/v1/%',
+    '/v1/%zz',
+    '/v1/%c3%28',
+    '/v1/health%',
+    '/v1/%ff',
+    '//v1/health',
+    '/v1/health/',
+    '/v1//health',
+    '/',
+    '/v1/health;x',
+    '/v1/HEALTH',
+    '/v1/../v1/health',
+    '*',
+  ])('%s answers 404, not a crash', async (target) => {
+    const answer = await get(target);
+    expect({ status: answer.status, code: errorOf(answer).code }).toEqual({ status: 404, code: 'NOT_FOUND' });
+  });
+
+  test('a whole address, as proxies send it, is read as its path', async () => {
+    expect((await get('http://crm.example/v1/health')).status).toBe(200);
+    expect((await get('http://crm.example')).status).toBe(404);
+  });
+
+  test('of pages answer other methods with 405', async () => {
+    const answer = await exchange(requestText('POST', '/docs'));
+    expect({ status: answer.status, allow: answer.headers.get('allow') }).toEqual({
+      status: 405,
+      allow: 'GET, HEAD, OPTIONS',
+    });
+  });
+});
+
+describe('queries', () => {
+  test('refuse a parameter that is given twice', async () => {
+    const answer = await call('GET', '/v1/health?a=1&a=1');
+    expect(answer.body.error.details.fields).toMatchObject([
+      { field: 'a', code: 'DUPLICATE' },
+      { field: 'a', code: 'UNKNOWN_FIELD' },
+    ]);
+  });
+
+  test.each(['__proto__', 'constructor', 'toString', '__proto__[x]', 'constructor.prototype'])(
+    'take %s for a name like any other',
+    async (name) => {
+      const answer = await call('GET', `/v1/health?${name}=1`);
+      expect(answer.body.error.details.fields).toMatchObject([{ field: name, code: 'UNKNOWN_FIELD' }]);
+    },
+  );
+});
+
+describe('numbers and text that the database cannot hold', () => {
+  test.each(['1e400', '-1e400', '[1e400]', '{"a": 1e999}'])('refuse %s', async (number) => {
+    expect(await problemsOf(`{"email": "${email}", "zzz": ${number}}`)).toContainEqual({
+      field: number.startsWith('[') ? 'zzz[0]' : number.startsWith('{') ? 'zzz.a' : 'zzz',
+      code: 'OUT_OF_RANGE',
+    });
+  });
+
+  test.each([
+    ['the NUL character', '\\u0000'],
+    ['half of a surrogate pair', '\\ud800'],
+    ['the other half', '\\udc00'],
+    ['the halves in the wrong order', '\\udc00\\ud800'],
+  ])('refuse %s in a text and name the field, once', async (_, spelled) => {
+    expect(await problemsOf(`{"email": "sara${spelled}@example.com"}`)).toEqual([
+      { field: 'email', code: 'INVALID_FORMAT' },
+    ]);
+    expect(await problemsOf(`{"email": ["a", "${spelled}"]}`)).toContainEqual({
+      field: 'email[1]',
+      code: 'INVALID_FORMAT',
+    });
+  });
+
+  test('refuse the NUL character in the name of a field and in a query', async () => {
+    expect(await problemsOf(`{"email": "${email}", "a\\u0000b": 1}`)).toEqual([
+      { field: 'a\0b', code: 'UNKNOWN_FIELD' },
+    ]);
+    const answer = await call('GET', '/v1/health?a=%00');
+    expect(answer.body.error.details.fields).toContainEqual(
+      expect.objectContaining({ field: 'a', code: 'INVALID_FORMAT' }),
+    );
+  });
+
+  test('take a whole surrogate pair and every other character', async () => {
+    const { data } = await checkEmail(
+      JSON.stringify({ email: 'sara@example.com' }).replace('sara', '\\u0073\\u0061ra'),
+    );
+    expect(data.email).toBe(email);
+    expect(await problemsOf('{"email": "\\ud83d\\ude00@example.com"}')).toEqual([
+      { field: 'email', code: 'INVALID_FORMAT' },
+    ]);
+  });
+});
+
+describe('prototype pollution', () => {
+  const payloads = [
+    '{"__proto__": {"polluted": true}}',
+    '{"__proto__": null}',
+    '{"constructor": {"prototype": {"polluted": true}}}',
+    `{"email": "${email}", "__proto__": {"email": "x"}}`,
+    `{"email": {"__proto__": {"polluted": true}}}`,
+    '{"__proto__": {"email": "sara@example.com"}}',
+    '{"toString": "x", "hasOwnProperty": "y", "valueOf": 1}',
+  ];
+  test.each(payloads)('%s is refused', async (payload) => {
+    const { status, error } = await checkEmail(payload);
+    expect(status).toBe(422);
+    expect(error.details.fields.length).toBeGreaterThan(0);
+  });
+
+  test('leaves no trace in the server', async () => {
+    for (const payload of payloads) await checkEmail(payload);
+    const { body } = await call('GET', '/v1/health');
+    expect(Object.keys(body).toSorted()).toEqual(['data', 'meta', 'success']);
+    expect(await checkEmail(JSON.stringify({ email }))).toMatchObject({ status: 200 });
+  });
+
+  test('is refused where the document takes any name', async () => {
+    const metadata = '{"__proto__": "x"}';
+    const body = `{"company":{"name":"Blue Lake","email":"a@b.example"},"admin_user":{"email":"c@d.example","full_name":"Sara"},"region":"europe","industry":"Retail","metadata":${metadata}}`;
+    expect((await call('POST', '/v1/onboarding', { rawBody: body })).status).toBe(400);
+  });
+});
+
+describe('hostile texts', () => {
+  const long = (text: string): string => text.repeat(Math.floor(100_000 / text.length)).slice(0, 100_000);
+  test.each([
+    ['one letter, 100,000 times', long('a')],
+    ['dots in a local part', `${long('a.').slice(0, 90_000)}@`],
+    ['dots in a domain', `a@${long('a.')}`.slice(0, 99_000)],
+    ['hyphens in a domain', `a@${long('a-')}`.slice(0, 99_000)],
+    ['at signs', long('@')],
+    ['spaces', long(' ')],
+    ['right to left marks', long('\u202e').slice(0, 30_000)],
+    ['joined emoji', long('👩‍👩‍👧').slice(0, 20_000)],
+    ['combining marks', `a${long('\u0301').slice(0, 40_000)}`],
+    ['quotes and backslashes', long('"\\').slice(0, 40_000)],
+  ])('%s: refused while others are served', { timeout: 5000 }, async (_, text) => {
+    const hostile = checkEmail(JSON.stringify({ email: text }));
+    const others = await Promise.all(Array.from({ length: 20 }, () => call('GET', '/v1/health')));
+    expect(others.every((answer) => answer.status === 200)).toBe(true);
+    const { error } = await hostile;
+    expect(error.details.fields).toContainEqual(expect.objectContaining({ field: 'email' }));
+  });
+});
+
+describe('connections', () => {
+  const health = requestText('GET', '/v1/health');
+  const post = (body: string, headers: Record<string, string> = {}): Buffer =>
+    requestText(
+      'POST',
+      '/v1/check-email',
+      { 'x-api-key': platformKey(), 'content-type': 'application/json', ...headers },
+      body,
+    );
+
+  test('are kept after a public read, a success and every failure', async () => {
+    const connection = new Connection();
+    const requests: [Buffer, number][] = [
+      [health, 200],
+      [requestText('GET', '/nowhere'), 404],
+      [requestText('PUT', '/v1/health'), 405],
+      [requestText('OPTIONS', '/v1/health'), 204],
+      [requestText('POST', '/v1/check-email', {}, '{"email": "x"}'), 401],
+      [requestText('POST', '/v1/check-email', { 'x-api-key': 'x' }, '{"email": "x"}'), 401],
+      [post('{'), 400],
+      [post('{"email": 1}'), 422],
+      [post(JSON.stringify({ email })), 200],
+      [post('{}', { 'content-type': 'text/plain' }), 400],
+      [requestText('GET', '/v1/health?a=1'), 400],
+      [health, 200],
+    ];
+    for (const [request, status] of requests) {
+      const answer = await connection.send(request).answer();
+      expect({ status: answer.status, connection: answer.headers.get('connection') }).toEqual({
+        status,
+        connection: 'keep-alive',
+      });
+    }
+    connection.close();
+  });
+
+  test('are kept when the answer does not wait for the body', async () => {
+    const connection = new Connection();
+    const request = requestText('POST', '/v1/check-email', { 'x-api-key': 'x', 'content-length': '1000' });
+    expect((await connection.send(request).answer()).status).toBe(401);
+    expect((await connection.send(' '.repeat(1000)).send(health).answer()).status).toBe(200);
+    connection.close();
+  });
+
+  test('answer requests that are sent without waiting, in order', async () => {
+    const connection = new Connection();
+    connection.send(Buffer.concat([health, requestText('GET', '/nowhere'), post('{"email": 1}'), health]));
+    const statuses: number[] = [];
+    for (let index = 0; index < 4; index += 1) statuses.push((await connection.answer()).status);
+    expect(statuses).toEqual([200, 404, 422, 200]);
+    connection.close();
+  });
+
+  test('are closed after a body that is far too large, once the client has its answer', async () => {
+    const size = 5_000_000;
+    const connection = new Connection();
+    const answered = connection.send(post('', { 'content-length': String(size) })).answer();
+    for (let left = size; left > 0; left -= 50_000) connection.send(Buffer.alloc(Math.min(left, 50_000), 32));
+    const answer = await answered;
+    expect({ status: answer.status, connection: answer.headers.get('connection') }).toEqual({
+      status: 400,
+      connection: 'close',
+    });
+    expect(errorOf(answer).details).toEqual({ reason: 'body_too_large' });
+    await connection.closed;
+  });
+
+  test('are closed under a client that goes on sending', async () => {
+    const connection = new Connection();
+    connection.send(post('', { 'content-length': '100000000' }));
+    const flood = setInterval(() => connection.send(Buffer.alloc(10_000, 32)), 10);
+    expect((await connection.answer()).status).toBe(400);
+    await connection.closed;
+    clearInterval(flood);
+  });
+
+  test('need a Host, as HTTP/1.1 says, and no expectation that is met', async () => {
+    expect((await exchange('GET /v1/health HTTP/1.1\r\n\r\n')).status).toBe(400);
+    expect((await exchange('GET /v1/health HTTP/1.0\r\n\r\n')).status).toBe(200);
+    expect((await exchange(requestText('GET', '/v1/health', { Expect: 'tea' }))).status).toBe(200);
+    const expecting = post(JSON.stringify({ email }), { Expect: '100-continue' });
+    expect((await exchange(expecting)).status).toBe(200);
+  });
+
+  test('are closed after what is not HTTP, with an answer that carries the headers of every other', async () => {
+    for (const junk of [
+      'nonsense\r\n\r\n',
+      'GET /v1/health HTTP/1.1\r\nHost: a\r\nBad Header: x\r\n\r\n',
+      'get /v1/health HTTP/1.1\r\nHost: a\r\n\r\n',
+      'POST /v1/check-email HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    ]) {
+      const connection = new Connection();
+      const answer = await connection.send(junk).answer();
+      expect({ junk, status: answer.status }).toEqual({ junk, status: 400 });
+      await connection.closed;
+    }
+  });
+
+  test('that end in the middle of a body leave no alarm in the log', async () => {
+    const connection = new Connection();
+    connection.send(post('{', { 'content-length': '1000' }));
+    await new Promise((resolve) => connection.socket.once('connect', resolve));
+    connection.socket.resetAndDestroy();
+    await connection.closed;
+    const other = new Connection();
+    other.send(post('{', { 'content-length': '1000' })).socket.end();
+    await other.closed;
+    expect((await call('GET', '/v1/health')).status).toBe(200);
+    expect(readFileSync(inject('logFile'), 'utf8')).not.toMatch(/"level":"(warn|error)"[^\n]*"aborted"/);
+  });
+});
+
+describe('the document', () => {
+  const original = JSON.parse(readFileSync(new URL('../../generated/openapi.json', import.meta.url), 'utf8'));
+
+  /** Loads a copy of the document in which one operation says something else. */
+  async function load(change: (operation: Record<string, unknown>) => void): Promise<unknown> {
+    const copy = structuredClone(original);
+    change(copy.paths['/v1/check-email'].post);
+    const file = join(tmpdir(), `document-${process.pid}-${Math.random()}.json`);
+    writeFileSync(file, JSON.stringify(copy));
+    try {
+      const policies = Object.keys(publicPolicies(5));
+      return await loadDocument(pathToFileURL(file), policies, 'https://app.example.com');
+    } finally {
+      rmSync(file);
+    }
+  }
+
+  test.each([
+    ['x-idempotency', 'Required'],
+    ['x-idempotency', true],
+    ['x-platform', 'true'],
+    ['x-platform', false],
+    ['x-live-only', 1],
+    ['x-test-only', 1],
+    ['x-secret-answer', 1],
+    ['x-hashes-password', 1],
+    ['x-acts-outside', 1],
+    ['x-unpaid', 1],
+    ['x-uniform-refusal', 'yes'],
+    ['x-validation-status', 400],
+    ['x-validation-status', '422'],
+    ['x-answer', 'xml'],
+    ['x-public-limit', 'unheard-of'],
+    ['x-live-onyl', true],
+    ['security', [{ basic: [] }]],
+  ])('stops the start when an operation says %s: %j', async (name, value) => {
+    await expect(load((operation) => Object.assign(operation, { [name]: value }))).rejects.toThrow('checkEmail');
+  });
+
+  const deprecated = {
+    field: 'email',
+    since: '2026-09-04',
+    sunset: '2027-09-04',
+    link: '/docs/d#e',
+    note: 'Leave it.',
+  };
+  const marked = (operation: Record<string, unknown>, use: object): void => {
+    const { schema } = (operation as { requestBody: { content: Record<string, { schema: object }> } }).requestBody
+      .content['application/json'] as { schema: { $ref?: string } };
+    Object.assign(schema, {
+      $ref: undefined,
+      type: 'object',
+      properties: { email: { type: 'string', deprecated: true } },
+    });
+    Object.assign(operation, { 'x-deprecated-use': [use] });
+  };
+
+  test.each([
+    ['a sunset a day too early', { ...deprecated, sunset: '2027-09-03' }],
+    ['a day that there is not', { ...deprecated, since: '2026-02-30' }],
+    ['no sunset', { ...deprecated, sunset: undefined }],
+    ['a form that is not there', { ...deprecated, field: 'mail' }],
+    ['a parameter that is not there', { ...deprecated, field: undefined, parameter: 'email' }],
+    ['two forms at once', { ...deprecated, parameter: 'email' }],
+    ['a link elsewhere', { ...deprecated, link: 'https://x.example' }],
+    ['no note', { ...deprecated, note: '' }],
+    ['an unknown key', { ...deprecated, until: '2028-01-01' }],
+  ])('stops the start when a deprecated form has %s', async (_, use) => {
+    await expect(load((operation) => marked(operation, use))).rejects.toThrow('checkEmail: x-deprecated-use');
+  });
+
+  test('stops the start when a deprecated form is not marked deprecated', async () => {
+    const unmarked = load((operation) => Object.assign(operation, { 'x-deprecated-use': [deprecated] }));
+    await expect(unmarked).rejects.toThrow('checkEmail: x-deprecated-use');
+  });
+
+  test('may deprecate a field of a body for exactly 12 months', async () => {
+    await expect(load((operation) => marked(operation, deprecated))).resolves.toBeDefined();
+  });
+
+  test('is loaded as it is', async () => {
+    await expect(load(() => undefined)).resolves.toBeDefined();
+  });
+});

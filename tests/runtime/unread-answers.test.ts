@@ -1,0 +1,104 @@
+// Clients that ask ahead and do not read: what waits for them is bounded, and they are cut.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { readMetrics, seriesValue } from '../support/metrics.ts';
+import { Connection, requestText } from '../support/raw.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { testSettings } from '../support/setup.ts';
+
+const mebibyte = 1024 * 1024;
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer({
+    ...testSettings,
+    DATABASE_URL: inject('databaseUrl'),
+    SECRET_KEY: inject('secretKey'),
+    DATA_DIR: '.test-data',
+    METRICS_PORT: '0',
+  });
+});
+afterAll(() => server?.stop());
+
+interface Figures {
+  waiting: number;
+  unreadBytes: number;
+  cut: number;
+}
+
+async function figures(): Promise<Figures> {
+  const text = await readMetrics(server);
+  const figureOf = (name: string): number => seriesValue(text, `crm_http_${name}`) as number;
+  return {
+    waiting: figureOf('requests_waiting'),
+    unreadBytes: figureOf('unread_bytes'),
+    cut: figureOf('connections_cut_total'),
+  };
+}
+
+/** Opens connections that send the same and read nothing. */
+function openDeaf(count: number, sent: Buffer): Connection[] {
+  return Array.from({ length: count }, () => {
+    const connection = new Connection(server.url);
+    connection.socket.removeAllListeners('data').pause();
+    return connection.send(sent);
+  });
+}
+
+/** The highest figures while the connections are open, and the last ones. Others are served meanwhile. */
+async function watch(connections: Connection[], milliseconds: number): Promise<{ highest: Figures; last: Figures }> {
+  const highest = await figures();
+  let last = highest;
+  const end = performance.now() + milliseconds;
+  while (performance.now() < end) {
+    last = await figures();
+    for (const name of ['waiting', 'unreadBytes', 'cut'] as const) highest[name] = Math.max(highest[name], last[name]);
+    expect((await fetch(`${server.url}/v1/nowhere`)).status).toBe(404);
+    await sleep(100);
+  }
+  for (const connection of connections) connection.close();
+  return { highest, last };
+}
+
+describe('clients that do not read', { timeout: 40_000 }, () => {
+  test('leave 32 MB of answers at most, and none of them keeps its connection for more than 15 seconds', async () => {
+    const page = requestText('GET', '/docs/redoc.js');
+    const { highest, last } = await watch(openDeaf(80, Buffer.concat(Array(20).fill(page))), 15_000);
+    expect(highest.unreadBytes).toBeGreaterThan(16 * mebibyte);
+    expect(highest.unreadBytes).toBeLessThanOrEqual(32 * mebibyte);
+    expect(highest.cut).toBeGreaterThan(20);
+    expect(last).toMatchObject({ waiting: 0, unreadBytes: 0 });
+  });
+
+  test('have as many requests waiting at most as fit into 8 MB', async () => {
+    const page = requestText('GET', '/docs/redoc.js');
+    const before = (await figures()).cut;
+    const { highest } = await watch(openDeaf(120, Buffer.concat(Array(100).fill(page))), 3000);
+    expect(highest.waiting).toBeGreaterThan(2000);
+    expect(highest.waiting).toBeLessThanOrEqual((8 * mebibyte) / 3000);
+    expect(highest.cut - before).toBeGreaterThan(20);
+  });
+
+  test('and send on are not taken for readers', async () => {
+    const connections = openDeaf(5, Buffer.concat(Array(20).fill(requestText('GET', '/docs/redoc.js'))));
+    const more = setInterval(() => {
+      for (const connection of connections) connection.send(requestText('GET', '/v1/nowhere'));
+    }, 500);
+    const { highest, last } = await watch(connections, 15_000);
+    clearInterval(more);
+    expect(highest.unreadBytes).toBeGreaterThan(mebibyte);
+    expect(last).toMatchObject({ waiting: 0, unreadBytes: 0 });
+  });
+});
+
+test('a client that reads slowly gets all of its answers', { timeout: 30_000 }, async () => {
+  const connection = new Connection(server.url);
+  connection.send(Buffer.concat(Array.from({ length: 10 }, () => requestText('GET', '/docs/redoc.js'))));
+  const pauses = setInterval(() => {
+    connection.socket.pause();
+    setTimeout(() => connection.socket.resume(), 400);
+  }, 800);
+  for (let index = 0; index < 10; index += 1) expect((await connection.answer()).status).toBe(200);
+  clearInterval(pauses);
+  connection.close();
+});

@@ -1,0 +1,327 @@
+// Moves of deals and leads: in one piece, every refusal, and one order of moves at once.
+import { randomUUID } from 'node:crypto';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
+import {
+  createRecord,
+  leftBehind,
+  newCustomField,
+  patchRecord,
+  readRecord,
+  recordsPath,
+  refusedFields,
+} from '../support/records.ts';
+import { setActive, statusId, type WithStatuses } from '../support/statuses.ts';
+import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+
+interface Kind {
+  object: WithStatuses;
+  /** The field that names the status. */
+  field: 'stage' | 'lead_status';
+  /** The record and the status in the answer. */
+  record: 'deal' | 'lead';
+  status: 'stage' | 'status';
+  path(id: string): string;
+}
+
+const deals: Kind = {
+  object: 'deals',
+  field: 'stage',
+  record: 'deal',
+  status: 'stage',
+  path: (id) => `/v1/deals/${id}/stage`,
+};
+const leads: Kind = {
+  object: 'leads',
+  field: 'lead_status',
+  record: 'lead',
+  status: 'status',
+  path: (id) => `/v1/leads/${id}/status`,
+};
+
+let tenant: Tenant;
+let key: string;
+
+beforeAll(async () => {
+  tenant = await newTenant();
+  key = tenant.key;
+});
+
+const newOne = async (kind: Kind, of = key): Promise<string> =>
+  (
+    await createRecord(
+      of,
+      kind.object,
+      kind === deals ? { name: 'D' } : { first_name: 'S', email: `${randomUUID()}@x.example` },
+    )
+  ).id;
+const post = (status: number, kind: Kind, id: string, body: unknown, options: CallOptions = {}) =>
+  expectStatus(status, 'POST', kind.path(id), { key, body, ...options });
+const move = async (kind: Kind, id: string, body: object): Promise<Json> => (await post(200, kind, id, body)).body.data;
+const refused = (status: number, kind: Kind, id: string, body: unknown) =>
+  refusedFields(status, 'POST', kind.path(id), { key, body });
+
+describe.each([deals, leads])('a move of $object', (kind) => {
+  const { object, field, record, status } = kind;
+  const moved = `${record}.${status}_changed`;
+
+  test('answers where the record was and is, as the records API shows it, and leaves one audit row and its events', async () => {
+    const id = await newOne(kind);
+    const data = await move(kind, id, { [field]: ' qUALIFIED ' });
+    const [from, to] = [await statusId(tenant, object, 'New'), await statusId(tenant, object, 'Qualified')];
+    expect(data).toEqual({
+      [record]: await readRecord(key, object, id),
+      [`previous_${status}`]: { id: from, name: 'New' },
+      [status]: { id: to, name: 'Qualified', outcome: 'open' },
+      changed: true,
+    });
+    expect(data[record]).toMatchObject({ [field]: 'Qualified', [`${field}_id`]: to });
+    const { audit, events } = await leftBehind(id);
+    expect(audit[1]).toMatchObject({ action: `${record}.update`, object });
+    expect(audit[1].changes[field]).toEqual({ from: 'New', to: 'Qualified' });
+    expect(events.map((each) => each.event)).toEqual(['record.created', 'record.updated', moved]);
+    expect(events[1].data).toMatchObject({ object, changed_fields: expect.arrayContaining([field, `${field}_id`]) });
+    expect(events[2].data).toEqual({
+      ...{ object, record_id: id, occurred_at: data[record].updated_at },
+      ...{ from: 'New', from_id: from, to: 'Qualified', to_id: to },
+    });
+  });
+
+  test('fires its event however the record is moved, and none where it stays or begins', async () => {
+    const [id, other] = [await newOne(kind), await newOne(kind)];
+    await patchRecord(key, object, id, { [field]: 'Contacted' });
+    await patchRecord(key, object, id, { [field]: 'contacted', priority: 1 });
+    const records = [
+      { id, [field]: 'Qualified' },
+      { id: other, priority: 2 },
+    ];
+    const batch = `${recordsPath(object)}:batch-update`;
+    await expectStatus(200, 'POST', batch, { key, body: { records }, idempotencyKey: true });
+    const upsert = { match_on: ['id'], record: { id, [field]: 'New' } };
+    await expectStatus(200, 'POST', `${recordsPath(object)}:upsert`, { key, body: upsert, idempotencyKey: true });
+    const moves = async (of: string) => (await leftBehind(of)).events.filter((each) => each.event === moved);
+    expect((await moves(id)).map(({ data }) => [data.from, data.to])).toEqual([
+      ['New', 'Contacted'],
+      ['Contacted', 'Qualified'],
+      ['Qualified', 'New'],
+    ]);
+    expect(await moves(other)).toEqual([]);
+  });
+
+  test('answers the version that the record has then, good for If-Match', async () => {
+    const id = await newOne(kind);
+    const etag = async (body: object) => (await post(200, kind, id, body)).headers.get('etag');
+    expect([await etag({ [field]: 'New' }), await etag({ [field]: 'Contacted' })]).toEqual(['"1"', '"2"']);
+    const headers = { 'if-match': '"2"' };
+    await expectStatus(200, 'PATCH', recordsPath(object, id), { key, headers, body: { priority: 1 } });
+  });
+
+  test('by id is the same', async () => {
+    const id = await newOne(kind);
+    const to = await statusId(tenant, object, 'Contacted');
+    expect((await move(kind, id, { [`${field}_id`]: to.toUpperCase() }))[status].name).toBe('Contacted');
+  });
+
+  test('to where the record is answers changed: false and leaves nothing behind', async () => {
+    const id = await newOne(kind);
+    const before = await readRecord(key, object, id);
+    const data = await move(kind, id, { [field]: 'New' });
+    expect(data).toMatchObject({ [record]: before, changed: false });
+    expect(data[`previous_${status}`]).toEqual({ id: data[status].id, name: 'New' });
+    const { audit, events } = await leftBehind(id);
+    expect([audit.length, events.length]).toEqual([1, 1]);
+  });
+
+  test('sets fields in the same change, also where the record is in the status already', async () => {
+    const id = await newOne(kind);
+    const first = await move(kind, id, { [field]: 'Contacted', fields: { priority: '2', source: null } });
+    expect(first[record]).toMatchObject({ [field]: 'Contacted', priority: 2 });
+    const second = await move(kind, id, { [field]: 'Contacted', fields: { priority: 1 } });
+    expect([second.changed, second[record].priority]).toEqual([false, 1]);
+    const { events } = await leftBehind(id);
+    expect(events.map((each) => each.event)).toEqual(['record.created', 'record.updated', moved, 'record.updated']);
+    expect(events[1].data.changed_fields).toEqual(expect.arrayContaining(['priority', field]));
+    expect(events[3].data.changed_fields).toEqual(['priority']);
+  });
+
+  test('with something wrong in fields stores nothing, and lists every problem', async () => {
+    const id = await newOne(kind);
+    const before = await readRecord(key, object, id);
+    const fields = { priority: 9, colour: 1, id: 'x', [`${field}_id`]: 'x', assigned_to: randomUUID(), [field]: 'New' };
+    expect((await refused(422, kind, id, { [field]: 'Nowhere', fields, extra: 1 })).sort()).toEqual(
+      [
+        'extra UNKNOWN_FIELD',
+        'fields.assigned_to NOT_FOUND',
+        'fields.colour UNKNOWN_FIELD',
+        'fields.id READ_ONLY',
+        'fields.priority OUT_OF_RANGE',
+        `fields.${field} CONFLICTING_FIELDS`,
+        `fields.${field}_id READ_ONLY`,
+        `${field} INVALID_OPTION`,
+      ].sort(),
+    );
+    expect(await readRecord(key, object, id)).toEqual(before);
+  });
+
+  test.each<[string, number, (of: Kind) => object, (of: Kind) => string[]]>([
+    ['neither form', 400, () => ({}), (of) => [`${of.field} REQUIRED`]],
+    [
+      'both forms',
+      400,
+      (of) => ({ [of.field]: 'New', [`${of.field}_id`]: randomUUID() }),
+      (of) => [`${of.field} CONFLICTING_FIELDS`],
+    ],
+    ['an unknown id', 422, (of) => ({ [`${of.field}_id`]: randomUUID() }), (of) => [`${of.field}_id INVALID_OPTION`]],
+    ['what is no id', 400, (of) => ({ [`${of.field}_id`]: 'x' }), (of) => [`${of.field}_id INVALID_FORMAT`]],
+    ['a number', 422, (of) => ({ [of.field]: 1 }), (of) => [`${of.field} INVALID_TYPE`]],
+    ['fields that are no object', 422, (of) => ({ [of.field]: 'New', fields: [1] }), () => ['fields INVALID_TYPE']],
+    [
+      'a reason that is too long',
+      400,
+      (of) => ({ [of.field]: 'New', reason: 'x'.repeat(501) }),
+      () => ['reason TOO_LONG'],
+    ],
+  ])('to %s is refused with %i', async (_, code, body, problems) => {
+    expect(await refused(code, kind, await newOne(kind), body(kind))).toEqual(problems(kind));
+  });
+
+  test('to an unknown name lists the active ones', async () => {
+    const answer = await post(422, kind, await newOne(kind), { [field]: 'Nowhere' });
+    expect(answer.body.error.details.fields[0].allowed).toEqual(expect.arrayContaining(['New', 'Qualified']));
+  });
+
+  test('to a status that is not active is refused, by name and by id; one that is there already stays', async () => {
+    const own = await newTenant();
+    const id = await newOne(kind, own.key);
+    await setActive(own, object, 'Qualified', false);
+    const bodies = [{ [field]: 'Qualified' }, { [`${field}_id`]: await statusId(own, object, 'Qualified') }];
+    for (const body of bodies) {
+      const { error } = (await post(409, kind, id, body, { key: own.key })).body;
+      expect(error).toMatchObject({ code: 'CONFLICT', details: { reason: `${status}_inactive` } });
+    }
+    await setActive(own, object, 'New', false);
+    const same = await post(200, kind, id, { [field]: 'New' }, { key: own.key });
+    expect(same.body.data.changed).toBe(false);
+  });
+
+  test('with one key happens once, and the replay is the first answer byte for byte', async () => {
+    const id = await newOne(kind);
+    const idempotencyKey = randomUUID();
+    const first = await post(200, kind, id, { [field]: 'Contacted' }, { idempotencyKey });
+    await move(kind, id, { [field]: 'New' });
+    const again = await post(200, kind, id, { [field]: 'Contacted' }, { idempotencyKey });
+    expect(again.text).toBe(first.text);
+    expect((await readRecord(key, object, id))[field]).toBe('New');
+    const other = await post(422, kind, id, { [field]: 'New' }, { idempotencyKey });
+    expect(other.body.error.code).toBe('IDEMPOTENCY_CONFLICT');
+  });
+
+  test('needs the edit scope, and a record within reach', async () => {
+    const id = await newOne(kind);
+    const viewer = await newKey(tenant, { scopes: [`${object}:view`, `${object}:create`] });
+    const answer = await post(403, kind, id, { [field]: 'Contacted' }, { key: viewer });
+    expect(answer.body.error.details.required_scopes).toEqual([`${object}:edit`]);
+    const own = await newTenant();
+    for (const other of [tenant.testKey, own.key]) await post(404, kind, id, { [field]: 'Contacted' }, { key: other });
+    const branch = randomUUID();
+    await database()`insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${branch}, 'B', now())`;
+    const branchKey = await newKey(tenant, { reach: { kind: 'branch', id: branch } });
+    await post(404, kind, id, { [field]: 'Contacted' }, { key: branchKey });
+    const { id: userId } = await newUser(tenant, { branchId: branch });
+    await patchRecord(key, object, id, { assigned_to: userId });
+    await post(200, kind, id, { [field]: 'Contacted' }, { key: branchKey });
+  });
+
+  test('at once with others happens in one order: each answer begins where another ended', async () => {
+    const id = await newOne(kind);
+    const targets = ['Contacted', 'Qualified', 'New', 'Contacted', 'Qualified', 'New', 'Contacted', 'Qualified'];
+    const answers = await Promise.all(targets.map((target) => move(kind, id, { [field]: target })));
+    const steps = answers
+      .filter((answer) => answer.changed)
+      .map((answer) => [answer[`previous_${status}`].name, answer[status].name]);
+    const { audit } = await leftBehind(id);
+    const written = audit.slice(1).map(({ changes }) => [changes[field].from, changes[field].to]);
+    expect(written.toSorted()).toEqual(steps.toSorted());
+    expect(chain('New', written)).toBe((await readRecord(key, object, id))[field]);
+  });
+});
+
+/** Walks steps from a start, each used once in the order they were written; where they end. */
+function chain(start: string, steps: readonly (readonly string[])[]): string | undefined {
+  let at: string | undefined = start;
+  for (const [from, to] of steps) at = from === at ? to : undefined;
+  return at;
+}
+
+describe('outcomes', () => {
+  test('winning and losing a deal set their moments, and leaving clears them; the reason becomes lost_reason only when lost', async () => {
+    const id = await newOne(deals);
+    const won = await move(deals, id, { stage: 'Won', reason: 'Best price' });
+    expect(won.stage.outcome).toBe('won');
+    expect(won.deal).toMatchObject({ won_at: won.deal.updated_at, lost_at: null, lost_reason: null });
+    expect(won.deal.stage_changed_at).toBe(won.deal.won_at);
+    const lost = await move(deals, id, { stage: 'Lost', reason: 'Chose another' });
+    expect(lost.deal).toMatchObject({ won_at: null, lost_at: lost.deal.updated_at, lost_reason: 'Chose another' });
+    const open = await move(deals, id, { stage: 'Proposal' });
+    expect(open.deal).toMatchObject({ won_at: null, lost_at: null, lost_reason: 'Chose another' });
+    const { audit } = await leftBehind(id);
+    expect(audit.map((row) => row.metadata)).toEqual([
+      null,
+      { reason: 'Best price' },
+      { reason: 'Chose another' },
+      null,
+    ]);
+  });
+
+  test('a reason beside lost_reason in fields is refused when the stage means lost, and only then', async () => {
+    const id = await newOne(deals);
+    const body = { reason: 'x', fields: { lost_reason: 'y' } };
+    expect(await refused(422, deals, id, { stage: 'Lost', ...body })).toEqual([
+      'fields.lost_reason CONFLICTING_FIELDS',
+    ]);
+    expect((await move(deals, id, { stage: 'Qualified', ...body })).deal.lost_reason).toBe('y');
+  });
+
+  test('a reason for staying is audited without an event; a new one for a lost deal is stored', async () => {
+    const id = await newOne(deals);
+    await move(deals, id, { stage: 'New', reason: 'Not yet' });
+    expect((await leftBehind(id)).audit[1].metadata).toEqual({ reason: 'Not yet' });
+    expect((await leftBehind(id)).events).toHaveLength(1);
+    await move(deals, id, { stage: 'Lost', reason: 'Price' });
+    const again = await move(deals, id, { stage: 'Lost', reason: 'Price and time' });
+    expect([again.changed, again.deal.lost_reason]).toEqual([false, 'Price and time']);
+    expect((await leftBehind(id)).events.at(-1).data.changed_fields).toEqual(['lost_reason']);
+  });
+
+  test('a lead that enters a converted status gets converted_at, without a customer, and loses it when it leaves', async () => {
+    const id = await newOne(leads);
+    const converted = await move(leads, id, { lead_status: 'Converted' });
+    expect(converted.lead).toMatchObject({ converted_at: converted.lead.updated_at, converted_customer_id: null });
+    expect((await move(leads, id, { lead_status: 'Qualified' })).lead.converted_at).toBeNull();
+  });
+
+  test('a deal without a stage can be moved; it was nowhere before', async () => {
+    const id = await newOne(deals);
+    await database()`update deals set stage_id = null where id = ${id}`;
+    expect(await move(deals, id, { stage: 'New' })).toMatchObject({ previous_stage: null, changed: true });
+  });
+
+  test("a tenant's own fields can be set with the move", async () => {
+    await newCustomField(tenant, 'deals', 'seats', { type: 'number' });
+    const id = await newOne(deals);
+    expect((await move(deals, id, { stage: 'Won', fields: { seats: 20 } })).deal.seats).toBe(20);
+  });
+});
+
+test('a move of a deal and a change by the records API at once are both kept', async () => {
+  const id = await newOne(deals);
+  for (let round = 0; round < 5; round += 1) {
+    const stage = round % 2 ? 'New' : 'Won';
+    const answers = await Promise.all([
+      call('POST', deals.path(id), { key, body: { stage } }),
+      call('PATCH', `/v1/objects/deals/records/${id}`, { key, body: { amount_minor: round } }),
+    ]);
+    expect(answers.map((answer) => answer.status)).toEqual([200, 200]);
+    expect(await readRecord(key, 'deals', id)).toMatchObject({ stage, amount_minor: round });
+  }
+});

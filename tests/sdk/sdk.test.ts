@@ -1,0 +1,435 @@
+// The client of sdk/ against the real server: every operation, failures, and lists.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { type ClientOptions, CrmError, createClient, isCrmError } from '../../sdk/src/index.ts';
+import { mayPass, waitAfter } from '../../sdk/src/retries.ts';
+import { anyAddress, expectStatus } from '../support/client.ts';
+import { type DeclaredOperation, operations } from '../support/document.ts';
+import { FailingProxy, failure } from '../support/failing-proxy.ts';
+import { goodRequest, newWideTenant, sharedToken } from '../support/requests.ts';
+import { adminPassword, database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+let proxy: FailingProxy;
+
+beforeAll(async () => {
+  [tenant, proxy] = await Promise.all([newTenant(), FailingProxy.start(inject('baseUrl'))]);
+});
+afterAll(() => proxy.stop());
+
+/** A client from an address of its own, by way of the proxy. */
+const newClient = (options: Partial<ClientOptions> = {}) =>
+  createClient({ baseUrl: proxy.url, headers: { 'x-forwarded-for': anyAddress() }, ...options });
+
+/** What a call fails with. */
+async function failureOf(call: Promise<unknown>): Promise<CrmError> {
+  const error = await call.then(
+    () => 'nothing',
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(CrmError);
+  return error as CrmError;
+}
+
+const newLead = () => ({ first_name: 'Sara', email: `${randomUUID()}@bluelake.example` });
+
+async function leadsWith(email: string): Promise<number> {
+  const rows = await database()`select from leads where company_id = ${tenant.companyId} and email = ${email}`;
+  return rows.length;
+}
+
+describe('every operation', () => {
+  let wide: Tenant;
+  beforeAll(async () => {
+    wide = await newWideTenant();
+  });
+
+  /** Any operation, when its types do not matter. */
+  type AnyMethod = (call: object) => Promise<unknown>;
+
+  /** The path parameters that a filled path came from. */
+  function valuesOf({ path }: DeclaredOperation, filled: string): Record<string, string> {
+    const pattern = path.replaceAll(/[.*+?^$()|[\]\\]/g, '\\$&').replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)');
+    const groups = new RegExp(`^${pattern}$`).exec(filled)?.groups ?? {};
+    return Object.fromEntries(Object.entries(groups).map(([name, value]) => [name, decodeURIComponent(value)]));
+  }
+
+  test.each(operations)('$id is a method of the client, and answers as the document says', async (operation) => {
+    const { path, options } = await goodRequest(operation, wide);
+    const statuses: number[] = [];
+    const client = newClient({
+      ...(options.key === undefined ? {} : { apiKey: options.key }),
+      ...(options.token === undefined ? {} : { token: options.token }),
+      onResponse: ({ status }) => statuses.push(status),
+    }) as unknown as Record<string, AnyMethod>;
+    const { query, rawBody, headers = {} } = options;
+    // What is prepared byte by byte is a form with a file.
+    const body = rawBody === undefined ? options.body : await new Response(rawBody, { headers }).formData();
+    const answer = await client[operation.id]?.({ path: valuesOf(operation, path), query, body });
+    expect(answer).toBeDefined();
+    expect(operation.statuses.filter((status) => status.startsWith('2'))).toContain(statuses.join());
+  });
+
+  test('there is no method beside them', () => {
+    expect(Object.keys(newClient()).toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
+  });
+});
+
+describe('what a call sends', () => {
+  test('credentials are asked for before each attempt, and a key goes before a token', async () => {
+    proxy.failWith('reset');
+    const keys = ['svc_live_old', tenant.key];
+    await newClient({ apiKey: async () => keys.shift() as string, token: 'unused' }).getMe();
+    expect(proxy.seen.map(({ headers }) => headers['x-api-key'])).toEqual(['svc_live_old', tenant.key]);
+    expect(proxy.seen[0]?.headers.authorization).toBeUndefined();
+    const { actor } = await newClient({ token: () => sharedToken(tenant) }).getMe();
+    expect(actor.id).toBe(tenant.admin.id);
+  });
+
+  test('paths and queries are encoded, and no value names another path', async () => {
+    const crm = newClient({ apiKey: tenant.key });
+    const email = `a+b&c=d%${randomUUID()}@bluelake.example`;
+    expect(await failureOf(crm.getCustomerByEmail({ query: { email } }))).toMatchObject({ code: 'NOT_FOUND' });
+    expect(await failureOf(crm.getUser({ path: { id: '../me?x#y' } }))).toMatchObject({ code: 'NOT_FOUND' });
+    proxy.failWith();
+    for (const id of ['..', '.', '', undefined as never])
+      await expect(crm.getUser({ path: { id } })).rejects.toThrow(TypeError);
+    expect(proxy.seen).toEqual([]);
+  });
+
+  test.each([
+    ['FormData', () => new FormData(), /^multipart\/form-data; boundary=/],
+    ['URLSearchParams', () => new URLSearchParams(), /^application\/x-www-form-urlencoded/],
+  ])('%s is sent as the form that it is, byte for byte the same at every attempt', async (_, newForm, contentType) => {
+    proxy.failWith('reset', { status: 200, body: { success: true, data: {}, meta: {} } });
+    const form = newForm();
+    form.set('note', 'Offer');
+    await newClient().createLead({ body: form as never });
+    const [first, second] = proxy.seen;
+    expect(first?.headers['content-type']).toMatch(contentType);
+    expect(first?.body).toContain('Offer');
+    expect(second?.body).toBe(first?.body);
+    expect(second?.headers['content-type']).toBe(first?.headers['content-type']);
+  });
+
+  test('a redirect is not followed, so that no key goes to another host', async () => {
+    proxy.failWith({ status: 307, headers: { location: `${proxy.url}/v1/me` }, body: '' });
+    expect(await failureOf(newClient({ apiKey: tenant.key }).getMe())).toMatchObject({ code: 'UNREADABLE_ANSWER' });
+    expect(proxy.seen).toHaveLength(1);
+  });
+});
+
+describe('a write that fails on the way', () => {
+  test('is sent again with the same key and body, and is done once, when its answer was lost', async () => {
+    proxy.failWith('lose');
+    const body = newLead();
+    const replays: (string | null)[] = [];
+    const onResponse = ({ headers }: Response) => replays.push(headers.get('idempotent-replay'));
+    const { lead } = await newClient({ apiKey: tenant.key }).createLead({ body, onResponse });
+    expect(lead.email).toBe(body.email);
+    expect(replays).toEqual(['true']);
+    const [first, second] = proxy.seen;
+    expect(first?.headers['idempotency-key']).toMatch(/^[0-9a-f-]{36}$/);
+    expect(second?.headers['idempotency-key']).toBe(first?.headers['idempotency-key']);
+    expect(second?.body).toBe(first?.body);
+    expect(await leadsWith(body.email)).toBe(1);
+  });
+
+  test('is done when it never arrived, under the key that the caller chose', async () => {
+    proxy.failWith('reset', failure(503, 'SERVICE_UNAVAILABLE'));
+    const body = newLead();
+    await newClient({ apiKey: tenant.key }).createLead({ body, idempotencyKey: `import:${body.email}` });
+    expect(proxy.seen.map(({ headers }) => headers['idempotency-key'])).toEqual(Array(3).fill(`import:${body.email}`));
+    expect(await leadsWith(body.email)).toBe(1);
+  });
+
+  test('is not sent again when it carries no key', async () => {
+    const crm = newClient({ token: await sharedToken(tenant) });
+    const body = { name: 'Lost', scopes: ['leads:view'] };
+    for (const [fault, code] of [
+      ['lose', 'CONNECTION_FAILED'],
+      [failure(503, 'SERVICE_UNAVAILABLE'), 'SERVICE_UNAVAILABLE'],
+    ] as const) {
+      proxy.failWith(fault);
+      expect(await failureOf(crm.createApiKey({ body }))).toMatchObject({ code });
+      expect(proxy.seen).toHaveLength(1);
+    }
+  });
+
+  test('is sent again without a key when nothing was done', async () => {
+    proxy.failWith(failure(503, 'QUOTA_UNAVAILABLE'), failure(429, 'RATE_LIMIT_EXCEEDED', { 'retry-after': '0' }));
+    const body = { name: 'Kept', scopes: ['leads:view'] };
+    const { api_key } = await newClient({ token: await sharedToken(tenant) }).createApiKey({ body });
+    expect(api_key.name).toBe('Kept');
+    expect(proxy.seen).toHaveLength(3);
+  });
+
+  test('waits for the first call with its key, and gets its answer', async () => {
+    const body = newLead();
+    const idempotencyKey = randomUUID();
+    const crm = newClient({ apiKey: tenant.key });
+    // The place where the first call keeps its answer, taken and not yet committed: it stops in the middle.
+    const held = await database().reserve();
+    await held`begin`;
+    await held`
+      insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at)
+      values (${tenant.companyId}, false, 'POST /v1/leads', ${idempotencyKey}, '', 0, '', now())`;
+    const first = crm.createLead({ body, idempotencyKey });
+    await vi.waitUntil(
+      async () =>
+        (await held`select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))`).length > 0,
+    );
+    const statuses: number[] = [];
+    const released: Promise<unknown>[] = [];
+    const onResponse = ({ status }: Response) => {
+      if (status === 409) released.push(held`rollback`.execute());
+      statuses.push(status);
+    };
+    const second = await crm.createLead({ body, idempotencyKey, onResponse });
+    await Promise.all(released);
+    held.release();
+    expect(statuses).toEqual([409, 201]);
+    expect(second).toEqual(await first);
+  });
+});
+
+describe('a call that fails for good', () => {
+  test('says what the API said', async () => {
+    const crm = newClient({ apiKey: tenant.key });
+    const error = await failureOf(crm.createLead({ body: { first_name: '', email: 'nobody' } }));
+    expect(error).toMatchObject({ name: 'CrmError', code: 'VALIDATION_ERROR', status: 400 });
+    expect(error.fields.map(({ field, code }) => [field, code])).toEqual([
+      ['email', 'INVALID_FORMAT'],
+      ['first_name', 'REQUIRED'],
+    ]);
+    expect(error.requestId).toMatch(/^[0-9a-f-]{36}$/);
+    expect(error.message).not.toBe('');
+    expect(isCrmError(error, 'NOT_FOUND', 'VALIDATION_ERROR')).toBe(true);
+    expect(isCrmError(error, 'NOT_FOUND')).toBe(false);
+    expect(isCrmError(new Error('another'))).toBe(false);
+  });
+
+  test('says what the sign-in said, in the words of OAuth', async () => {
+    const { email } = (await newTenant()).admin;
+    const signIn = (password: string) =>
+      newClient().createSession({ query: { grant_type: 'password' }, body: { email, password } });
+    expect(await failureOf(signIn('wrong'))).toMatchObject({ code: 'invalid_grant', status: 400, fields: [] });
+    expect((await signIn(adminPassword)).token_type).toBe('bearer');
+  });
+
+  test('is thrown at once when the limit asks for a longer wait than is allowed', async () => {
+    const apiKey = await newKey(await newTenant(), { perMinute: 1 });
+    const crm = newClient({ apiKey, longestWait: 0 });
+    await crm.getMe();
+    proxy.failWith();
+    const error = await failureOf(crm.getMe());
+    expect(error).toMatchObject({ code: 'RATE_LIMIT_EXCEEDED', status: 429, details: { limit: 1, remaining: 0 } });
+    expect(error.retryAfter).toBe(error.details.retry_after);
+    expect(error.retryAfter).toBeGreaterThanOrEqual(1);
+    expect(proxy.seen).toHaveLength(1);
+  });
+
+  test('is tried as often as asked for, and no more', async () => {
+    const overloaded = failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '0' });
+    proxy.failWith(...Array(6).fill(overloaded));
+    expect(await failureOf(newClient({ apiKey: tenant.key, retries: 2 }).getMe())).toMatchObject({ status: 503 });
+    expect(proxy.seen).toHaveLength(3);
+  });
+
+  test('because of the quota is not tried again', async () => {
+    proxy.failWith(failure(429, 'QUOTA_EXCEEDED', { 'retry-after': '0' }));
+    expect(await failureOf(newClient({ apiKey: tenant.key }).getMe())).toMatchObject({ code: 'QUOTA_EXCEEDED' });
+    expect(proxy.seen).toHaveLength(1);
+  });
+
+  test.each([
+    ['a page', '<h1>Bad gateway</h1>'],
+    ['nothing', ''],
+    ['JSON of its own', { error: 'Bad gateway' }],
+    ['JSON without an error', { error: null }],
+  ])('says so when a proxy answers with %s', async (_, body) => {
+    proxy.failWith({ status: 502, body });
+    expect(await failureOf(newClient({ retries: 0 }).getHealth())).toMatchObject({
+      code: 'UNREADABLE_ANSWER',
+      status: 502,
+    });
+    proxy.failWith({ status: 502, body });
+    expect((await newClient().getHealth()).status).toBe('ok');
+  });
+
+  test('says so when a success is not readable', async () => {
+    proxy.failWith({ status: 200, body: '<h1>Welcome</h1>' });
+    expect(await failureOf(newClient({ retries: 0 }).getHealth())).toMatchObject({ code: 'UNREADABLE_ANSWER' });
+  });
+});
+
+describe('time', () => {
+  test('ends an attempt that is not answered, and the next one succeeds', async () => {
+    proxy.failWith('silence', 'silence');
+    const unanswered = await failureOf(newClient({ retries: 0, timeout: 50 }).getHealth());
+    expect(unanswered).toMatchObject({ code: 'TIMED_OUT', status: undefined });
+    expect((await newClient({ retries: 9, timeout: 1000 }).getHealth()).status).toBe('ok');
+    expect(proxy.seen.length).toBeGreaterThan(2);
+  });
+
+  test('is up when the caller says so: while an answer is awaited, while a retry is, and before', async () => {
+    const crm = newClient({ apiKey: tenant.key });
+    const reason = new Error('no longer needed');
+    proxy.failWith('silence');
+    const waiting = new AbortController();
+    const unanswered = crm.getMe({ signal: waiting.signal });
+    await vi.waitUntil(() => proxy.seen.length === 1);
+    waiting.abort(reason);
+    await expect(unanswered).rejects.toBe(reason);
+
+    proxy.failWith(failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '60' }));
+    const between = new AbortController();
+    await expect(crm.getMe({ signal: between.signal, onResponse: () => between.abort(reason) })).rejects.toBe(reason);
+    expect(proxy.seen).toHaveLength(1);
+
+    await expect(crm.getMe({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    expect(proxy.seen).toHaveLength(1);
+  });
+
+  test('between attempts doubles up to eight seconds, and is what Retry-After says where it says something', () => {
+    const silent = new CrmError('SERVICE_UNAVAILABLE', '');
+    expect([0, 1, 2, 3, 4, 5].map((failures) => waitAfter(silent, failures, 1))).toEqual([
+      500, 1000, 2000, 4000, 8000, 8000,
+    ]);
+    expect(waitAfter(silent, 0, 0)).toBe(250);
+    const told = new CrmError('RATE_LIMIT_EXCEEDED', '', { retryAfter: 7 });
+    expect([0, 1].map((chance) => waitAfter(told, 5, chance))).toEqual([7000, 7250]);
+  });
+
+  test('of Retry-After may be told as a date', async () => {
+    vi.useFakeTimers({ now: Date.parse('2026-01-01T00:00:00Z'), toFake: ['Date'] });
+    try {
+      proxy.failWith(failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': 'Thu, 01 Jan 2026 00:01:30 GMT' }));
+      expect((await failureOf(newClient({ apiKey: tenant.key }).getMe())).retryAfter).toBe(90);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test.each([
+    ['RATE_LIMIT_EXCEEDED', 429, true, true],
+    ['slow_down', 429, true, true],
+    ['QUOTA_EXCEEDED', 429, false, false],
+    ['QUOTA_EXCEEDED', 402, false, false],
+    ['QUOTA_UNAVAILABLE', 503, true, true],
+    ['IDEMPOTENCY_IN_PROGRESS', 409, true, true],
+    ['IDEMPOTENCY_CONFLICT', 422, false, false],
+    ['SERVICE_UNAVAILABLE', 503, false, true],
+    ['INTERNAL_ERROR', 500, false, true],
+    ['CONNECTION_FAILED', undefined, false, true],
+    ['TIMED_OUT', undefined, false, true],
+    ['CONFLICT', 409, false, false],
+    ['AUTH_INVALID_KEY', 401, false, false],
+  ] as const)('mends %s (%s): without a key %s, with one %s', (code, status, unkeyed, keyed) => {
+    const error = new CrmError(code, '', { status });
+    expect([mayPass(error, false), mayPass(error, true)]).toEqual([unkeyed, keyed]);
+  });
+});
+
+describe('lists', () => {
+  test('are iterated item by item and page by page, and nothing is asked for before it is needed', async () => {
+    const other = await newTenant();
+    const crm = newClient({ apiKey: other.key });
+    const path = { object: 'accounts' };
+    const names = Array.from({ length: 7 }, (_, index) => `Account ${index}`);
+    for (const name of names) await crm.createRecord({ path, body: { name } });
+    const listed = { path, query: { limit: 3, sort: 'name' } };
+
+    const found: unknown[] = [];
+    for await (const record of crm.listRecords.all(listed)) found.push(record.name);
+    expect(found).toEqual(names);
+
+    const sizes: number[] = [];
+    for await (const { records } of crm.listRecords.pages(listed)) sizes.push(records.length);
+    expect(sizes).toEqual([3, 3, 1]);
+
+    proxy.failWith();
+    for await (const record of crm.listRecords.all(listed)) if (record.name === names[1]) break;
+    expect(proxy.seen).toHaveLength(1);
+
+    const { records, next_cursor: cursor } = await crm.listRecords(listed);
+    expect(records.map(({ name }) => name)).toEqual(names.slice(0, 3));
+    const second = await crm.listRecords({ path, query: { ...listed.query, cursor: cursor ?? '' } });
+    expect(second.records.map(({ name }) => name)).toEqual(names.slice(3, 6));
+  });
+
+  test('are asked for in pages of 100 by those who see no pages', async () => {
+    proxy.failWith();
+    for await (const user of newClient({ apiKey: tenant.key }).listUsers.all()) expect(user.id).toBeDefined();
+    expect(proxy.seen.map(({ url }) => url)).toEqual(['/v1/users?limit=100']);
+  });
+
+  test('end with the failure that ends them', async () => {
+    const iterator = newClient({ apiKey: tenant.key }).listRecords.all({ path: { object: 'object:nowhere' } });
+    expect(await failureOf(iterator.next())).toMatchObject({ code: 'NOT_FOUND' });
+  });
+});
+
+describe('a feed', () => {
+  test('is followed from a saved cursor, over failures, page by page as it grows', async () => {
+    const other = await newTenant();
+    const crm = newClient({ apiKey: other.key });
+    const path = { object: 'accounts' };
+    const create = async (name: string): Promise<string> =>
+      (await crm.createRecord({ path, body: { name } })).record.id;
+    const { next_cursor: start } = await crm.listChanges({ query: { cursor: 'now' } });
+    const ids = [await create('First')];
+    const told: unknown[] = [];
+    let saved = start;
+    const follow = async (until: number): Promise<void> => {
+      for await (const { changes, next_cursor } of crm.listChanges.follow({ query: { cursor: saved } })) {
+        told.push(...changes.map((change) => change.record_id));
+        saved = next_cursor;
+        if (told.length >= until) break;
+      }
+    };
+    await follow(1);
+    proxy.failWith('reset', failure(503, 'SERVICE_UNAVAILABLE'));
+    const following = follow(3);
+    ids.push(await create('Second'), await create('Third'));
+    await following;
+    expect(told).toEqual(ids);
+  });
+
+  test('begins with a page that has the cursor, where it begins now', async () => {
+    const crm = newClient({ apiKey: (await newTenant()).key });
+    const { value } = await crm.listChanges.follow({ query: { cursor: 'now' } }).next();
+    expect(value).toMatchObject({ changes: [], next_cursor: expect.any(String), has_more: false });
+  });
+
+  test('that has nothing new is asked for with a wait, and one that answers at once not at once again', async () => {
+    const nothing = {
+      status: 200,
+      body: { success: true, data: { changes: [], next_cursor: 'c', has_more: false }, meta: {} },
+    };
+    proxy.failWith(nothing, nothing, nothing);
+    const ended = AbortSignal.timeout(1500);
+    const next = newClient({ apiKey: tenant.key })
+      .listChanges.follow({ query: { cursor: 'c' }, signal: ended })
+      .next();
+    expect(await next.catch((thrown: unknown) => thrown)).toBe(ended.reason);
+    expect(proxy.seen.map(({ url }) => url)).toEqual(Array.from({ length: 2 }, () => '/v1/changes?cursor=c&wait=30'));
+  });
+
+  test('ends with what waiting cannot mend, and when it is told to', async () => {
+    const crm = newClient({ apiKey: tenant.key });
+    proxy.failWith();
+    expect(await failureOf(crm.listChanges.follow({ query: { cursor: 'junk' } }).next())).toMatchObject({
+      code: 'VALIDATION_ERROR',
+    });
+    const signal = AbortSignal.timeout(300);
+    const pages = crm.listChanges.follow({ query: { cursor: 'now' }, signal });
+    await pages.next();
+    expect(await pages.next().catch((thrown: unknown) => thrown)).toBe(signal.reason);
+  });
+});
+
+test('the document that the client was made from is the one that the server works by', async () => {
+  const { body } = await expectStatus(200, 'GET', '/v1/openapi.json');
+  expect((await newClient().getOpenapiDocument()).paths).toEqual(body.paths);
+});

@@ -1,0 +1,100 @@
+// The client's check of a webhook: what it takes for ours, and what it refuses.
+import { createHmac } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { verifyWebhook, WebhookSignatureError } from '../../sdk/src/index.ts';
+
+const now = 1_767_225_600;
+const secret = 'whsec_c2VjcmV0';
+const body = '{"event":"record.created"}';
+
+const digest = (text: string | Buffer, key = secret, time: string | number = now): string =>
+  createHmac('sha256', key).update(`${time}.`).update(text).digest('hex');
+const headerOf = (signature = digest(body), time: string | number = now): string => `t=${time},v1=${signature}`;
+
+async function reasonOf(verified: Promise<unknown>): Promise<string> {
+  const error = await verified.catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(WebhookSignatureError);
+  return (error as WebhookSignatureError).reason;
+}
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: now * 1000, toFake: ['Date'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe('a webhook is ours', () => {
+  test('when its signature is the one that openssl computes', async () => {
+    const header = `t=${now},v1=fffabf334460dd88e446bf5693d8b10cf02796d1d1a6f95ea40868dec7b2f56d`;
+    expect(await verifyWebhook(body, header, secret)).toEqual({ event: 'record.created' });
+  });
+
+  test('when any of its signatures fits any of the secrets, as while a secret is replaced', async () => {
+    const old = 'whsec_old';
+    const both = `t=${now},v1=${digest(body)},v1=${digest(body, old)}`;
+    for (const secrets of [[secret], [old], [secret, old], ['whsec_another', old]])
+      expect(await verifyWebhook(body, both, secrets)).toEqual({ event: 'record.created' });
+    expect(await verifyWebhook(body, headerOf(digest(body, old)), [secret, old])).toBeDefined();
+  });
+
+  test('whatever bytes it is made of, and beside schemes of later days', async () => {
+    const text = '{"name":"Zoë 😀"}';
+    const bytes = Buffer.from(text);
+    const header = `t=${now}, v1=${digest(bytes)}, v2=later`;
+    expect(await verifyWebhook(bytes, header, secret)).toEqual({ name: 'Zoë 😀' });
+    expect(await verifyWebhook(text, header, secret)).toEqual({ name: 'Zoë 😀' });
+  });
+
+  test.each([-300, -1, 0, 1, 300])('when it was signed %i seconds from now', async (seconds) => {
+    const time = now + seconds;
+    expect(await verifyWebhook(body, headerOf(digest(body, secret, time), time), secret)).toBeDefined();
+  });
+});
+
+describe('a webhook is refused', () => {
+  test.each([-301, 301])('when it was signed %i seconds from now', async (seconds) => {
+    const time = now + seconds;
+    const header = headerOf(digest(body, secret, time), time);
+    expect(await reasonOf(verifyWebhook(body, header, secret))).toBe('outside_tolerance');
+    expect(await verifyWebhook(body, header, secret, 301)).toBeDefined();
+  });
+
+  test.each([
+    ['another body', '{"event":"record.deleted"}'],
+    ['a space more', `${body} `],
+    ['a body that was parsed and written again', JSON.stringify(JSON.parse(body), null, 1)],
+    ['no body', ''],
+  ])('when it came with %s', async (_, altered) => {
+    expect(await reasonOf(verifyWebhook(altered, headerOf(), secret))).toBe('no_match');
+  });
+
+  test('when the time was altered, or another secret signed it', async () => {
+    expect(await reasonOf(verifyWebhook(body, headerOf(digest(body), now + 1), secret))).toBe('no_match');
+    expect(await reasonOf(verifyWebhook(body, headerOf(), ['whsec_another']))).toBe('no_match');
+  });
+
+  test.each([
+    undefined,
+    null,
+    '',
+    'nonsense',
+    `t=${now}`,
+    `v1=${digest(body)}`,
+    `t=,v1=${digest(body)}`,
+    `t=${now}.5,v1=${digest(body)}`,
+    `t=1e9,v1=${digest(body)}`,
+    `t=${now},t=${now},v1=${digest(body)}`,
+    `t=${now},v0=${digest(body)}`,
+    `t=${now},v1=${digest(body).slice(1)}`,
+    `t=${now},v1=${digest(body)}0`,
+    `t=${now},v1=${'g'.repeat(64)}`,
+  ])('when its header is %s', async (header) => {
+    expect(await reasonOf(verifyWebhook(body, header, secret))).toBe('malformed_header');
+  });
+
+  test('when there is no secret to trust, so that one that is not set opens nothing', async () => {
+    for (const secrets of ['', [], [secret, ''], [undefined as unknown as string]])
+      await expect(verifyWebhook(body, headerOf(), secrets)).rejects.toThrow(TypeError);
+  });
+});

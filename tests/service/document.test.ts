@@ -1,0 +1,120 @@
+// The document as the API serves it, and the samples that it carries.
+import { spawnSync } from 'node:child_process';
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { describe, expect, inject, test } from 'vitest';
+import { expectStatus } from '../support/client.ts';
+import { type DeclaredOperation, document, operationOf, operations, resolve } from '../support/document.ts';
+import type { Schema } from '../support/schemas.ts';
+
+describe('GET /v1/openapi.json', () => {
+  test('answers the document that the server works by, to be kept for five minutes', async () => {
+    const answer = await expectStatus(200, 'GET', '/v1/openapi.json');
+    expect(answer.body).toEqual(document);
+    expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
+    expect(answer.headers.get('cache-control')).toBe('public, max-age=300');
+  });
+
+  test('answers 304 without a body to a copy that is current, and the document to any other', async () => {
+    const etag = (await expectStatus(200, 'GET', '/v1/openapi.json')).headers.get('etag') ?? '';
+    const current = await expectStatus(304, 'GET', '/v1/openapi.json', {
+      headers: { 'if-none-match': `"old", ${etag}` },
+    });
+    expect(current.text).toBe('');
+    expect(current.headers.get('etag')).toBe(etag);
+    await expectStatus(200, 'GET', '/v1/openapi.json', { headers: { 'if-none-match': '"old"' } });
+  });
+
+  test('is compressed for those who read that, and plain for the others', async () => {
+    const ask = (accepted: string) =>
+      fetch(`${inject('baseUrl')}/v1/openapi.json`, { method: 'HEAD', headers: { 'accept-encoding': accepted } });
+    const [compressed, plain, refused] = await Promise.all([ask('br, gzip'), ask('identity'), ask('gzip;q=0')]);
+    expect(compressed.headers.get('content-encoding')).toBe('gzip');
+    expect(compressed.headers.get('vary')).toBe('Accept-Encoding');
+    expect(plain.headers.get('content-encoding')).toBeNull();
+    expect(refused.headers.get('content-encoding')).toBeNull();
+  });
+
+  test('refuses a query parameter that it does not know', async () => {
+    const { body } = await expectStatus(400, 'GET', '/v1/openapi.json', { query: { format: 'yaml' } });
+    expect(body.error.details.fields[0]).toMatchObject({ field: 'format', code: 'UNKNOWN_FIELD' });
+  });
+});
+
+interface Sample {
+  lang: string;
+  label: string;
+  source: string;
+}
+
+const samplesOf = (operation: DeclaredOperation) =>
+  (operation.declared['x-codeSamples'] as Sample[]).filter(({ lang }) => lang === 'Shell');
+
+/** What curl would be asked for, when a shell reads the sample. */
+function readSample({ source }: Sample): { method: string; path: string; headers: Headers; body: string | undefined } {
+  const variables = 'API_KEY=the-key SESSION_TOKEN=the-token ACCESS_TOKEN=the-access-token';
+  const shell = spawnSync('bash', ['-c', `curl() { printf '%s\\0' "$@"; }; ${variables}; ${source}`], {
+    encoding: 'utf8',
+  });
+  expect(shell.stderr).toBe('');
+  const words = shell.stdout.split('\0').slice(0, -1);
+  const valuesOf = (option: string) => words.filter((_, index) => words[index - 1] === option);
+  const body = valuesOf('-d')[0] ?? (valuesOf('--data-urlencode').join('&') || undefined);
+  const url = new URL(words.find((word) => word.startsWith('http://127.0.0.1:8080/')) ?? '');
+  return {
+    method: valuesOf('-X')[0] ?? (body === undefined && valuesOf('-F').length === 0 ? 'GET' : 'POST'),
+    path: url.pathname,
+    headers: new Headers(valuesOf('-H').map((line) => line.split(': ') as [string, string])),
+    body,
+  };
+}
+
+describe('the curl samples', () => {
+  test.each(operations.map((operation) => [operation.id, operation] as const))(
+    '%s has one that works when pasted',
+    (id, operation) => {
+      expect(samplesOf(operation).length).toBeGreaterThan(0);
+      const { security = [], requestBody } = operation.declared;
+      const [scheme] = Object.keys(security[0] ?? {});
+      const media = Object.entries((requestBody as OpenAPIV3_1.RequestBodyObject | undefined)?.content ?? {})[0];
+      for (const sample of samplesOf(operation)) {
+        const read = readSample(sample);
+        expect(operationOf(read.method, read.path)?.id).toBe(id);
+        expect(read.headers.get('x-api-key')).toBe(scheme === 'apiKey' ? 'the-key' : null);
+        if (scheme === 'session') expect(read.headers.get('authorization')).toBe('Bearer the-token');
+        if (media?.[0] === 'application/json') {
+          expect(read.headers.get('content-type')).toBe('application/json');
+          const examples = [
+            media[1].example,
+            ...Object.values(media[1].examples ?? {}).map((each) => ('value' in each ? each.value : undefined)),
+          ];
+          expect(examples).toContainEqual(JSON.parse(read.body ?? ''));
+        }
+        if (operation.declared['x-idempotency'] === 'required')
+          expect(read.headers.get('idempotency-key')).toMatch(/^[A-Za-z0-9_.:@+-]{8,255}$/);
+      }
+    },
+  );
+
+  test('the one of the signup signs up', async () => {
+    const [sample] = samplesOf(operations.find(({ id }) => id === 'createOnboarding') as DeclaredOperation);
+    const { method, path, headers, body } = readSample(sample as Sample);
+    const answer = await expectStatus(201, method, path, { headers: Object.fromEntries(headers), rawBody: body ?? '' });
+    expect(answer.body.data.user.email).toBe('sara@bluelake.example');
+  });
+});
+
+const followed = (part: object | undefined): unknown =>
+  part && '$ref' in part ? followed(resolve(part.$ref as string) as object) : part;
+
+/** Tables of the service itself, which are no lists of a workspace. */
+const tables = new Set(['listErrorCodes', 'listScopes']);
+
+test.each(operations.filter(({ id }) => id.startsWith('list') && !tables.has(id)))(
+  '$id answers next_cursor and has_more, whether it is paged or not',
+  ({ declared }) => {
+    const answer = followed(declared.responses?.['200']) as { content: { 'application/json': { schema: object } } };
+    const body = followed(answer.content['application/json'].schema) as Schema;
+    const data = followed(body.properties?.data) as Schema;
+    expect(data.required).toEqual(expect.arrayContaining(['next_cursor', 'has_more']));
+  },
+);

@@ -1,0 +1,155 @@
+// What the server removes by itself: all that is past its time, and nothing else.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { sweepBlocks } from '../../db/access/quota.ts';
+import { sweepSessions } from '../../db/access/sessions.ts';
+import { Pool, type Sql } from '../../db/connect.ts';
+import { sweep } from '../../db/idempotency.ts';
+import { sweepMails, takeMails } from '../../db/messaging/mails.ts';
+import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+
+let pool: Pool;
+let tenants: Tenant[];
+beforeAll(async () => {
+  const url = inject('databaseUrl');
+  pool = new Pool({
+    url,
+    role: 'crm_platform',
+    lanes: 2,
+    prepare: true,
+    spread: false,
+    wait: 1000,
+    statementTimeout: 1500,
+  });
+  tenants = [await newTenant(), await newTenant()];
+});
+afterAll(() => pool.close(1));
+
+/** Adds a row of an age to a table. @returns what tells it from others */
+type Add = (tenant: Tenant, testMode: boolean, days: number) => Promise<string>;
+
+const addAnswer: Add = async ({ companyId }, testMode, days) => {
+  const key = randomUUID();
+  await database()`
+    insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at)
+    values (${companyId}, ${testMode}, 'POST /', ${key}, '', 200, '', now() - make_interval(days => ${days}))`;
+  return key;
+};
+
+const addSession: Add = async ({ companyId, admin }, _, days) => {
+  const id = randomUUID();
+  await database()`
+    insert into sessions (company_id, id, user_id, created_at, expires_at)
+    values (${companyId}, ${id}, ${admin.id}, now(), now() - make_interval(days => ${days}))`;
+  return id;
+};
+
+const addMail: Add = async ({ companyId }, _, days) => {
+  const id = randomUUID();
+  await database()`
+    insert into mails (company_id, id, recipient, template, data, status, next_attempt_at, created_at)
+    values (${companyId}, ${id}, 'a@example.com', 'welcome', '{}', 'sent', now(), now() - make_interval(days => ${days}))`;
+  return id;
+};
+
+const addClock: Add = async ({ companyId }, testMode, days) => {
+  const id = randomUUID();
+  await database()`
+    insert into sla_clocks (company_id, test_mode, id, policy_id, object, record_id, kind, started_at, due_at, handled_at, ended_at)
+    values (${companyId}, ${testMode}, ${id}, ${randomUUID()}, 'leads', ${randomUUID()}, 'resolution', now(), now(), now(),
+      now() - make_interval(days => ${days}))`;
+  return id;
+};
+
+const addNotification: Add = async ({ companyId, admin }, _, days) => {
+  const id = randomUUID();
+  await database()`
+    insert into notifications (company_id, id, user_id, kind, text, created_at)
+    values (${companyId}, ${id}, ${admin.id}, 'sla_reminder', 'Soon', now() - make_interval(days => ${days}))`;
+  return id;
+};
+
+type Sweep = (sql: Sql, limit: number, now: Date) => Promise<number>;
+
+test.each<[string, string, number, Add, Sweep]>([
+  ['idempotency_records', 'key', 1, addAnswer, sweep],
+  ['sessions', 'id', 1, addSession, sweepSessions],
+  ['mails', 'id', 30, addMail, sweepMails],
+  ['sla_clocks', 'id', 400, addClock, sweepClocks],
+  ['notifications', 'id', 90, addNotification, sweepNotifications],
+])('rows of %s go when they are past their time, and no sooner', async (table, name, days, add, remove) => {
+  const old: string[] = [];
+  const kept: string[] = [];
+  for (const tenant of tenants)
+    for (const testMode of [false, true]) {
+      old.push(await add(tenant, testMode, days + 1), await add(tenant, testMode, days + 1));
+      kept.push(await add(tenant, testMode, days - 1));
+    }
+  // Of others there may be some, too.
+  expect(await pool.use((sql) => remove(sql, 3, new Date()))).toBe(3);
+  await pool.use((sql) => remove(sql, 1000, new Date()));
+  const rows = await database()<{ id: string }[]>`
+    select ${database()(name)}::text as id from ${database()(table)} where ${database()(name)}::text = any(${[...old, ...kept]})`;
+  expect(rows.map(({ id }) => id).sort()).toEqual(kept.sort());
+});
+
+test('what a process that died had left of a month goes back to it, once', async () => {
+  const quotaOf = async ({ companyId }: Tenant) => {
+    const [row] = await database()`
+      select (select calls::int from api_quota where company_id = ${companyId}) as calls,
+        (select count(*)::int from api_quota_blocks where company_id = ${companyId}) as blocks`;
+    return row;
+  };
+  /** A block of so many calls that was renewed so many seconds ago, in a month that began so many days before the current one. */
+  const addBlock = ({ companyId }: Tenant, calls: number, seconds: number, days = 0) => database()`
+    insert into api_quota_blocks (company_id, holder, month_start, calls, renewed_at)
+    select ${companyId}, ${randomUUID()}, month_start - make_interval(days => ${days}), ${calls}, now() - make_interval(secs => ${seconds})
+    from api_quota where company_id = ${companyId}`;
+  const [first, second] = tenants as [Tenant, Tenant];
+  for (const tenant of [first, second])
+    await database()`update api_quota set calls = 1000 where company_id = ${tenant.companyId}`;
+  await addBlock(first, 100, 31);
+  await addBlock(first, 20, 40);
+  await addBlock(first, 3, 15);
+  await addBlock(first, 500, 31, 40);
+  await addBlock(second, 7, 31);
+  for (let turn = 0; turn < 2; turn += 1) {
+    await pool.use((sql) => sweepBlocks(sql, 1000, new Date()));
+    expect(await quotaOf(first)).toEqual({ calls: 880, blocks: 1 });
+    expect(await quotaOf(second)).toEqual({ calls: 993, blocks: 0 });
+  }
+});
+
+test('an answer that was kept anew under an old key stays', async () => {
+  const [tenant] = tenants as [Tenant];
+  const key = await addAnswer(tenant, false, 2);
+  const held = await database().reserve();
+  await held`begin`;
+  await held`update idempotency_records set created_at = now() where company_id = ${tenant.companyId} and key = ${key}`;
+  // Found by its age, and about to be removed when the new answer is committed.
+  const removing = pool.use((sql) => sweep(sql, 1000, new Date()));
+  await expect
+    .poll(() => held`select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))`)
+    .toHaveLength(1);
+  await held`commit`;
+  held.release();
+  await removing;
+  expect(await database()`select from idempotency_records where key = ${key}`).toHaveLength(1);
+});
+
+test('of mails that are due each is taken by one of two servers', async () => {
+  const [tenant] = tenants as [Tenant];
+  const due = new Date(Date.now() - 3_600_000);
+  const ids: string[] = [];
+  for (let count = 0; count < 5; count += 1) {
+    const id = await addMail(tenant, false, 0);
+    await database()`update mails set status = 'queued', next_attempt_at = ${due} where company_id = ${tenant.companyId} and id = ${id}`;
+    ids.push(id);
+  }
+  // Before any mail of others.
+  const at = new Date(due.getTime() + 1);
+  const taken = await Promise.all([1, 2].map(() => pool.use((sql) => takeMails(sql, 5, 600_000, at))));
+  expect(taken.flatMap((each) => each.taken.map(({ id }) => id)).sort()).toEqual(ids.sort());
+  for (const { attempts } of taken.flatMap((each) => each.taken)) expect(attempts).toBe(1);
+});

@@ -1,0 +1,492 @@
+// SLA clocks under a moved clock: what starts and ends them, and that all is told exactly once.
+
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { Pool, type Sql } from '../../db/connect.ts';
+import { answerClocks, changeClocks } from '../../db/settings/sla-clocks.ts';
+import { findDueScopes, takeDueClocks, wakeClocks } from '../../db/settings/sla-due.ts';
+import { countOpenClocks } from '../../db/settings/sla-policies.ts';
+import { runSlaRound, type SlaPools } from '../../jobs/sla.ts';
+import { openLog } from '../../runtime/log.ts';
+import { expectStatus, type Json } from '../support/client.ts';
+import { toldEvents } from '../support/events.ts';
+import { createRecord, createRecords, leftBehind, patchRecord, recordsPath } from '../support/records.ts';
+import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+
+/** Two servers. */
+let servers: [SlaPools, SlaPools];
+const { log } = openLog('fatal');
+
+beforeAll(() => {
+  const shared = {
+    url: inject('databaseUrl'),
+    prepare: true,
+    spread: false,
+    wait: 1000,
+    statementTimeout: 1500,
+    lanes: 4,
+  };
+  const open = (): SlaPools => ({
+    platform: new Pool({ ...shared, role: 'crm_platform' }),
+    tenants: new Pool({ ...shared, role: 'crm_app' }),
+  });
+  servers = [open(), open()];
+});
+
+afterAll(async () => {
+  await Promise.all(servers.flatMap(({ platform, tenants }) => [platform.close(1), tenants.close(1)]));
+});
+
+const minute = 60_000;
+const roundAfter = (minutes: number, server = 0): Promise<number> =>
+  runSlaRound(servers[server] as SlaPools, log, () => new Date(Date.now() + minutes * minute));
+
+const createPolicy = async (tenant: Tenant, body: object = {}): Promise<Json> => {
+  const policy = { name: `Policy ${Math.random()}`, entity_type: 'lead', ...body };
+  return (await expectStatus(201, 'POST', '/v1/settings/sla-policies', { key: tenant.key, body: policy })).body.data
+    .sla_policy;
+};
+const createLead = (tenant: Tenant, more: object = {}): Promise<Json> =>
+  createRecord(tenant.key, 'leads', { first_name: 'Ada', email: 'ada@x.example', ...more });
+const logActivity = (tenant: Tenant, entityId: string, more: object = {}): Promise<unknown> => {
+  const body = { entity_type: 'lead', entity_id: entityId, activity_type: 'Call', summary: 'Spoke', ...more };
+  return expectStatus(201, 'POST', '/v1/activities', { key: tenant.key, body });
+};
+const clocksOf = async (recordId: string): Promise<Json[]> => [
+  ...(await database()`select * from sla_clocks where record_id = ${recordId} order by kind, started_at`),
+];
+const open = async (recordId: string): Promise<string[]> =>
+  (await clocksOf(recordId)).filter((clock) => clock.ended_at === null).map((clock) => clock.kind);
+const breaches = async (recordId: string): Promise<Json[]> =>
+  (await leftBehind(recordId)).events.filter((event) => event.event === 'sla.breached');
+const notifications = async (recordId: string): Promise<Json[]> => [
+  ...(await database()`select user_id, kind, text from notifications where record_id = ${recordId} order by created_at, id`),
+];
+const all = { first_response_time: 60, every_response_time: 120, resolution_time: 240 };
+
+test('every way of creating a record starts its clocks, with deadlines from its creation, and a workspace without policies has none', async () => {
+  const tenant = await newTenant();
+  const bare = await createLead(tenant);
+  expect(await clocksOf(bare.id)).toEqual([]);
+  const policy = await createPolicy(tenant, all);
+  const lead = await createLead(tenant, { email: 'b@x.example' });
+  const [batched] = await createRecords(tenant.key, 'leads', [{ first_name: 'C', email: 'c@x.example' }]);
+  const body = { first_name: 'D', email: 'd@x.example' };
+  const taken = (await expectStatus(201, 'POST', '/v1/leads', { key: tenant.key, body })).body.data.lead;
+  for (const record of [lead, batched, taken]) {
+    const clocks = await clocksOf(record.id);
+    expect(clocks.map((clock) => [clock.kind, (clock.due_at - clock.started_at) / minute])).toEqual([
+      ['every_response', 120],
+      ['first_response', 60],
+      ['resolution', 240],
+    ]);
+    expect(clocks[0]).toMatchObject({ policy_id: policy.id, object: 'leads', test_mode: false });
+    expect(clocks[0].started_at.toISOString()).toBe(record.created_at);
+  }
+  const deal = await createRecord(tenant.key, 'deals', { name: 'Deal' });
+  expect(await clocksOf(deal.id)).toEqual([]);
+});
+
+test('a breach is told once, with the body of the event, however many servers look and however often', async () => {
+  const tenant = await newTenant();
+  const policy = await createPolicy(tenant, { first_response_time: 60 });
+  const lead = await createLead(tenant);
+  await roundAfter(59);
+  expect(await breaches(lead.id)).toEqual([]);
+  await Promise.all(Array.from({ length: 8 }, (_, index) => roundAfter(65.5, index % 2)));
+  await roundAfter(600);
+  const [clock] = await clocksOf(lead.id);
+  expect(await breaches(lead.id)).toMatchObject([
+    {
+      test_mode: false,
+      data: {
+        object: 'leads',
+        record_id: lead.id,
+        level: 0,
+        sla: {
+          policy_id: policy.id,
+          policy_name: policy.name,
+          type: 'first_response',
+          deadline: clock.due_at.toISOString(),
+          overdue_minutes: 5,
+        },
+      },
+    },
+  ]);
+  expect(clock).toMatchObject({ satisfied_at: null, ended_at: null, next_at: null });
+});
+
+test('reminders come before the deadline and escalations after it, once each, to active users, in the words of their template', async () => {
+  const tenant = await newTenant();
+  const [user, gone] = [await newUser(tenant), await newUser(tenant)];
+  const recipient_user_ids = [user.id, gone.id];
+  const policy = await createPolicy(tenant, {
+    first_response_time: 60,
+    reminders: [
+      { type: 'first_response', minutes_before: 15, recipient_user_ids },
+      { type: 'first_response', minutes_before: 90, recipient_user_ids },
+      { type: 'resolution', minutes_before: 15, recipient_user_ids },
+    ],
+    escalations: [1, 2].map((level) => ({
+      level,
+      type: 'first_response',
+      minutes_after: 30 * (level - 1),
+      recipient_user_ids,
+      message_template: `${level}: {{record_name}} ({{entity_type}}, {{policy_name}}) {{overdue_minutes}}`,
+    })),
+  });
+  await database()`update users set status = 'inactive' where company_id = ${tenant.companyId} and id = ${gone.id}`;
+  const lead = await createLead(tenant, { last_name: 'Okafor' });
+  const told = async (minutes: number): Promise<string[]> => {
+    await Promise.all([roundAfter(minutes, 0), roundAfter(minutes, 1)]);
+    return (await notifications(lead.id)).map((each) => `${each.kind} ${each.text}`);
+  };
+  expect(await told(44)).toEqual([]);
+  const [reminder, ...more] = await told(46);
+  expect(more).toEqual([]);
+  expect(reminder).toMatch(/^sla_reminder First response for the lead Ada Okafor is due at /);
+  const first = `sla_escalation 1: Ada Okafor (lead, ${policy.name}) 1`;
+  expect(await told(61.5)).toEqual([reminder, first]);
+  const second = `sla_escalation 2: Ada Okafor (lead, ${policy.name}) 31`;
+  expect(await told(91.5)).toEqual([reminder, first, second]);
+  expect(await told(1000)).toEqual([reminder, first, second]);
+  expect((await notifications(lead.id)).every((each) => each.user_id === user.id)).toBe(true);
+  expect(await breaches(lead.id)).toHaveLength(1);
+});
+
+describe('contacts', () => {
+  test('satisfy the first response at the time they were made, and restart the next one', async () => {
+    const tenant = await newTenant();
+    await createPolicy(tenant, all);
+    const lead = await createLead(tenant);
+    const at = new Date(Date.parse(lead.created_at) + 2 * minute).toISOString();
+    await logActivity(tenant, lead.id, { performed_at: at });
+    const clocks = await clocksOf(lead.id);
+    expect(clocks.map((clock) => [clock.kind, clock.satisfied_at?.toISOString() ?? null])).toEqual([
+      ['every_response', at],
+      ['every_response', null],
+      ['first_response', at],
+      ['resolution', null],
+    ]);
+    expect(clocks[1].started_at.toISOString()).toBe(at);
+    await roundAfter(119);
+    expect(await breaches(lead.id)).toEqual([]);
+    await roundAfter(123);
+    expect((await breaches(lead.id)).map((each) => each.data.sla.type)).toEqual(['every_response']);
+  });
+
+  test('made after the deadline leave the breach to be told', async () => {
+    const tenant = await newTenant();
+    await createPolicy(tenant, { first_response_time: 1 });
+    const lead = await createLead(tenant);
+    const at = new Date(Date.parse(lead.created_at) + 2 * minute).toISOString();
+    await logActivity(tenant, lead.id, { performed_at: at });
+    await roundAfter(3);
+    await roundAfter(4);
+    expect(await breaches(lead.id)).toHaveLength(1);
+    expect((await clocksOf(lead.id))[0].satisfied_at.toISOString()).toBe(at);
+  });
+});
+
+test('a status that ends the way of a lead ends its clocks, and leaving it starts them anew', async () => {
+  const tenant = await newTenant();
+  await createPolicy(tenant, all);
+  const lead = await createLead(tenant);
+  await patchRecord(tenant.key, 'leads', lead.id, { lead_status: 'Disqualified' });
+  const ended = await clocksOf(lead.id);
+  expect(ended.map((clock) => [clock.kind, clock.satisfied_at !== null, clock.ended_at !== null])).toEqual([
+    ['every_response', false, true],
+    ['first_response', false, true],
+    ['resolution', true, true],
+  ]);
+  await roundAfter(1000);
+  expect(await breaches(lead.id)).toEqual([]);
+  await patchRecord(tenant.key, 'leads', lead.id, { lead_status: 'Contacted' });
+  expect(await open(lead.id)).toEqual(['every_response', 'first_response', 'resolution']);
+  expect(
+    await clocksOf(
+      await createLead(tenant, { email: 'e@x.example', lead_status: 'Converted' }).then((made) => made.id),
+    ),
+  ).toEqual([]);
+});
+
+test('a record falls under the policy of its priority before one for all, and another priority reckons its clocks anew from their start', async () => {
+  const tenant = await newTenant();
+  const general = await createPolicy(tenant, { first_response_time: 600 });
+  const urgent = await createPolicy(tenant, { first_response_time: 60, priority: 1 });
+  await createPolicy(tenant, { first_response_time: 5, priority: 1 });
+  const lead = await createLead(tenant, { priority: 3 });
+  const [before] = await clocksOf(lead.id);
+  expect(before.policy_id).toBe(general.id);
+  await patchRecord(tenant.key, 'leads', lead.id, { priority: 1 });
+  const after = (await clocksOf(lead.id)).filter((clock) => clock.ended_at === null);
+  expect(after).toMatchObject([{ policy_id: urgent.id, started_at: before.started_at }]);
+  expect(after[0].due_at - after[0].started_at).toBe(60 * minute);
+});
+
+test('a deleted record has no clocks, and nothing is told of it', async () => {
+  const tenant = await newTenant();
+  await createPolicy(tenant, all);
+  const lead = await createLead(tenant);
+  await expectStatus(200, 'DELETE', recordsPath('leads', lead.id), { key: tenant.key });
+  expect(await open(lead.id)).toEqual([]);
+  await roundAfter(1000);
+  expect(await breaches(lead.id)).toEqual([]);
+});
+
+test('a policy that is switched off ends its clocks in silence, and can then be deleted', async () => {
+  const tenant = await newTenant();
+  const policy = await createPolicy(tenant, all);
+  const lead = await createLead(tenant);
+  const path = `/v1/settings/sla-policies/${policy.id}`;
+  await expectStatus(200, 'PATCH', path, { key: tenant.key, body: { is_active: false } });
+  await roundAfter(1000);
+  expect([await open(lead.id), await breaches(lead.id)]).toEqual([[], []]);
+  await expectStatus(200, 'DELETE', path, { key: tenant.key });
+});
+
+test('records of test keys have clocks, fire to test subscriptions alone, and nobody is notified', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant);
+  const told = { type: 'first_response', recipient_user_ids: [user.id] };
+  await createPolicy(tenant, {
+    first_response_time: 60,
+    reminders: [{ ...told, minutes_before: 5 }],
+    escalations: [{ ...told, level: 1, minutes_after: 0, message_template: 'x' }],
+  });
+  const lead = await createRecord(tenant.testKey, 'leads', { first_name: 'Ada', email: 'ada@x.example' });
+  await roundAfter(57);
+  await roundAfter(61);
+  expect(await breaches(lead.id)).toMatchObject([{ test_mode: true }]);
+  expect(await notifications(lead.id)).toEqual([]);
+});
+
+test('a contact on a deal answers the clocks of its customer too, and winning the deal resolves it', async () => {
+  const tenant = await newTenant();
+  await createPolicy(tenant, { ...all, entity_type: 'customer' });
+  await createPolicy(tenant, { ...all, entity_type: 'deal' });
+  const customer = await createRecord(tenant.key, 'customers', { first_name: 'Ada', email: 'ada@x.example' });
+  const deal = await createRecord(tenant.key, 'deals', { name: 'Deal', customer_id: customer.id });
+  expect(await open(customer.id)).toEqual(['every_response', 'first_response']);
+  await logActivity(tenant, deal.id, { entity_type: 'deal' });
+  expect([await open(customer.id), await open(deal.id)]).toEqual([
+    ['every_response'],
+    ['every_response', 'resolution'],
+  ]);
+  await patchRecord(tenant.key, 'deals', deal.id, { stage: 'Won' });
+  expect(await open(deal.id)).toEqual([]);
+});
+
+test('reminders and escalations that change while clocks run are followed, and what was told is not told again', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant);
+  const reminder = (minutes_before: number) => ({
+    type: 'first_response',
+    minutes_before,
+    recipient_user_ids: [user.id],
+  });
+  const escalation = (level: number, minutes_after: number) => ({
+    level,
+    type: 'first_response',
+    minutes_after,
+    recipient_user_ids: [user.id],
+    message_template: `Level ${level} at {{overdue_minutes}}`,
+  });
+  const policy = await createPolicy(tenant, {
+    first_response_time: 60,
+    reminders: [reminder(30)],
+    escalations: [escalation(1, 0)],
+  });
+  const lead = await createLead(tenant);
+  const patch = (body: object) =>
+    expectStatus(200, 'PATCH', `/v1/settings/sla-policies/${policy.id}`, { key: tenant.key, body });
+  const toldBy = async (minutes: number): Promise<string[]> => {
+    const before = await notifications(lead.id);
+    await roundAfter(minutes);
+    return (await notifications(lead.id)).slice(before.length).map((each) => each.text);
+  };
+  const reminded = [expect.stringContaining('First response for the lead')];
+  expect(await toldBy(30.5)).toEqual(reminded);
+  await patch({ reminders: [reminder(30), reminder(10)], escalations: [escalation(1, 20)] });
+  expect([await toldBy(31), await toldBy(49)]).toEqual([[], []]);
+  expect(await toldBy(50.5)).toEqual(reminded);
+  expect(await toldBy(60.5)).toEqual([]);
+  expect(await breaches(lead.id)).toHaveLength(1);
+  expect(await toldBy(80.5)).toEqual(['Level 1 at 20']);
+  // What lies before something that was told is not made up for.
+  await patch({ escalations: [escalation(1, 20), escalation(2, 10), escalation(3, 25)] });
+  expect(await toldBy(82)).toEqual([]);
+  expect(await toldBy(85.5)).toEqual(['Level 3 at 25']);
+  await patch({ escalations: [] });
+  expect(await toldBy(1000)).toEqual([]);
+  expect(await breaches(lead.id)).toHaveLength(1);
+});
+
+test('a server whose clock is behind does not tell again what another told', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant);
+  const escalation = {
+    level: 1,
+    type: 'first_response',
+    minutes_after: 0,
+    recipient_user_ids: [user.id],
+    message_template: 'x',
+  };
+  const policy = await createPolicy(tenant, { first_response_time: 60, escalations: [escalation] });
+  const lead = await createLead(tenant);
+  await roundAfter(60.5);
+  // A change has the clock looked at again.
+  const body = { escalations: [escalation, { ...escalation, level: 2, minutes_after: 90 }] };
+  await expectStatus(200, 'PATCH', `/v1/settings/sla-policies/${policy.id}`, { key: tenant.key, body });
+  await roundAfter(59, 1);
+  await roundAfter(61);
+  expect([(await breaches(lead.id)).length, (await notifications(lead.id)).length]).toEqual([1, 1]);
+});
+
+test('a crash between taking clocks and the commit loses nothing and tells nothing twice', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant);
+  const escalation = { level: 1, type: 'first_response', minutes_after: 0, recipient_user_ids: [user.id] };
+  await createPolicy(tenant, { first_response_time: 60, escalations: [{ ...escalation, message_template: 'x' }] });
+  const lead = await createLead(tenant);
+  const [before] = await clocksOf(lead.id);
+  const sql = database();
+  await sql.begin(async (holder) => {
+    // The notification refers to its user, and waits here with the clock in hand.
+    await holder`select from users where company_id = ${tenant.companyId} and id = ${user.id} for update`;
+    const round = roundAfter(61);
+    const waiting = async (): Promise<Json | undefined> =>
+      (
+        await sql`
+          select pid from pg_stat_activity
+          where wait_event_type = 'Lock' and query like '%insert into notifications%' and pid <> pg_backend_pid()`
+      )[0];
+    const { pid } = await vi.waitUntil(waiting, { timeout: 5000, interval: 10 });
+    await sql`select pg_terminate_backend(${pid})`;
+    await round;
+  });
+  expect(await clocksOf(lead.id)).toEqual([before]);
+  expect([await breaches(lead.id), await notifications(lead.id)]).toEqual([[], []]);
+  await roundAfter(62);
+  await roundAfter(63);
+  expect([(await breaches(lead.id)).length, (await notifications(lead.id)).length]).toEqual([1, 1]);
+});
+
+test('a change of a record takes its clocks in the order in which the job takes them, so that neither waits for the other in a circle', async () => {
+  const tenant = await newTenant();
+  await createPolicy(tenant, all);
+  const lead = await createLead(tenant);
+  const [first, ...others] = (await clocksOf(lead.id)).map((clock) => clock.id).sort();
+  const sql = database();
+  await sql
+    .begin(async (holder) => {
+      await holder`select from sla_clocks where company_id = ${tenant.companyId} and id = ${first} for update`;
+      const change = patchRecord(tenant.key, 'leads', lead.id, { lead_status: 'Disqualified' });
+      const waiting = async (): Promise<Json | undefined> =>
+        (await sql`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%sla_clocks%'`)[0];
+      await vi.waitUntil(waiting, { timeout: 5000, interval: 10 });
+      // Whoever waits for the first holds none of the others.
+      const free = await holder`
+      select id from sla_clocks where company_id = ${tenant.companyId} and id = any(${others}) order by id for update nowait`;
+      expect(free.map(({ id }) => id)).toEqual(others);
+      return { change };
+    })
+    .then(({ change }) => change);
+  expect(await open(lead.id)).toEqual([]);
+});
+
+test('two servers share what is due: of 450 clocks each is told once', async () => {
+  const tenant = await newTenant();
+  const user = await newUser(tenant);
+  const escalation = { level: 1, type: 'first_response', minutes_after: 0, recipient_user_ids: [user.id] };
+  await createPolicy(tenant, { first_response_time: 60, escalations: [{ ...escalation, message_template: 'x' }] });
+  const bodies = Array.from({ length: 450 }, (_, index) => ({ first_name: `L${index}`, email: `l${index}@x.example` }));
+  await createRecords(tenant.key, 'leads', bodies);
+  await Promise.all([0, 1, 0, 1].map((server) => roundAfter(61, server)));
+  const [told] = await database()`
+    select
+      (select count(*)::int from ${toldEvents(database())} where company_id = ${tenant.companyId} and event = 'sla.breached') as events,
+      (select count(distinct data ->> 'record_id')::int from ${toldEvents(database())} where company_id = ${tenant.companyId} and event = 'sla.breached') as records,
+      (select count(*)::int from notifications where company_id = ${tenant.companyId}) as notifications,
+      (select count(distinct record_id)::int from notifications where company_id = ${tenant.companyId}) as of_records`;
+  expect(told).toEqual({ events: 450, records: 450, notifications: 450, of_records: 450 });
+});
+
+/** Clocks of records that are not there. */
+const fill = (tenant: Tenant, policyId: string, count: number, dueAt: Date): Promise<unknown> => database()`
+  insert into sla_clocks (company_id, test_mode, id, policy_id, object, record_id, kind, started_at, due_at, next_at, handled_at)
+  select ${tenant.companyId}, false, gen_random_uuid(), ${policyId}, 'leads', gen_random_uuid(), 'first_response', now(), ${dueAt}, ${dueAt}, now()
+  from generate_series(1, ${count}::int)`;
+const empty = (tenant: Tenant): Promise<unknown> =>
+  database()`delete from sla_clocks where company_id = ${tenant.companyId}`;
+
+test('a company whose clocks cannot be handled keeps no other waiting, however many they are', async () => {
+  const [faulty, other] = [await newTenant(), await newTenant()];
+  const policy = await createPolicy(faulty, { first_response_time: 60 });
+  await createPolicy(other, { first_response_time: 60 });
+  const lead = await createLead(other);
+  await fill(faulty, policy.id, 2500, new Date());
+  await database()`update sla_policies set escalations = '{}' where company_id = ${faulty.companyId}`;
+  await roundAfter(61);
+  await empty(faulty);
+  expect(await breaches(lead.id)).toHaveLength(1);
+});
+
+test('every statement on clocks finds them by an index', async () => {
+  const tenant = await newTenant();
+  const policy = await createPolicy(tenant, { first_response_time: 60 });
+  const lead = await createLead(tenant);
+  const { id: usual } = await createPolicy(tenant, { first_response_time: 60 });
+  await fill(tenant, usual, 20_000, new Date('2100-01-01T00:00:00Z'));
+  await database()`analyze sla_clocks`;
+  const scope = { companyId: tenant.companyId, testMode: false };
+  const now = new Date();
+  const change = { object: 'leads', recordId: lead.id, keptPolicyId: null, isResolved: false, startedAfter: () => [] };
+  const contacts = [{ object: 'leads' as const, recordId: lead.id, at: now.toISOString() }];
+  const plan = async (role: string, run: (sql: Sql) => Promise<unknown>): Promise<string[]> => {
+    const plans: string[] = [];
+    await database().begin(async (sql) => {
+      await sql`select set_config('role', ${role}, true), set_config('app.company_id', ${tenant.companyId}, true), set_config('app.test_mode', 'false', true)`;
+      await run(explaining(sql as unknown as Sql, plans));
+    });
+    return plans.flatMap((text) => text.match(/(Seq Scan|using \w+) on sla_clocks/g) ?? []);
+  };
+  const ofRecord = 'using sla_clocks_open on sla_clocks';
+  const byId = 'using sla_clocks_pkey on sla_clocks';
+  const found = {
+    due: await plan('crm_platform', (sql) => findDueScopes(sql, [], now)),
+    taken: await plan('crm_app', (sql) => takeDueClocks(sql, scope, 200, now)),
+    answered: await plan('crm_app', (sql) => answerClocks(sql, scope, { contacts, restarted: () => [] }, now)),
+    changed: await plan('crm_app', (sql) => changeClocks(sql, scope, [change], now)),
+    woken: await plan('crm_app', (sql) => wakeClocks(sql, scope, policy.id, undefined, 200, now)),
+    open: await plan('crm_app', (sql) => countOpenClocks(sql, tenant.companyId, policy.id)),
+  };
+  await empty(tenant);
+  expect(found).toEqual({
+    due: ['using sla_clocks_due on sla_clocks'],
+    taken: [expect.stringMatching(/^using sla_clocks_due(_of_company)? on/)],
+    answered: expect.arrayContaining([byId, ofRecord]),
+    changed: expect.arrayContaining([byId, ofRecord]),
+    woken: expect.arrayContaining([byId, 'using sla_clocks_of_policy on sla_clocks']),
+    open: ['using sla_clocks_of_policy on sla_clocks'],
+  });
+  expect(
+    Object.values(found)
+      .flat()
+      .filter((each) => each.startsWith('Seq')),
+  ).toEqual([]);
+});
+
+/** The driver with every statement explained instead of run. */
+function explaining(sql: Sql, plans: string[]): Sql {
+  const send = (first: TemplateStringsArray, ...values: never[]) => {
+    // What is no statement is a part of one.
+    if (!Array.isArray(first) || !/^\s*(with|select|update)/.test(first[0] ?? '')) return sql(first, ...values);
+    const strings = Object.assign([`explain ${first[0]}`, ...first.slice(1)], { raw: first.raw });
+    const query = sql(strings as unknown as TemplateStringsArray, ...values);
+    return query.then((rows: Json[]) => {
+      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+      return [];
+    });
+  };
+  return Object.assign(send, { json: sql.json }) as unknown as Sql;
+}

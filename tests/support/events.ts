@@ -1,0 +1,11 @@
+// Events that were told, whether they wait for their positions or have them.
+import type { PendingQuery, Row, Sql } from 'postgres';
+
+/** To be read from in place of a table. */
+export function toldEvents(sql: Sql): PendingQuery<Row[]> {
+  return sql`(
+    select company_id, id, test_mode, event, occurred_at, actor, request_id, data from outbox_events
+    union all
+    select company_id, id, test_mode, event, occurred_at, actor, request_id, data from feed_events
+  ) told`;
+}

@@ -1,0 +1,129 @@
+// Senders of webhooks under a clock that tests move, on a database where no server sends.
+import { v7 as uuidv7 } from 'uuid';
+import { inject } from 'vitest';
+import { Pool } from '../../db/connect.ts';
+import { migrate } from '../../db/migrate.ts';
+import type { TenantScope } from '../../db/tenant.ts';
+import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
+import { inTransaction } from '../../jobs/transactions.ts';
+import { deliver } from '../../jobs/webhook-matching.ts';
+import { type SenderParts, WebhookSender } from '../../jobs/webhook-sender.ts';
+import { Secrets } from '../../runtime/credentials/secrets.ts';
+import { openLog } from '../../runtime/log.ts';
+import { OutgoingClient, type OutgoingRequest } from '../../runtime/outgoing/client.ts';
+import type { Mode } from './arranged-ids.ts';
+import type { Json } from './client.ts';
+import { dropDatabase, newDatabase } from './databases.ts';
+import { database, type Tenant, useDatabase } from './tenants.ts';
+
+/** Lets receivers of this machine have live deliveries too. */
+class LocalClient extends OutgoingClient {
+  constructor() {
+    super({ allowPrivate: true });
+  }
+
+  override send(request: OutgoingRequest) {
+    return super.send({ ...request, testMode: true });
+  }
+}
+
+/** Rounds that any moment takes at most. */
+const mostRounds = 200;
+
+export class SenderWorld {
+  now = new Date();
+  readonly #url: string;
+  readonly #pools: { platform: Pool; tenants: Pool };
+  readonly sender: WebhookSender;
+
+  private constructor(url: string) {
+    this.#url = url;
+    const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
+    this.#pools = {
+      platform: new Pool({ ...shared, role: 'crm_platform', lanes: 1 }),
+      tenants: new Pool({ ...shared, role: 'crm_app', lanes: 4 }),
+    };
+    this.sender = this.newSender();
+  }
+
+  static async open(): Promise<SenderWorld> {
+    const url = await newDatabase();
+    await migrate(url);
+    await useDatabase(url);
+    return new SenderWorld(url);
+  }
+
+  async close(): Promise<void> {
+    await this.sender.settled();
+    await Promise.all([this.#pools.platform.close(1), this.#pools.tenants.close(1)]);
+    await useDatabase(undefined);
+    await dropDatabase(this.#url);
+  }
+
+  get platform(): Pool {
+    return this.#pools.platform;
+  }
+
+  /** A further server's sender. */
+  newSender(more: Partial<SenderParts> = {}): WebhookSender {
+    const secrets = new Secrets(inject('secretKey'));
+    return new WebhookSender({
+      ...this.#pools,
+      client: new LocalClient(),
+      decrypt: (sealed) => secrets.decrypt(sealed),
+      log: openLog('warn').log,
+      now: () => this.now,
+      ...more,
+    });
+  }
+
+  /** Events that were committed, as the dispatcher has deliveries made of them. */
+  async tell(tenant: Tenant, mode: Mode, count = 1, more: Partial<HappenedEvent> = {}): Promise<HappenedEvent[]> {
+    const events = Array.from({ length: count }, () => this.newEvent(more));
+    const scope: TenantScope = { companyId: tenant.companyId, testMode: mode === 'test' };
+    await inTransaction(this.#pools.tenants, scope, 20_000, (sql) => deliver(sql, scope, events, this.now));
+    return events;
+  }
+
+  newEvent(more: Partial<HappenedEvent> = {}): HappenedEvent {
+    const data = { object: 'leads', record_id: uuidv7(), occurred_at: this.now.toISOString() };
+    return {
+      ...{ id: uuidv7(), event: 'record.created', occurredAt: this.now, requestId: null, data, changes: null },
+      actor: { kind: 'api_key', id: 'somebody', name: 'Somebody' },
+      ...more,
+    };
+  }
+
+  /** Sends what is due at this moment and allowed, until nothing more is. */
+  async send(): Promise<void> {
+    for (let rounds = 0; rounds < mostRounds; rounds += 1) {
+      await this.sender.round();
+      await this.sender.settled();
+      const [due] = await database()`select from webhook_subscriptions where due_at <= ${this.now} limit 1`;
+      if (!due) return;
+    }
+    throw new Error('something is due for ever');
+  }
+
+  later(milliseconds: number): void {
+    this.now = new Date(this.now.getTime() + milliseconds);
+  }
+
+  /** Lets time pass up to a moment, and sends whatever becomes due on the way. */
+  async sendUntil(moment: Date): Promise<void> {
+    for (;;) {
+      await this.send();
+      const [next] = await database()<{ at: Date | null }[]>`select min(due_at) as at from webhook_subscriptions`;
+      if (!next?.at || next.at > moment) break;
+      this.now = next.at;
+    }
+    this.now = moment;
+  }
+}
+
+export const deliveriesOf = async (subscriptionId: string): Promise<Json[]> => [
+  ...(await database()`select * from webhook_deliveries where subscription_id = ${subscriptionId} order by created_at, id`),
+];
+
+export const webhookOf = async (id: string): Promise<Json> =>
+  (await database()`select * from webhook_subscriptions where id = ${id}`)[0];

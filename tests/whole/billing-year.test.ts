@@ -1,0 +1,230 @@
+// A year of one company, written with the client of sdk/: read it as a tutorial.
+// The months build on each other. The year has a server and a database of its own, since it moves the clock.
+import { rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Pool } from '../../db/connect.ts';
+import { runBilling } from '../../jobs/billing.ts';
+import { testProvider } from '../../payments/test-provider.ts';
+import { openLog } from '../../runtime/log.ts';
+import { type Client, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';
+import { dropAllDatabases, newDatabase } from '../support/databases.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { database, useDatabase } from '../support/tenants.ts';
+
+const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `year-${process.pid}`);
+const password = 'a long passphrase';
+const { log } = openLog('silent');
+let databaseUrl: string;
+let server: TestServer;
+let pools: { platform: Pool; tenants: Pool; purges: Pool };
+
+beforeAll(async () => {
+  databaseUrl = await newDatabase();
+  server = await startServer({ DATABASE_URL: databaseUrl, DATA_DIR: folder });
+  await useDatabase(databaseUrl);
+  const shared = { url: databaseUrl, prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000, lanes: 1 };
+  pools = {
+    platform: new Pool({ ...shared, role: 'crm_platform' }),
+    tenants: new Pool({ ...shared, role: 'crm_app' }),
+    purges: new Pool({ ...shared, role: 'crm_purge' }),
+  };
+}, 60_000);
+
+afterAll(async () => {
+  await server?.stop();
+  await Promise.all(Object.values(pools).map((pool) => pool.close(1)));
+  await useDatabase(undefined);
+  await dropAllDatabases();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** When things of the bill happened and will happen. */
+const moments = {
+  subscriptions: ['trial_ends_at', 'period_start', 'period_end', 'ended_at', 'past_due_since', 'due_at'],
+  invoices: ['period_start', 'period_end', 'issued_at', 'due_at', 'paid_at'],
+  checkout_sessions: ['created_at', 'expires_at', 'completed_at'],
+  api_quota: ['month_start'],
+};
+
+/** Lets days pass: everything lies as much further back, and what has become due happens, day by day. */
+async function pass(days: number): Promise<void> {
+  const sql = database();
+  for (let passed = 0; passed < days; passed += 1) {
+    for (const [table, columns] of Object.entries(moments))
+      for (const column of columns)
+        await sql.unsafe(
+          `update ${table} set ${column} = ${column} - interval '1 day' where company_id <> '00000000-0000-7000-8000-000000000000'`,
+        );
+    await runBilling(
+      { ...pools, provider: testProvider(pools.tenants, () => server.url), removeFile: async () => undefined, log },
+      new Date(),
+    );
+  }
+}
+
+/** Lets days pass until the period has ended. */
+async function passPeriod(crm: Client): Promise<void> {
+  const { subscription } = await crm.getSubscription();
+  const left = Date.parse(subscription.current_period?.end ?? '') - Date.now();
+  await pass(Math.floor(left / 86_400_000) + 1);
+}
+
+/** Fills in the form of the provider's page, as a person would. */
+async function fillIn(url: string, number: string): Promise<string> {
+  const body = new URLSearchParams({ card_number: number, expiry: '12/39', code: '123', action: 'pay' });
+  return (await fetch(url, { method: 'POST', body })).text();
+}
+
+const reasonOf = async (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => 'done',
+    (error: unknown) => (isCrmError(error) ? (error.details?.reason ?? error.code) : error),
+  );
+
+describe('a year of one company', () => {
+  let admin: Client;
+  let crm: Client;
+  const users: Schemas['User'][] = [];
+
+  const status = async (): Promise<[string, string | undefined]> => {
+    const { subscription } = await crm.getSubscription();
+    return [subscription.billing_status, subscription.plan?.package_code];
+  };
+
+  async function checkOut(body: Schemas['CheckoutSessionCreate'], number = '4242424242424242'): Promise<string> {
+    const { checkout_session: session } = await admin.createCheckoutSession({ body });
+    await fillIn(session.url, number);
+    return (await crm.getCheckoutSession({ path: { id: session.id } })).checkout_session.status;
+  }
+
+  test('January: it tries the CRM for ten days, and subscribes in a browser', async () => {
+    await createClient({ baseUrl: server.url }).createOnboarding({
+      body: {
+        company: { name: 'Solar Roofs', email: 'office@solar.example' },
+        admin_user: { email: 'dana@solar.example', full_name: 'Dana Demo', password },
+        region: 'europe',
+        industry: 'Renewable energy',
+      },
+    });
+    const { access_token } = await createClient({ baseUrl: server.url }).createSession({
+      query: { grant_type: 'password' },
+      body: { email: 'dana@solar.example', password },
+    });
+    admin = createClient({ baseUrl: server.url, token: access_token });
+    const { key } = await admin.createApiKey({ body: { name: 'Billing', scopes: ['*'] } });
+    crm = createClient({ baseUrl: server.url, apiKey: key });
+    await pass(10);
+    expect(await status()).toEqual(['TRIALING', 'growth']);
+    expect(await reasonOf(crm.upgradeSubscription({ body: { package_code: 'scale' } }))).toBe('NO_ACTIVE_SUBSCRIPTION');
+    expect(await checkOut({ kind: 'subscribe', package_code: 'starter' }, '4000000000000002')).toBe('open');
+    expect(await checkOut({ kind: 'subscribe', package_code: 'starter' })).toBe('complete');
+    expect(await status()).toEqual(['ACTIVE', 'starter']);
+  });
+
+  test('February: it grows, half a month in, and hires', async () => {
+    await passPeriod(crm);
+    await pass(14);
+    await crm.upgradeSubscription({ body: { package_code: 'growth' } });
+    await crm.updateSubscriptionSeats({ body: { seats: 12 } });
+    for (let number = 1; number <= 11; number += 1) {
+      const body = { email: `person${number}@solar.example`, full_name: 'Person', role: 'Sales_Rep', password };
+      users.push((await crm.createUser({ body })).user);
+    }
+    const one = { email: 'late@solar.example', full_name: 'Late', role: 'Sales_Rep', password };
+    expect(await reasonOf(crm.createUser({ body: one }))).toBe('SEAT_LIMIT_REACHED');
+  });
+
+  test('March: it adds a module, and tops its wallet up', async () => {
+    await passPeriod(crm);
+    const change = await crm.createSubscriptionModule({ body: { module_key: 'campaigns' } });
+    expect(change.status).toBe('pending_webhook');
+    const { subscription } = await crm.getSubscription();
+    expect(subscription.entitlements.find(({ key }) => key === 'module.campaigns')?.active).toBe(true);
+    expect(await checkOut({ kind: 'wallet_topup', amount_minor: 5000 })).toBe('complete');
+    expect((await crm.getUsage()).usage.wallet.balance_minor).toBe(5000);
+  });
+
+  test('April: it shrinks with the end of the month, and drops the module', async () => {
+    await passPeriod(crm);
+    expect(await reasonOf(crm.downgradeSubscription({ body: { package_code: 'starter' } }))).toBe(
+      'seats_exceed_target',
+    );
+    for (const { id } of users.slice(0, 10)) await crm.updateUser({ path: { id }, body: { status: 'inactive' } });
+    await crm.downgradeSubscription({ body: { package_code: 'starter' } });
+    await crm.updateSubscriptionSeats({ body: { seats: 2 } });
+    await crm.deleteSubscriptionModule({ path: { module_key: 'campaigns' } });
+    // Somebody cancels, and thinks better of it: the rest stays scheduled.
+    await crm.cancelSubscription();
+    await crm.reactivateSubscription();
+    expect((await crm.getSubscription()).subscription.scheduled_changes.map(({ action }) => action)).toEqual([
+      'downgrade',
+      'set_seats',
+      'remove_module',
+    ]);
+    expect((await crm.listInvoices()).pending?.total_minor).toBe(2900);
+    await passPeriod(crm);
+    expect(await status()).toEqual(['ACTIVE', 'starter']);
+  });
+
+  test('May: its card fails; a new one pays three days later', async () => {
+    await fillIn((await crm.createPortalSession({})).url, '4000000000000002');
+    await passPeriod(crm);
+    expect(await status()).toEqual(['PAST_DUE', 'starter']);
+    expect((await crm.listInvoices()).invoices[0]).toMatchObject({ status: 'open', amount_due_minor: 2900 });
+    await fillIn((await crm.createPortalSession({})).url, '4242424242424242');
+    await pass(3);
+    expect(await status()).toEqual(['ACTIVE', 'starter']);
+    expect((await crm.listInvoices()).invoices[0]).toMatchObject({ status: 'paid', amount_due_minor: 0 });
+  });
+
+  test('June: it leaves, and is dormant for a month', async () => {
+    await crm.cancelSubscription();
+    await passPeriod(crm);
+    expect(await reasonOf(crm.getMe())).toBe('subscription_ended');
+    expect(await status()).toEqual(['CANCELED', 'starter']);
+    await pass(30);
+    expect((await crm.getSubscription()).subscription.dormant?.days_left).toBeLessThanOrEqual(60);
+  });
+
+  test('August: it comes back, by the year', async () => {
+    expect(await checkOut({ kind: 'subscribe', package_code: 'growth', billing_cycle: 'yearly' })).toBe('complete');
+    expect(await status()).toEqual(['ACTIVE', 'growth']);
+    expect((await crm.getMe()).company.name).toBe('Solar Roofs');
+    await pass(100);
+    await crm.upgradeSubscription({ body: { package_code: 'scale' } });
+  });
+
+  test('December: every invoice is paid, numbered in order, and as much as was charged', async () => {
+    const { invoices, pending } = await crm.listInvoices();
+    const numbers = invoices.map(({ number }) => number).toReversed();
+    expect(numbers).toEqual(numbers.map((_, index) => `INV-${String(index + 1).padStart(6, '0')}`));
+    const sums = invoices.map(({ lines }) => lines.reduce((total, line) => total + line.amount_minor, 0));
+    expect(sums).toEqual(invoices.map(({ total_minor }) => total_minor));
+    expect(invoices.every((invoice) => invoice.status === 'paid')).toBe(true);
+    const [charged] = await database()`select sum(amount_minor)::int as sum from test_charges where not is_declined`;
+    expect(sums.reduce((total, sum) => total + sum, 0)).toBe(charged?.sum);
+    expect(pending?.total_minor).toBe(299_000);
+    // Whole periods cost what the price list says, whatever the days of their months.
+    const whole = invoices.filter(
+      ({ lines, kind }) => kind === 'subscription' && !lines.some((line) => line.proration),
+    );
+    expect(whole.map(({ total_minor }) => total_minor).toReversed()).toEqual([
+      2900, // January
+      2900, // February
+      11_900, // March: growth and two more seats
+      16_800, // April: and campaigns
+      2900, // May: starter again
+      2900, // June, paid late
+      99_000, // the year
+    ]);
+    const mails = await database()<
+      { template: string }[]
+    >`select template from mails where template <> 'welcome' order by created_at, id`;
+    expect(mails.map(({ template }) => template)).toEqual([
+      'payment_failed',
+      'payment_succeeded',
+      'subscription_ended',
+    ]);
+  });
+});

@@ -1,0 +1,142 @@
+// Deprecated forms: their headers on every answer to a call that uses one, and on no other.
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import {
+  deprecationHeaders,
+  type DeprecatedUse as ReadUse,
+  usedInBody,
+  usedInQuery,
+} from '../../runtime/document/deprecation.ts';
+import { type Answer, call } from '../support/client.ts';
+import { type DeclaredOperation, operations } from '../support/document.ts';
+import { goodRequest, newWideTenant } from '../support/requests.ts';
+import { newKey, type Tenant } from '../support/tenants.ts';
+import { anyPath } from '../support/walk.ts';
+
+interface DeprecatedUse {
+  parameter?: string;
+  field?: string;
+  since: string;
+  sunset: string;
+  link: string;
+  note: string;
+}
+
+const usesOf = (operation: DeclaredOperation) => (operation.declared['x-deprecated-use'] ?? []) as DeprecatedUse[];
+const cases = operations.flatMap((operation) =>
+  usesOf(operation).map((use) => ({ id: operation.id, name: use.parameter ?? use.field ?? '', operation, use })),
+);
+const names = ['deprecation', 'sunset', 'link'];
+const headersOf = (answer: Answer) => names.map((name) => answer.headers.get(name));
+const none = [null, null, null];
+
+function promised(use: DeprecatedUse) {
+  const day = (text: string) => new Date(`${text}T00:00:00Z`).toUTCString();
+  return [
+    day(use.since),
+    day(use.sunset),
+    expect.stringMatching(new RegExp(`^<https?://[^>]+${use.link}>; rel="deprecation"$`)),
+  ];
+}
+
+/** A good call that uses the form; another one for each time it is asked for. */
+async function usingCall(operation: DeclaredOperation, use: DeprecatedUse, tenant: Tenant) {
+  const { path, options } = await goodRequest(operation, tenant);
+  const parameter = (operation.declared.parameters as { name?: string; example?: unknown }[] | undefined)?.find(
+    (each) => each.name === use.parameter,
+  );
+  const query = { ...options.query, ...(use.parameter ? { [use.parameter]: String(parameter?.example) } : {}) };
+  return { path, options: { ...options, query } };
+}
+
+let tenant: Tenant;
+
+beforeAll(async () => {
+  tenant = await newWideTenant();
+});
+
+describe('the headers', () => {
+  test.each(cases)('$id carries them with $name, whatever the answer, and not without', async ({ operation, use }) => {
+    const { path, options } = await usingCall(operation, use, tenant);
+    const ask = (more: object = {}) => call(operation.method, path, { ...options, ...more });
+    const name = use.parameter as string;
+    const answers = {
+      200: await ask(),
+      400: await ask({ query: { ...options.query, [name]: 'x' } }),
+      401: await ask({ key: undefined }),
+      403: await ask({ key: await newKey(tenant, { scopes: ['billing:view'] }) }),
+    };
+    for (const [status, answer] of Object.entries(answers)) {
+      expect(answer.status).toBe(Number(status));
+      expect(headersOf(answer)).toEqual(promised(use));
+    }
+    const busy = { key: await newKey(tenant, { perMinute: 1 }) };
+    await ask(busy);
+    const limited = await ask(busy);
+    expect([limited.status, headersOf(limited)]).toEqual([429, promised(use)]);
+    const { [name]: _, ...query } = options.query;
+    for (const unused of [{ query }, { query: { ...query, zzz: name } }, { query: { ...query, [`${name}s`]: '1' } }])
+      expect(headersOf(await ask(unused))).toEqual(none);
+    expect(headersOf(await ask({ query: { ...query, [name]: '' } }))).toEqual(promised(use));
+  });
+
+  test.each(operations)('$id carries none where nothing deprecated is used', async (operation) => {
+    const { path, options } = await goodRequest(operation, await newWideTenant());
+    expect(headersOf(await call(operation.method, path, options))).toEqual(none);
+    expect(headersOf(await call(operation.method, anyPath(operation)))).toEqual(none);
+    expect(headersOf(await call('OPTIONS', anyPath(operation)))).toEqual(none);
+  });
+
+  test('are on no answer before a route is found', async () => {
+    for (const { use } of cases) {
+      const query = { [use.parameter ?? '']: '1' };
+      expect(headersOf(await call('GET', '/v1/nothing', { query }))).toEqual(none);
+      expect(headersOf(await call('PUT', '/v1/activities', { query }))).toEqual(none);
+    }
+  });
+});
+
+test('offset on the list of activities has been deprecated since 4 September 2026 and works until 1 October 2027', async () => {
+  const answer = await call('GET', '/v1/activities', { key: tenant.key, query: { offset: 0 } });
+  expect(answer.headers.get('deprecation')).toBe('Fri, 04 Sep 2026 00:00:00 GMT');
+  expect(answer.headers.get('sunset')).toBe('Fri, 01 Oct 2027 00:00:00 GMT');
+  expect(answer.headers.get('link')).toMatch(/\/docs\/deprecations#activities-offset>; rel="deprecation"$/);
+});
+
+test.each(cases)(
+  'the document tells of $name of $id, and its link leads to a section of a page',
+  async ({ operation, use }) => {
+    const { declared } = operation;
+    for (const part of [use.parameter ?? use.field ?? '', use.since, use.sunset, use.note])
+      expect(declared.description).toContain(part);
+    const successes = Object.entries(declared.responses ?? {}).filter(([status]) => status.startsWith('2'));
+    for (const [, response] of successes)
+      expect(Object.keys((response as { headers: object }).headers)).toEqual(
+        expect.arrayContaining(['Deprecation', 'Sunset', 'Link']),
+      );
+    const [page, anchor] = use.link.split('#');
+    const answer = await fetch(`${inject('baseUrl')}${page}`);
+    expect(answer.status).toBe(200);
+    expect(await answer.text()).toContain(`<h2 id="${anchor}">`);
+  },
+);
+
+test('a field of a body counts when it is there, whatever its value; of several forms the earliest days and every link are told', () => {
+  const day = (text: string) => new Date(`${text}T00:00:00Z`);
+  const site = 'https://app.example.com/d';
+  const dates = { since: day('2026-09-04'), sunset: day('2027-10-01'), note: 'x' };
+  const old: ReadUse = { in: 'body', name: 'old', ...dates, link: `${site}#old` };
+  const page: ReadUse = { in: 'query', name: 'page', ...dates, since: day('2026-01-02'), link: `${site}#page` };
+  const uses = [old, page];
+  expect(usedInBody(uses, { old: null, page: 1 })).toEqual([old]);
+  for (const body of [{ older: 1 }, [], ['old'], null, 'old', undefined]) expect(usedInBody(uses, body)).toEqual([]);
+  expect(usedInQuery(uses, 'old=1&p%61ge')).toEqual([page]);
+  expect(deprecationHeaders(uses)).toEqual([
+    'Deprecation',
+    'Fri, 02 Jan 2026 00:00:00 GMT',
+    'Sunset',
+    'Fri, 01 Oct 2027 00:00:00 GMT',
+    'Link',
+    `<${site}#old>; rel="deprecation", <${site}#page>; rel="deprecation"`,
+  ]);
+  expect(deprecationHeaders([])).toEqual([]);
+});

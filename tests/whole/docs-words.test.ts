@@ -1,0 +1,58 @@
+// The document as reading matter: the same words for the same things, nothing to guess.
+import { describe, expect, test } from 'vitest';
+import { document, operations, resolve } from '../support/document.ts';
+import { bodySchema } from '../support/schemas.ts';
+
+interface Described {
+  $ref?: string;
+  description?: string;
+  readOnly?: boolean;
+}
+
+/** What a reader is told about it, here or where it is defined. */
+function wordsOf(described: Described): string {
+  return described.description ?? (described.$ref ? wordsOf(resolve(described.$ref) as Described) : '');
+}
+
+/** How summaries begin, by the verb of the operationId where it is always the same. */
+const beginnings: Record<string, RegExp> = {
+  list: /^List /,
+  get: /^(Get|Check|Find|Ask|Download) /,
+  delete: /^Delete /,
+  rotate: /^Replace /,
+  revoke: /^Revoke /,
+};
+
+const verbOf = (id: string): string => /^[a-z]+/.exec(id)?.[0] ?? '';
+
+describe('every operation', () => {
+  test.each(operations)('$id has a summary that begins like its kind, and no full stop', ({ id, declared }) => {
+    expect(declared.summary).toMatch(beginnings[verbOf(id)] ?? /^[A-Z]/);
+    expect(declared.summary).not.toMatch(/\.$/);
+  });
+
+  const guarded = operations.filter(({ declared }) => declared.security?.length);
+  test.each(guarded)('$id says in words what opens it', ({ declared }) => {
+    const scopes = (declared.security ?? []).flatMap(({ apiKey = [] }) => apiKey);
+    // Those of whatever object the path names are told as the view scope of the object.
+    for (const scope of scopes) expect(declared.description).toContain(scope.startsWith('{object}') ? 'scope' : scope);
+    if (scopes.length === 0) expect(declared.description).toMatch(/credential|session token|signed-in|no scope/i);
+  });
+
+  test.each(operations)('$id describes each of its parameters, and each field that its body takes', (operation) => {
+    const { declared, path } = operation;
+    const shared = (document.paths?.[path]?.parameters ?? []) as Described[];
+    const parameters = [...shared, ...((declared.parameters ?? []) as Described[])];
+    const fields = Object.entries((bodySchema(operation)?.properties ?? {}) as Record<string, Described>)
+      .filter(([, field]) => !field.readOnly && wordsOf(field) === '')
+      .map(([name]) => name);
+    expect(parameters.filter((parameter) => wordsOf(parameter) === '')).toEqual([]);
+    expect(fields).toEqual([]);
+  });
+});
+
+test('every tag stands in one group, with words of its own', () => {
+  const { tags = [], 'x-tagGroups': groups } = document as typeof document & { 'x-tagGroups': { tags: string[] }[] };
+  expect(groups.flatMap((group) => group.tags).toSorted()).toEqual(tags.map(({ name }) => name).toSorted());
+  expect(tags.filter(({ description }) => !description)).toEqual([]);
+});

@@ -1,0 +1,134 @@
+// Bodies and queries of every operation: what cannot be read, and what the document does not know.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type CallOptions, call } from '../support/client.ts';
+import { operations } from '../support/document.ts';
+import { credentialFor, goodRequest, newWideTenant } from '../support/requests.ts';
+import { bodyIsRequired, bodySchema, takesArray } from '../support/schemas.ts';
+import type { Tenant } from '../support/tenants.ts';
+import { changesBy, exempt, expectFailure, withBody } from '../support/walk.ts';
+
+let tenant: Tenant;
+
+beforeAll(async () => {
+  tenant = await newWideTenant();
+});
+
+describe('a body that cannot be read', () => {
+  const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) });
+  const manyKeys = Object.fromEntries(Array.from({ length: 101 }, (_, index) => [`k${index}`, 1]));
+  const cases: [string, string, Partial<CallOptions>][] = [
+    ['text that is not JSON', 'malformed_json', { rawBody: '{' }],
+    ['JSON with something after it', 'malformed_json', { rawBody: '{} {}' }],
+    ['a comment', 'malformed_json', { rawBody: '{} // yes' }],
+    ['a single quote', 'malformed_json', { rawBody: "{'a': 1}" }],
+    ['NaN', 'malformed_json', { rawBody: '{"a": NaN}' }],
+    [
+      'bytes that are not UTF-8',
+      'malformed_json',
+      { rawBody: Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]) },
+    ],
+    ['a byte order mark', 'malformed_json', { rawBody: Buffer.from('\ufeff{}') }],
+    ['plain text', 'unsupported_media_type', { rawBody: '{}', headers: { 'content-type': 'text/plain' } }],
+    [
+      'a form',
+      'unsupported_media_type',
+      { rawBody: 'a=1', headers: { 'content-type': 'application/x-www-form-urlencoded' } },
+    ],
+    [
+      'another charset',
+      'unsupported_media_type',
+      { rawBody: '{}', headers: { 'content-type': 'application/json; charset=iso-8859-1' } },
+    ],
+    ['a compressed body', 'unsupported_media_type', { rawBody: '{}', headers: { 'content-encoding': 'gzip' } }],
+    ['102,401 bytes', 'body_too_large', { rawBody: `{${' '.repeat(102_399)}}` }],
+    ['6 levels of objects', 'nesting_too_deep', { rawBody: JSON.stringify(nested(6)) }],
+    ['6 levels of arrays', 'nesting_too_deep', { rawBody: '{"a": [[[[[[1]]]]]]}' }],
+    ['101 keys', 'too_many_keys', { rawBody: JSON.stringify(manyKeys) }],
+  ];
+
+  const scalars = ['"x"', '1', 'null', 'true'];
+
+  test.each(withBody)('$id refuses it with its reason, and without naming fields', async (operation) => {
+    const { path, options } = await goodRequest(operation, tenant);
+    const { body: _body, ...rest } = options;
+    const others = takesArray(operation) ? [] : [...scalars, '[]'];
+    const all = [...cases, ...others.map((rawBody) => [rawBody, 'malformed_json', { rawBody }] as const)];
+    for (const [what, reason, junk] of all) {
+      // A credential of its own for each, where there are fewer calls to a key than cases.
+      const answer = await call(operation.method, path, {
+        ...rest,
+        ...(await credentialFor(operation, tenant)),
+        ...junk,
+      });
+      expectFailure(operation, answer, 400, 'VALIDATION_ERROR');
+      if (exempt.envelope.includes(operation.id)) continue;
+      expect({ what, details: answer.body.error.details }).toEqual({ what, details: { reason } });
+    }
+  });
+
+  test.each(withBody.filter(takesArray))('$id refuses what is neither a list nor an object', async (operation) => {
+    const { path, options } = await goodRequest(operation, tenant);
+    const { body: _body, ...rest } = options;
+    for (const rawBody of scalars) {
+      const answer = await call(operation.method, path, { ...rest, rawBody });
+      expectFailure(operation, answer, 422, 'VALIDATION_ERROR');
+      expect(answer.body.error.details.fields).toMatchObject([{ field: '', code: 'INVALID_TYPE' }]);
+      expect(await changesBy(answer)).toBe(0);
+    }
+  });
+
+  test.each(withBody.filter(bodyIsRequired))('$id refuses a missing body', async (operation) => {
+    const { path, options } = await goodRequest(operation, tenant);
+    const { body: _body, ...rest } = options;
+    expectFailure(operation, await call(operation.method, path, rest), 400, 'VALIDATION_ERROR');
+  });
+
+  test.each(withBody.filter((operation) => !bodyIsRequired(operation)))(
+    '$id accepts no body at all',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const { body: _body, ...rest } = options;
+      const answer = await call(operation.method, path, rest);
+      expect(answer.status).toBeLessThan(300);
+    },
+  );
+});
+
+describe('what the document does not know', () => {
+  test.each(operations)('$id refuses an unknown query parameter and names it', async (operation) => {
+    const { path, options } = await goodRequest(operation, tenant);
+    const answer = await call(operation.method, path, { ...options, query: { ...options.query, zzz: '1' } });
+    expectFailure(operation, answer, 400, 'VALIDATION_ERROR');
+    if (!exempt.envelope.includes(operation.id))
+      expect(answer.body.error.details.fields).toMatchObject([{ field: 'zzz', code: 'UNKNOWN_FIELD' }]);
+  });
+
+  test.each(withBody)('$id refuses an unknown field of the body and names it', async (operation) => {
+    const { path, options } = await goodRequest(operation, tenant);
+    const answer = await call(operation.method, path, { ...options, body: { ...(options.body as object), zzz: 1 } });
+    const exempted = [...exempt.naming, ...exempt.envelope].includes(operation.id);
+    expectFailure(operation, answer, exempted ? 400 : 422, 'VALIDATION_ERROR');
+    if (!exempted) expect(answer.body.error.details.fields).toMatchObject([{ field: 'zzz', code: 'UNKNOWN_FIELD' }]);
+    expect(await changesBy(answer)).toBe(0);
+  });
+
+  const guardedFields = withBody.flatMap((operation) =>
+    Object.entries(bodySchema(operation)?.properties ?? {}).flatMap(([field, schema]) => {
+      const code = schema.readOnly ? 'READ_ONLY' : schema['x-immutable'] ? 'IMMUTABLE' : undefined;
+      return code ? [{ id: operation.id, operation, field, code }] : [];
+    }),
+  );
+  test.skipIf(guardedFields.length === 0).each(guardedFields)(
+    '$id refuses $field with $code',
+    async ({ operation, field, code }) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const answer = await call(operation.method, path, {
+        ...options,
+        body: { ...(options.body as object), [field]: 'x' },
+      });
+      expectFailure(operation, answer, 422, 'VALIDATION_ERROR');
+      expect(answer.body.error.details.fields).toMatchObject([{ field, code }]);
+      expect(await changesBy(answer)).toBe(0);
+    },
+  );
+});

@@ -1,0 +1,178 @@
+// Idempotency keys of every operation that takes them.
+import { createHash, randomUUID } from 'node:crypto';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import type { Mode } from '../support/arranged-ids.ts';
+import { type Answer, call } from '../support/client.ts';
+import { exchange, requestText } from '../support/raw.ts';
+import { goodRequest, newWideTenant } from '../support/requests.ts';
+import { bodySchema } from '../support/schemas.ts';
+import { database, type Tenant } from '../support/tenants.ts';
+import { expectFailure, honouring } from '../support/walk.ts';
+
+let tenant: Tenant;
+let other: Tenant;
+
+beforeAll(async () => {
+  [tenant, other] = await Promise.all([newWideTenant(), newWideTenant()]);
+});
+
+describe.skipIf(honouring.length === 0)('idempotency keys', () => {
+  test.each(honouring)(
+    '$id gives the first answer again, byte for byte, for the same key and body',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const idempotencyKey = randomUUID();
+      const first = await call(operation.method, path, { ...options, idempotencyKey });
+      expect(first.status).toBeLessThan(300);
+      expect(first.headers.get('idempotent-replay')).toBeNull();
+      const reordered = JSON.stringify(options.body, null, 2);
+      const sameBodies = options.rawBody ? [{}] : [{ body: options.body }, { rawBody: reordered, body: undefined }];
+      for (const body of sameBodies) {
+        const again = await call(operation.method, path, { ...options, ...body, idempotencyKey });
+        expect({ status: again.status, text: again.text }).toEqual({ status: first.status, text: first.text });
+        expect(again.headers.get('idempotent-replay')).toBe('true');
+      }
+    },
+  );
+
+  test('belong to what a path names, however it is spelled', async () => {
+    const options = { key: tenant.key, idempotencyKey: randomUUID(), body: { name: 'Acme' } };
+    const first = await call('POST', '/v1/objects/accounts/records', options);
+    const again = await call('POST', '/v1/objects/%61ccounts/records', options);
+    expect({ status: again.status, text: again.text }).toEqual({ status: 201, text: first.text });
+    expect(again.headers.get('idempotent-replay')).toBe('true');
+  });
+
+  test.each(honouring.filter((operation) => bodySchema(operation)))(
+    '$id refuses the same key with another body',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const idempotencyKey = randomUUID();
+      await call(operation.method, path, { ...options, idempotencyKey });
+      const answer = await call(operation.method, path, { ...options, body: { zzz: 1 }, idempotencyKey });
+      expectFailure(operation, answer, 422, 'IDEMPOTENCY_CONFLICT');
+    },
+  );
+
+  test.each(honouring)('$id runs once when 16 calls with one key arrive at once', async (operation) => {
+    const [alone, crowd] = [randomUUID(), randomUUID()];
+    const once = await goodRequest(operation, tenant);
+    await call(operation.method, once.path, { ...once.options, idempotencyKey: alone });
+    const { path, options } = await goodRequest(operation, tenant);
+    const ask = (): Promise<Answer> => call(operation.method, path, { ...options, idempotencyKey: crowd });
+    const answers = await Promise.all(Array.from({ length: 16 }, ask));
+    const running = answers.filter((answer) => answer.status === 409);
+    for (const answer of running) expectFailure(operation, answer, 409, 'IDEMPOTENCY_IN_PROGRESS');
+    const done = answers.filter((answer) => answer.status !== 409);
+    expect(done.filter((answer) => answer.headers.get('idempotent-replay') === null)).toHaveLength(1);
+    expect(new Set(done.map((answer) => `${answer.status} ${answer.text}`)).size).toBe(1);
+    expect(await changesBy(crowd)).toBe(await changesBy(alone));
+  });
+
+  test.each(honouring.filter((operation) => bodySchema(operation)))(
+    '$id lets one of two bodies win when 16 calls with one key arrive at once, and refuses the other always',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const idempotencyKey = randomUUID();
+      const bodies = [options.body, { zzz: 1 }];
+      const ask = async (body: unknown): Promise<string> => {
+        const answer = await call(operation.method, path, { ...options, body, idempotencyKey });
+        return answer.body.error?.code ?? 'done';
+      };
+      const codes = await Promise.all(Array.from({ length: 16 }, (_, index) => ask(bodies[index % 2])));
+      const good = codes.filter((_, index) => index % 2 === 0);
+      const bad = codes.filter((_, index) => index % 2 === 1);
+      const isConflict = (code: string): boolean => code === 'IDEMPOTENCY_CONFLICT';
+      // Whoever came first: all of the others with another body are in conflict with it, and none with the same body is.
+      expect([good.every(isConflict), bad.every(isConflict)].filter(Boolean)).toHaveLength(1);
+      expect([good.some(isConflict), bad.some(isConflict)].filter(Boolean)).toHaveLength(1);
+    },
+  );
+
+  test.each(honouring)('$id keeps keys apart by tenant and by mode', async (operation) => {
+    const idempotencyKey = randomUUID();
+    const callers: [Tenant, Mode][] = [
+      [tenant, 'live'],
+      [tenant, 'test'],
+      [other, 'live'],
+    ];
+    for (const [whose, mode] of callers) {
+      if (mode === 'test' && operation.declared['x-live-only']) continue;
+      const { path, options } = await goodRequest(operation, whose, { mode });
+      const answer = await call(operation.method, path, { ...options, idempotencyKey });
+      expect(answer.status).toBeLessThan(300);
+      expect(answer.headers.get('idempotent-replay')).toBeNull();
+    }
+  });
+
+  test.each(honouring)('$id refuses a malformed key before anything runs', async (operation) => {
+    const { path, options } = await goodRequest(operation, tenant);
+    for (const idempotencyKey of ['short-7', 'x'.repeat(256), 'with space', 'sémicolon', 'semi;colon', '']) {
+      const headers = requestHeaders(options.key ?? '', Buffer.from(idempotencyKey).toString('latin1'));
+      const answer = await exchange(requestText(operation.method, path, headers, JSON.stringify(options.body)));
+      expect({ status: answer.status, error: JSON.parse(answer.body).error }).toMatchObject({
+        status: 400,
+        error: { code: 'VALIDATION_ERROR', details: { reason: 'invalid_idempotency_key' } },
+      });
+    }
+  });
+
+  test.each(honouring.filter((operation) => operation.declared['x-idempotency'] === 'required'))(
+    '$id needs a key',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const { idempotencyKey: _key, ...rest } = options;
+      const answer = await call(operation.method, path, rest);
+      expectFailure(operation, answer, 428, 'IDEMPOTENCY_KEY_REQUIRED');
+    },
+  );
+
+  test.each(honouring)(
+    '$id answers 409 while the first call with a key still runs, and lets it finish',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const idempotencyKey = randomUUID();
+      const ask = (body = options.body): Promise<Answer> =>
+        call(operation.method, path, { ...options, body, idempotencyKey });
+      // The place where the first call keeps its answer, taken and not yet committed: it stops in the middle.
+      const held = await database().reserve();
+      await held`begin`;
+      await held`
+      insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at)
+      values (${tenant.companyId}, false, ${`${operation.method} ${path}`}, ${idempotencyKey}, '', 0, '', now())`;
+      const first = ask();
+      try {
+        await vi.waitUntil(
+          async () =>
+            (await held`select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))`).length > 0,
+          // Some hash a password before.
+          10_000,
+        );
+        const second = await ask();
+        expectFailure(operation, second, 409, 'IDEMPOTENCY_IN_PROGRESS');
+        expect(second.headers.get('retry-after')).toBe('1');
+        if (options.body) expectFailure(operation, await ask({ zzz: 1 }), 422, 'IDEMPOTENCY_CONFLICT');
+      } finally {
+        await held`rollback`;
+        held.release();
+      }
+      const done = await first;
+      expect(done.status).toBeLessThan(300);
+      expect((await ask()).text).toBe(done.text);
+    },
+  );
+
+  /** How many changes the audit log has of the calls with a key. */
+  async function changesBy(idempotencyKey: string): Promise<number> {
+    const hash = createHash('sha256').update(idempotencyKey).digest();
+    const [row] = await database()<{ count: number }[]>`
+      select count(*)::int as count from audit_logs where company_id = ${tenant.companyId} and idempotency_key_hash = ${hash}`;
+    return row?.count ?? 0;
+  }
+
+  const requestHeaders = (key: string, idempotencyKey: string): Record<string, string> => ({
+    'x-api-key': key,
+    'content-type': 'application/json',
+    'idempotency-key': idempotencyKey,
+  });
+});

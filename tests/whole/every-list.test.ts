@@ -1,0 +1,187 @@
+// Every list of the document: pages of any size to the end, and cursors of its own alone.
+import { v7 as uuidv7 } from 'uuid';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { descriptions } from '../../sdk/src/generated/operations.ts';
+import { invoiced } from '../support/billing.ts';
+import { type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
+import { type DeclaredOperation, operations } from '../support/document.ts';
+import { createRecord, recordsPath } from '../support/records.ts';
+import { goodRequest, newWideTenant } from '../support/requests.ts';
+import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
+import { fileForm } from '../support/uploads.ts';
+import { newDelivery, newWebhook, untold } from '../support/webhooks.ts';
+
+// The feed has no end, and pages of its own: tests/records/feed.test.ts.
+const lists = operations.filter(({ id }) => /^list[A-Z]/.test(id) && id !== 'listChanges');
+/** The fewest items that a list must have to be told apart from its first page. */
+const fewest = { listDuplicateChecks: 2 } as Record<string, number>;
+
+let tenant: Tenant;
+/** With something of everything that hangs on records. */
+let lead: string;
+let webhook: string;
+
+beforeAll(async () => {
+  tenant = await newWideTenant();
+  webhook = (await newWebhook(tenant, 'live', untold)).id;
+  lead = (await createRecord(tenant.key, 'leads', { first_name: 'Ada', email: 'ada@x.example' })).id;
+  for (const number of [1, 2, 3]) await fill(tenant, number);
+  await invoiced(tenant, 'live', 3);
+});
+
+/** One more item in each list that a new workspace has none in. */
+async function fill({ key, companyId, branchId }: Tenant, number: number): Promise<void> {
+  const sql = database();
+  const create = (path: string, body: object) => expectStatus(201, 'POST', path, { key, body, idempotencyKey: true });
+  const onLead = (what: string): string => `${recordsPath('leads', lead)}/${what}`;
+  const name = `Item ${number}`;
+  await createRecord(key, 'accounts', { name });
+  await create(onLead('notes'), { content: name });
+  await create(onLead('tasks'), { title: name, scheduled_at: '2036-01-01T09:00:00Z' });
+  await create('/v1/activities', { entity_type: 'lead', entity_id: lead, activity_type: 'Call', summary: name });
+  await expectStatus(201, 'POST', onLead('attachments'), { key, idempotencyKey: true, ...fileForm() });
+  await sql`
+    insert into messages (company_id, test_mode, id, object, record_id, channel, direction, body, occurred_at)
+    values (${companyId}, false, ${uuidv7()}, 'leads', ${lead}, 'sms', 'inbound', ${name}, now())`;
+  await sql`
+    insert into saved_reports (company_id, id, name, object, is_shared, created_by_kind, created_by_id, created_at, updated_at)
+    values (${companyId}, ${uuidv7()}, ${name}, 'deals', true, 'user', 'x', now(), now())`;
+  await sql`
+    insert into branches (company_id, id, name, created_at) values (${companyId}, ${uuidv7()}, ${name}, now())`;
+  await sql`
+    insert into teams (company_id, id, branch_id, name, created_at)
+    values (${companyId}, ${uuidv7()}, ${branchId}, ${name}, now())`;
+  await newUser({ companyId, branchId } as Tenant);
+  await newKey(tenant);
+  await newWebhook(tenant, 'live', untold);
+  await newDelivery(tenant, 'live', webhook);
+  await create('/v1/settings/sources', { name });
+  await create('/v1/settings/tags/leads', { name, fields: [{ field: 'priority', operator: 'eq', value: number }] });
+  await create('/v1/settings/sla-policies', { name, entity_type: 'lead', first_response_time: 60 });
+}
+
+/** Path parameters of the lists that are of something. */
+function valuesOf({ path }: DeclaredOperation): Record<string, string> {
+  if (path.startsWith('/v1/settings/')) return { object: 'leads' };
+  if (path.startsWith('/v1/org-nodes/')) return { id: tenant.branchId };
+  if (path.startsWith('/v1/webhooks/')) return { id: webhook };
+  return path.includes('{id}') ? { object: 'leads', id: lead } : { object: 'accounts' };
+}
+
+/** An item without how often it was used, which the calls of this very test change. */
+const withoutUse = ({ total_requests: _requests, last_used_at: _at, ...item }: Json): Json => item;
+
+type Ask = (query: CallOptions['query']) => Promise<Json>;
+
+async function open(operation: DeclaredOperation): Promise<{ path: string; options: CallOptions; ask: Ask }> {
+  const { path, options } = await goodRequest(operation, tenant, { values: valuesOf(operation) });
+  const ask: Ask = async (query) =>
+    (await expectStatus(200, 'GET', path, { ...options, query: { ...options.query, ...query } })).body.data;
+  return { path, options, ask };
+}
+
+describe.each(lists)('$id', (operation) => {
+  const itemsOf = (data: Json): Json[] => {
+    const { items = '' } = (descriptions as Record<string, { items?: string }>)[operation.id] ?? {};
+    return data[items];
+  };
+
+  test('in pages of one is what it is on one page, nothing twice and nothing left out', async () => {
+    const { ask } = await open(operation);
+    const all = itemsOf(await ask({ limit: 100 }));
+    expect(all.length).toBeGreaterThanOrEqual(fewest[operation.id] ?? 3);
+    const paged: Json[] = [];
+    let cursor: string | null = null;
+    do {
+      const data: Json = await ask({ limit: 1, ...(cursor === null ? {} : { cursor }) });
+      expect(itemsOf(data)).toHaveLength(1);
+      expect(data.has_more).toBe(data.next_cursor !== null);
+      paged.push(...itemsOf(data));
+      cursor = data.next_cursor;
+    } while (cursor !== null && paged.length <= all.length);
+    expect(paged.map(withoutUse)).toEqual(all.map(withoutUse));
+  });
+
+  test('moves a limit to the nearest bound, and ends where a page ends with the list', async () => {
+    const { ask } = await open(operation);
+    const all = itemsOf(await ask({ limit: 1000 }));
+    for (const limit of [0, -5])
+      expect(itemsOf(await ask({ limit })).map(withoutUse)).toEqual(all.slice(0, 1).map(withoutUse));
+    const exact = await ask({ limit: all.length });
+    expect({ ...exact, items: itemsOf(exact) }).toMatchObject({
+      items: all.map(withoutUse),
+      next_cursor: null,
+      has_more: false,
+    });
+    const first = await ask({ limit: all.length - 1 });
+    const rest = await ask({ cursor: first.next_cursor, limit: 1000 });
+    expect({ ...rest, items: itemsOf(rest) }).toMatchObject({
+      items: all.slice(-1).map(withoutUse),
+      next_cursor: null,
+    });
+  });
+
+  test('refuses a cursor that is made up, altered or of another list', async () => {
+    const { path, options, ask } = await open(operation);
+    const { next_cursor: own } = await ask({ limit: 1 });
+    const other = operation.id === 'listScopes' ? '/v1/objects' : '/v1/scopes';
+    const foreign = await expectStatus(200, 'GET', other, { key: tenant.key, query: { limit: 1 } });
+    for (const cursor of ['junk', 'a.b', '0', `${own}x`, foreign.body.data.next_cursor]) {
+      const answer = await call('GET', path, { ...options, query: { ...options.query, cursor } });
+      expect({ cursor, status: answer.status, fields: answer.body.error?.details.fields }).toMatchObject({
+        cursor,
+        status: 400,
+        fields: [{ field: 'cursor', code: 'INVALID_FORMAT' }],
+      });
+    }
+  });
+});
+
+describe('a list that is answered whole without a limit', () => {
+  const namesOf = (data: Json): string[] => data.sources.map((source: Json) => source.name);
+  const read = async (key: string, query: CallOptions['query']): Promise<Json> =>
+    (await expectStatus(200, 'GET', '/v1/settings/sources', { key, query })).body.data;
+
+  test('is longer than a page can be', async () => {
+    const { companyId, key } = await newWideTenant();
+    await database()`
+      insert into sources (company_id, id, name, created_at, updated_at)
+      select ${companyId}, gen_random_uuid(), 'Numbered ' || lpad(n::text, 3, '0'), now(), now() from generate_series(1, 150) n`;
+    const all = await read(key, {});
+    expect(all).toMatchObject({ next_cursor: null, has_more: false });
+    expect(all.sources.length).toBeGreaterThanOrEqual(150);
+    const page = await read(key, { limit: 1000 });
+    expect(page.sources).toEqual(all.sources.slice(0, 100));
+    const rest = await read(key, { cursor: page.next_cursor });
+    expect(rest.sources).toEqual(all.sources.slice(100));
+    expect(rest).toMatchObject({ next_cursor: null, has_more: false });
+  });
+
+  test('goes on behind the last item of a page, whatever came before it, and at its place where it is gone', async () => {
+    const { key } = await newWideTenant();
+    const create = async (name: string): Promise<string> =>
+      (await expectStatus(201, 'POST', '/v1/settings/sources', { key, body: { name } })).body.data.source.id;
+    expect(namesOf(await read(key, {}))).toEqual([]);
+    for (const name of ['B', 'F', 'H']) await create(name);
+    const last = await create('D');
+    const { next_cursor: early } = await read(key, { limit: 2 });
+    await create('A');
+    expect(namesOf(await read(key, { cursor: early }))).toEqual(['F', 'H']);
+    const { next_cursor: cursor } = await read(key, { limit: 3 });
+    await create('E');
+    expect(namesOf(await read(key, { cursor }))).toEqual(['E', 'F', 'H']);
+    await expectStatus(200, 'DELETE', `/v1/settings/sources/${last}`, { key });
+    expect(namesOf(await read(key, { cursor }))).toEqual(['E', 'F', 'H']);
+  });
+
+  test('has cursors for one object, mode and workspace alone', async () => {
+    const other = await newWideTenant();
+    const path = '/v1/settings/statuses/leads';
+    const { next_cursor: cursor } = (await expectStatus(200, 'GET', path, { key: tenant.key, query: { limit: 1 } }))
+      .body.data;
+    await expectStatus(200, 'GET', path, { key: tenant.key, query: { cursor } });
+    await expectStatus(400, 'GET', path, { key: tenant.testKey, query: { cursor } });
+    await expectStatus(400, 'GET', path, { key: other.key, query: { cursor } });
+    await expectStatus(400, 'GET', '/v1/settings/statuses/deals', { key: tenant.key, query: { cursor } });
+  });
+});

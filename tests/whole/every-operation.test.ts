@@ -1,0 +1,437 @@
+// What holds for every operation, walked from the document: a new one is covered at once.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { everyModule, newBearer } from '../support/access-tokens.ts';
+import { newObject } from '../support/arranged-ids.ts';
+import { type Answer, anyAddress, type CallOptions, call } from '../support/client.ts';
+import { type DeclaredOperation, document, operations } from '../support/document.ts';
+import { inLanes } from '../support/lanes.ts';
+import { exchange, requestText } from '../support/raw.ts';
+import { alternativesOf, credentialFor, goodRequest, isForPlatform, newWideTenant } from '../support/requests.ts';
+import { bodyExamples, queryParameters } from '../support/schemas.ts';
+import { database, newKey, newPlatformKey, type Tenant } from '../support/tenants.ts';
+import {
+  anyPath,
+  changesBy,
+  exempt,
+  expectFailure,
+  guarded,
+  openedByKey,
+  openedByOAuth,
+  openedBySession,
+} from '../support/walk.ts';
+
+let tenant: Tenant;
+/** One with so many keys that no more can be minted. */
+let crowded: Tenant;
+
+beforeAll(async () => {
+  [tenant, crowded] = await Promise.all([newWideTenant(), newWideTenant()]);
+});
+
+const examples = operations.flatMap((operation) =>
+  Array.from({ length: Math.max(1, bodyExamples(operation).length) }, (_, index) => ({
+    id: operation.id,
+    number: index + 1,
+    operation,
+  })),
+);
+test.each(examples)(
+  "$id accepts the document's example $number, and leaves a trace in the audit log where it changes something",
+  async ({ operation, number }) => {
+    // Some examples change the configuration that others rely on.
+    const { path, options } = await goodRequest(operation, await newWideTenant(), { example: number - 1 });
+    const answer = await call(operation.method, path, options);
+    expect({ status: answer.status, answer: answer.text }).toMatchObject({
+      status: expect.toSatisfy((status: number) => status >= 200 && status < 300),
+    });
+    // What is named so asks with a body.
+    const changes = operation.method !== 'GET' && !/^(check|get|search)[A-Z]/.test(operation.id);
+    expect(await changesBy(answer)).toEqual(changes ? expect.toSatisfy(isPositive) : 0);
+  },
+);
+
+/** Given out by the API itself, and altered by any other example. */
+const givenOut = ['company_id', 'environment', 'exp', 'sig'];
+
+test.each(operations.filter((operation) => queryParameters(operation).some(({ example }) => example !== undefined)))(
+  "$id accepts the document's examples of the query parameters that may be left out",
+  async (operation) => {
+    for (const { name, example, required } of queryParameters(operation)) {
+      if (example === undefined || required || givenOut.includes(name)) continue;
+      const { path, options } = await goodRequest(operation, tenant);
+      const answer = await call(operation.method, path, {
+        ...options,
+        query: { ...options.query, [name]: String(example) },
+      });
+      expect({ name, status: answer.status, answer: answer.text }).toMatchObject({ name, status: 200 });
+    }
+  },
+);
+
+const isPositive = (count: number): boolean => count > 0;
+
+describe('without a good credential', () => {
+  test.each(guarded)('$id answers 401 and names the scheme', async (operation) => {
+    const path = anyPath(operation);
+    const ask = (options: CallOptions = {}): Promise<Answer> => call(operation.method, path, options);
+    const missing = await ask();
+    expectFailure(operation, missing, 401, 'MISSING_API_KEY');
+    expect(missing.headers.get('www-authenticate')).toBe('Bearer');
+    const refused = {
+      AUTH_INVALID_KEY: [`svc_live_${'0'.repeat(32)}`, 'svc_live_0', '', 'nonsense', `${tenant.key} `.repeat(2)],
+      API_KEY_REVOKED: [await newKey(tenant, { revokedAt: new Date(Date.now() - 1000) })],
+      API_KEY_EXPIRED: [await newKey(tenant, { expiresAt: new Date(Date.now() - 1000) })],
+    };
+    for (const [code, keys] of Object.entries(refused)) {
+      for (const key of keys) {
+        const answer = await ask({ key });
+        expectFailure(operation, answer, 401, code);
+        expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+      }
+    }
+    for (const token of ['', 'nonsense', 'e30.e30.e30']) {
+      const answer = await ask({ headers: { authorization: `Bearer ${token}` } });
+      expectFailure(operation, answer, 401, 'AUTH_INVALID_KEY');
+      expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
+    }
+  });
+
+  test.each(openedByKey)(
+    '$id answers 403 IP_NOT_ALLOWED to an address outside the allowlist of a key',
+    async (operation) => {
+      const key = await newKey(tenant, { ipAllowlist: ['192.0.2.0/24'] });
+      const answer = await call(operation.method, anyPath(operation), { key });
+      expectFailure(operation, answer, 403, 'IP_NOT_ALLOWED', {});
+    },
+  );
+});
+
+describe('without a subscription', () => {
+  let unpaid: Tenant;
+  beforeAll(async () => {
+    unpaid = await newWideTenant();
+    await database()`update subscriptions set status = 'canceled' where company_id = ${unpaid.companyId}`;
+  });
+
+  test.each(openedByKey.filter((operation) => !isForPlatform(operation) && !operation.declared['x-unpaid']))(
+    '$id answers 402',
+    async (operation) => {
+      const key = operation.declared['x-test-only'] ? unpaid.testKey : unpaid.key;
+      const answer = await call(operation.method, anyPath(operation), { key });
+      expectFailure(operation, answer, 402, 'QUOTA_EXCEEDED', { reason: 'subscription_ended' });
+    },
+  );
+});
+
+test('without a subscription, what shows the bill and what leads to a new one still answers', async () => {
+  const unpaid = await newWideTenant();
+  await database()`update subscriptions set status = 'canceled', ended_at = now() where company_id = ${unpaid.companyId}`;
+  const open = operations.filter((operation) => operation.declared['x-unpaid']);
+  for (const operation of open) {
+    const { path, options } = await goodRequest(operation, unpaid);
+    const answer = await call(operation.method, path, options);
+    expect([operation.id, answer.status]).not.toEqual([operation.id, 402]);
+  }
+  expect(open.map(({ path }) => path).toSorted()).toEqual(unpaidPaths);
+});
+
+/** What stays reachable without a subscription. The list may only shrink. */
+const unpaidPaths = [
+  '/v1/billing/portal-session',
+  '/v1/checkout-sessions/{id}',
+  '/v1/invoices',
+  '/v1/modules',
+  '/v1/plans',
+  '/v1/subscription',
+  '/v1/usage',
+];
+
+describe('scopes', () => {
+  const legacy: Record<string, string> = {
+    'leads:read': 'leads:view',
+    'leads:write': 'leads:create',
+    'customers:read': 'customers:view',
+    'customers:write': 'customers:create',
+    'activities:read': 'activities:view',
+    'activities:write': 'activities:create',
+    'activities:update': 'activities:edit',
+  };
+  /** What the specification says that a scope of a key grants. */
+  const grants = (held: string, needed: string): boolean => {
+    if (needed === 'onboarding' || held === 'onboarding') return held === needed;
+    if (held === '*') return true;
+    const wanted = legacy[needed] ?? needed;
+    if (held.endsWith(':*')) return wanted.slice(0, wanted.lastIndexOf(':')) === held.slice(0, -2);
+    return (legacy[held] ?? held) === wanted;
+  };
+  const actions = ['view', 'create', 'edit', 'delete', 'configure', '*'];
+  /** Those that a `{object}` of the document may stand for, some with old names of their scopes. */
+  const builtin = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities'];
+
+  let custom: string;
+  beforeAll(async () => {
+    custom = await newObject(crowded);
+  });
+
+  const catalogue = (): string[] => [
+    '*',
+    ...Object.keys(legacy),
+    ...[...everyModule, custom].flatMap((module) => actions.map((action) => `${module}:${action}`)),
+  ];
+
+  type Credential = (operation: DeclaredOperation, scopes: string[]) => Promise<CallOptions>;
+
+  const keys = new Map<string, Promise<string>>();
+  /** One key for each set of scopes, since most operations need the same ones. */
+  const keyWith: Credential = async ({ declared }, scopes) => {
+    const environment = declared['x-test-only'] ? 'test' : 'live';
+    const name = [environment, ...scopes].join(' ');
+    const key = keys.get(name) ?? newKey(crowded, { scopes, environment });
+    keys.set(name, key);
+    return { key: await key };
+  };
+  /** A token of an app of its own each time, since an app may call sixty times a minute. */
+  const tokenWith: Credential = async (_, scopes) => ({ token: await newBearer(crowded, scopes) });
+
+  /** What scopes are given to; a token is given none of those that only keys may hold. */
+  const holders = [
+    { what: 'an API key', scheme: 'apiKey', opened: openedByKey, credential: keyWith, holds: () => true },
+    {
+      what: 'an OAuth token',
+      scheme: 'oauth',
+      opened: openedByOAuth,
+      credential: tokenWith,
+      holds: (scope: string) => scope !== '*' && scope !== 'onboarding',
+    },
+  ];
+
+  /** The sets of scopes that open what needs all of some, without those that are larger than another. */
+  const smallest = (needed: string[], held: string[]): string[][] => {
+    const sets = needed.reduce<string[][]>(
+      (some, scope) =>
+        some.flatMap((set) => held.filter((each) => grants(each, scope)).map((each) => [...new Set([...set, each])])),
+      [[]],
+    );
+    const isSmaller = (set: string[], other: string[]) =>
+      set.length < other.length && set.every((each) => other.includes(each));
+    return sets.filter((set) => !sets.some((other) => isSmaller(other, set)));
+  };
+
+  /** All scopes but those that grant one of the needed, for each of the needed; one of each alternative where there are several. */
+  const largest = (alternatives: string[][], held: string[]): string[][] => {
+    const choices = alternatives.reduce<string[][]>(
+      (some, needed) => some.flatMap((lacking) => needed.map((scope) => [...lacking, scope])),
+      [[]],
+    );
+    return choices.map((lacking) => held.filter((each) => !lacking.some((scope) => grants(each, scope))));
+  };
+
+  test('every module that an operation names is among those tried', () => {
+    const named = openedByKey.flatMap((operation) => alternativesOf(operation).flatMap(({ scopes }) => scopes));
+    const modules = named.filter((scope) => /^\w+:/.test(scope)).map((scope) => scope.split(':')[0]);
+    expect(modules.filter((module) => !everyModule.includes(module ?? ''))).toEqual([]);
+  });
+
+  // What holds of these sets holds of all others: who holds more scopes is never let into less (tests/access/scopes.test.ts).
+  test.each(
+    holders.flatMap(({ opened, ...holder }) => opened.map((operation) => ({ ...holder, operation, id: operation.id }))),
+  )(
+    '$id is opened by the smallest sets of scopes of $what that the document allows, and not by the largest that it does not',
+    async ({ operation, scheme: wanted, credential, holds }) => {
+      const listed = alternativesOf(operation)
+        .filter(({ scheme }) => scheme === wanted)
+        .map(({ scopes }) => scopes);
+      const isOfObject = listed.some((scopes) => scopes.some((scope) => scope.startsWith('{')));
+      const hasObject = operation.path.startsWith('/v1/objects/{object}');
+      const objects = isOfObject ? [...builtin, custom] : hasObject ? ['accounts', custom] : [''];
+      for (const object of objects) {
+        const path = anyPath(operation, object ? { object } : {});
+        const alternatives = listed.map((scopes) => scopes.map((scope) => scope.replace('{object}', object)));
+        const view = isOfObject ? [`${object}:view`] : [];
+        const isForOperator = alternatives.some((needed) => needed.includes('onboarding'));
+        const all = [...catalogue(), ...(isForOperator ? ['onboarding'] : [])];
+        const ask = async (scopes: string[], status: number, required: string[]): Promise<void> => {
+          // An unknown query parameter is refused right behind this door, before anything happens.
+          const answer = await call(operation.method, path, {
+            ...(await credential(operation, scopes)),
+            query: { zzz: 'zzz' },
+          });
+          expect({ scopes, object, status: answer.status }).toEqual({ scopes, object, status });
+          if (status !== 403) return;
+          expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE');
+          expect(answer.body.error.details.required_scopes.toSorted()).toEqual([...new Set(required)].toSorted());
+        };
+        const lackingOf = (scopes: string[]): string[] =>
+          alternatives.flat().filter((scope) => !scopes.some((each) => holds(each) && grants(each, scope)));
+        const closed = largest(alternatives, all.filter(holds)).map((scopes) => [
+          ...scopes,
+          ...all.filter((each) => !holds(each)),
+        ]);
+        const unrelated = all.filter((each) => ![...alternatives.flat(), ...view].some((scope) => grants(each, scope)));
+        const nothing = [...view, unrelated.find(holds) ?? ''];
+        const opening = alternatives.flatMap((needed) => smallest([...needed, ...view], all.filter(holds)));
+        const tries: Parameters<typeof ask>[] = [
+          ...opening.map((scopes): Parameters<typeof ask> => [scopes.length > 0 ? scopes : nothing, 400, []]),
+        ];
+        for (const scopes of closed) {
+          const isHidden = view.some((scope) => !scopes.some((each) => holds(each) && grants(each, scope)));
+          tries.push([scopes, isHidden ? 404 : 403, lackingOf(scopes)]);
+        }
+        // Without the right to see an object it does not exist, whatever else may be done there.
+        if (isOfObject) tries.push([all.filter((each) => !holds(each) || !grants(each, `${object}:view`)), 404, []]);
+        const isNeeded = alternatives.every((needed) => lackingOf(nothing).some((scope) => needed.includes(scope)));
+        if (isNeeded) tries.push([nothing, 403, lackingOf(nothing)]);
+        // The operator's key has no workspace, whatever else it holds.
+        if (wanted === 'apiKey' && !isForOperator) tries.push([[...all, 'onboarding'], 403, []]);
+        if (wanted === 'oauth') tries.push([['*', 'onboarding', ...view], isNeeded ? 403 : 400, lackingOf(view)]);
+        await inLanes(4, tries, (each) => ask(...each));
+      }
+    },
+  );
+
+  const ofModule = openedByKey.filter((operation) =>
+    alternativesOf(operation).some(({ scopes }) => scopes.some((scope) => scope.includes(':'))),
+  );
+  test.each(ofModule)(
+    '$id answers 403 MODULE_DISABLED while an administrator has its module switched off',
+    async (operation) => {
+      const [scope = ''] = alternativesOf(operation).find(({ scheme }) => scheme === 'apiKey')?.scopes ?? [];
+      const module = scope.replace('{object}', 'accounts').split(':')[0] ?? '';
+      const switchedOff = await newWideTenant();
+      await database()`update companies set disabled_modules = ${[module]} where id = ${switchedOff.companyId}`;
+      const answer = await call(operation.method, anyPath(operation), { key: switchedOff.key });
+      expectFailure(operation, answer, 403, 'MODULE_DISABLED', { module, reason: 'disabled_by_admin' });
+    },
+  );
+
+  const onlyKeys = openedByKey.filter((operation) => !openedBySession.includes(operation));
+  test.skipIf(openedBySession.length === 0).each(onlyKeys)(
+    '$id is not opened by a session token',
+    async (operation) => {
+      const session = openedBySession[0] as DeclaredOperation;
+      const answer = await call(
+        operation.method,
+        anyPath(operation),
+        await credentialFor({ ...session, id: '' }, tenant),
+      );
+      expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'api_key_required' });
+    },
+  );
+
+  const onlySessions = openedBySession.filter((operation) => !openedByKey.includes(operation));
+  test.each(onlySessions)('$id is not opened by an API key with every scope', async (operation) => {
+    const answer = await call(operation.method, anyPath(operation), { key: tenant.key });
+    expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'session_token_required' });
+  });
+
+  const noApps = guarded.filter((operation) => !openedByOAuth.includes(operation));
+  test.each(noApps)('$id is not opened by an OAuth token with every scope', async (operation) => {
+    const answer = await call(operation.method, anyPath(operation), { token: await newBearer(tenant) });
+    const reason = openedBySession.includes(operation) ? 'session_token_required' : 'api_key_required';
+    expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { required_scopes: [], reason });
+  });
+
+  test.each(operations.filter((operation) => operation.declared['x-live-only']))(
+    '$id refuses a test key, since both modes share what it changes',
+    async (operation) => {
+      const answer = await call(operation.method, anyPath(operation), { key: tenant.testKey });
+      expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'live_key_required' });
+    },
+  );
+
+  test.each(operations.filter((operation) => operation.declared['x-test-only']))(
+    '$id refuses a live key, since it is about test data alone',
+    async (operation) => {
+      const answer = await call(operation.method, anyPath(operation), { key: tenant.key });
+      expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'test_key_required' });
+    },
+  );
+});
+
+describe('limits', () => {
+  test.each(operations)('$id answers 429 when they are used up, and says when to call again', async (operation) => {
+    const path = anyPath(operation);
+    const ip = anyAddress();
+    const isOfKey = openedByKey.includes(operation);
+    const credential = isForPlatform(operation)
+      ? { key: await newPlatformKey({ perMinute: 1 }) }
+      : isOfKey
+        ? {
+            key: await newKey(tenant, {
+              perMinute: 1,
+              environment: operation.declared['x-test-only'] ? 'test' : 'live',
+            }),
+          }
+        : await credentialFor({ ...operation, id: '' }, await newWideTenant());
+    let answer: Answer;
+    let calls = 0;
+    // What the operation refuses is counted too.
+    do {
+      answer = await call(operation.method, path, { ...credential, ip, query: { zzz: '' } });
+      calls += 1;
+    } while (answer.status === 400 && calls < 200);
+    expectFailure(operation, answer, 429, 'RATE_LIMIT_EXCEEDED');
+    const seconds = Number(answer.headers.get('retry-after'));
+    expect(seconds).toBeGreaterThanOrEqual(1);
+    expect(answer.headers.get('x-ratelimit-remaining')).toBe('0');
+    if (exempt.envelope.includes(operation.id)) return;
+    expect(answer.body.error.details).toEqual({
+      limit: calls - 1,
+      remaining: 0,
+      reset: Number(answer.headers.get('x-ratelimit-reset')),
+      retry_after: seconds,
+    });
+  });
+});
+
+describe('methods', () => {
+  const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'TRACE'];
+  const paths = Object.keys(document.paths ?? {}).map((path) => {
+    const declared = operations.filter((operation) => operation.path === path).map((operation) => operation.method);
+    const allowed = [...declared, ...(declared.includes('GET') ? ['HEAD'] : []), 'OPTIONS'];
+    return { path, declared, allowed };
+  });
+
+  test.each(paths)('$path answers OPTIONS with 204 and its methods', async ({ path, allowed }) => {
+    const answer = await call('OPTIONS', path.replace(/\{\w+\}/g, 'x'));
+    expect({ status: answer.status, text: answer.text }).toEqual({ status: 204, text: '' });
+    expect(answer.headers.get('allow')?.split(', ').toSorted()).toEqual(allowed.toSorted());
+    expect(answer.headers.get('access-control-allow-origin')).toBeNull();
+  });
+
+  test.each(paths)(
+    '$path refuses every other method with 405 and the list of its own',
+    async ({ path, declared, allowed }) => {
+      for (const method of methods.filter((each) => !declared.includes(each))) {
+        const { status, headers, body } = await exchange(requestText(method, path.replace(/\{\w+\}/g, 'x')));
+        expect({ method, status }).toEqual({ method, status: 405 });
+        expect(headers.get('allow')?.split(', ').toSorted()).toEqual(allowed.toSorted());
+        expect(JSON.parse(body).error).toMatchObject({
+          code: 'METHOD_NOT_ALLOWED',
+          details: { allowed_methods: expect.arrayContaining(allowed) },
+        });
+      }
+    },
+  );
+
+  test.each(operations.filter((operation) => operation.method === 'GET'))(
+    '$id answers HEAD as GET, without the body',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const asked = await call('GET', path, options);
+      const head = await call('HEAD', path, options);
+      expect({ status: head.status, text: head.text }).toEqual({ status: asked.status, text: '' });
+      for (const name of ['content-type', 'content-length', 'cache-control'])
+        expect([name, head.headers.get(name)]).toEqual([name, asked.headers.get(name)]);
+    },
+  );
+});
+
+test('the platform operations are opened by no workspace key', () => {
+  expect(
+    guarded
+      .filter(isForPlatform)
+      .map((operation) => operation.path)
+      .toSorted(),
+  ).toEqual(['/v1/check-email', '/v1/onboard']);
+});

@@ -1,0 +1,170 @@
+// The samples of the documentation page, pasted into a shell: all work in the demo workspace.
+import { execFile } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { document, operations } from '../support/document.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+
+const run = promisify(execFile);
+/** Bytes: the document is the longest, and grows. */
+const longestAnswer = 64 * 1024 * 1024;
+
+interface Sample {
+  name: string;
+  id: string;
+  method: string;
+  source: string;
+  statuses: string[];
+  credential: 'printed' | 'live' | 'platform';
+}
+
+/** What only the moment can give. This list may only become shorter. */
+const refused: Record<string, string> = {
+  'createSession: Renew': 'its refresh token is the secret of another session, and works once',
+  'getAttachmentContent: curl': 'its link is signed by the server, and works for ten minutes',
+};
+
+/** Reading before writing, deleting last, and then everything: every sample finds what it names. */
+const order = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
+
+const placeOf = ({ id, method }: { id: string; method: string }): number =>
+  id === 'resetTestMode' ? order.length : order.indexOf(method);
+
+const samples: Sample[] = operations
+  .toSorted((a, b) => placeOf(a) - placeOf(b))
+  .flatMap(({ id, method, statuses, declared }) => {
+    const scopes = (declared.security as { apiKey?: string[] }[]).flatMap(({ apiKey = [] }) => apiKey);
+    const shell = (declared['x-codeSamples'] as { lang: string; label: string; source: string }[]).filter(
+      ({ lang }) => lang === 'Shell',
+    );
+    return shell.map(({ label, source }) => ({
+      ...{ name: `${id}: ${label}`, id, method, source, statuses },
+      credential: scopes.includes('onboarding') ? 'platform' : declared['x-live-only'] ? 'live' : 'printed',
+    }));
+  });
+
+/** The address that the page replaces with that of its own server. */
+const shownAddress = 'http://127.0.0.1:8080';
+
+const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `samples-${process.pid}`);
+let server: TestServer;
+/** What the page tells its readers to keep in variables. */
+const kept = { printed: '', live: '', platform: '', session: '' };
+const printedSignIn = { email: '', password: '' };
+let ownSession = '';
+
+beforeAll(async () => {
+  mkdirSync(folder, { recursive: true });
+  // Options for every curl of these shells, so that the samples themselves stay as they are.
+  writeFileSync(join(folder, '.curlrc'), 'silent\nwrite-out = "%{stderr}%{http_code}\\n"\n');
+  writeFileSync(join(folder, 'Quote 17.pdf'), 'A quote');
+  server = await startServer({ DATA_DIR: join(folder, 'data'), DEMO: '1' });
+  const printed = await vi.waitUntil(() => /Demo key: +(\S+).*Sign in: +(\S+) \/ (\S+).*Try:/s.exec(server.output()));
+  const [, key = '', email, password] = printed;
+  Object.assign(printedSignIn, { email, password });
+  kept.printed = key;
+  kept.session = await signIn();
+  const minted = await post('/v1/api-keys', { name: 'Settings', scopes: ['*'] }, kept.session);
+  kept.live = (minted.data as { key: string }).key;
+  const command = fileURLToPath(new URL('../../start/platform-key.ts', import.meta.url));
+  const env = { PATH: process.env.PATH ?? '', DATA_DIR: join(folder, 'data') };
+  kept.platform = (await run(process.execPath, [command], { env })).stdout.trim();
+});
+
+afterAll(async () => {
+  await server?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A new session of the demo's administrator. */
+async function signIn(): Promise<string> {
+  return (await post('/auth/v1/token?grant_type=password', printedSignIn)).access_token as string;
+}
+
+async function post(path: string, body: object, token?: string): Promise<Record<string, unknown>> {
+  const answer = await fetch(server.url + path, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    },
+    body: JSON.stringify(body),
+  });
+  return (await answer.json()) as Record<string, unknown>;
+}
+
+/** The session that a sample needs: its own where it ends it, or where it changes the password that another sample signs in with. */
+async function sessionFor({ id }: Sample): Promise<string> {
+  if (id === 'endSession') return signIn();
+  return id === 'updatePassword' ? ownSession : kept.session;
+}
+
+/** What commands of the page print in a shell, and the statuses of their calls. */
+async function inShell(commands: string, env: Record<string, string>): Promise<{ statuses: string[]; answer: string }> {
+  const source = commands.replaceAll(shownAddress, server.url);
+  const all = { PATH: process.env.PATH ?? '', CURL_HOME: folder, ...env };
+  const { stdout, stderr } = await run('bash', ['--norc', '-c', source], {
+    cwd: folder,
+    env: all,
+    maxBuffer: longestAnswer,
+  });
+  return { statuses: stderr.trim().split('\n'), answer: stdout };
+}
+
+async function paste(sample: Sample): Promise<{ status: string; answer: string }> {
+  const env = { API_KEY: kept[sample.credential], SESSION_TOKEN: await sessionFor(sample) };
+  const { statuses, answer } = await inShell(sample.source, env);
+  return { status: statuses.join(), answer };
+}
+
+/** Items of a batch that the sample shows to fail. */
+const failures: Record<string, number> = { createRecordBatch: 1 };
+
+/** Lists that a first start has nothing for. */
+const uncalled = 'tells of calls, and the demo workspace is made without any';
+const empty: Record<string, string> = {
+  listSavedReports: 'saved in the web app, and not through the API',
+  ...{ listChanges: uncalled, listAuditLogs: uncalled, listRecordHistory: uncalled },
+};
+
+/** The list that an answer brings. */
+function itemsOf(answer: string): unknown {
+  return Object.values(JSON.parse(answer).data as object).find((value) => Array.isArray(value));
+}
+
+describe('the curl sample', () => {
+  test.each(samples.filter(({ name }) => !(name in refused)))('$name works as it is', async (sample) => {
+    const { status, answer } = await paste(sample);
+    const successes = sample.statuses.filter((each) => each.startsWith('2'));
+    expect(successes, `${sample.source}\n${answer}`).toContain(status);
+    if (sample.name === 'createSession: Sign in') ownSession = JSON.parse(answer).access_token;
+    if (/Batch$/.test(sample.id)) expect(JSON.parse(answer).data.failed_count).toBe(failures[sample.id] ?? 0);
+    if (/^list/.test(sample.id) && !(sample.id in empty)) expect(itemsOf(answer), answer).not.toEqual([]);
+  });
+
+  test.each(samples.filter(({ name }) => name in refused))('$name names what is gone by now', async (sample) => {
+    expect((await paste(sample)).status).toMatch(/^4/);
+  });
+
+  test('of the introduction works too, with the printed key and sign-in in the place of its dots', async () => {
+    const fenced = [...(document.info.description ?? '').matchAll(/```(\w*)\n(.*?)```/gs)];
+    // Those in a language are compiled by tests/sdk/package.test.ts.
+    const blocks = fenced.filter(([, language]) => language === '').map(([, , block]) => block ?? '');
+    const commands = blocks.map((block) => block.replaceAll(/^export .*….*$/gm, ''));
+    const env = { API_KEY: kept.printed, EMAIL: printedSignIn.email, PASSWORD: printedSignIn.password };
+    const outputs = await Promise.all(commands.map((command) => inShell(command, env)));
+    expect(outputs.map(({ statuses }) => statuses)).toEqual([
+      ['201', '200'],
+      ['200', '201'],
+    ]);
+    expect(outputs[1]?.answer).toMatch(/"key":"svc_live_[0-9a-f]{32}"/);
+  });
+
+  test('of every operation is there', () => {
+    expect(new Set(samples.map(({ id }) => id)).size).toBe(operations.length);
+    expect(Object.keys(refused).filter((name) => !samples.some((sample) => sample.name === name))).toEqual([]);
+  });
+});

@@ -1,0 +1,22 @@
+// Where records are written, and what their writers need of the call.
+import type { Workspace, WorkspaceObject } from '../domain/objects/workspace.ts';
+import { notFound } from '../runtime/errors.ts';
+import type { Call } from '../runtime/handler.ts';
+
+export type Writing = Pick<Call, 'sql' | 'caller' | 'now' | 'record'>;
+
+/** Where records are written. */
+export interface Place {
+  workspace: Workspace;
+  object: WorkspaceObject;
+  /** Where the fields stand in the body, for its problems; at its root unless it is given. */
+  inside?: string;
+}
+
+/** @throws ApiError 404 for an object that this workspace does not have, or has switched off */
+export async function openObject(call: { path: { object: string }; workspace: Call['workspace'] }): Promise<Place> {
+  const workspace = await call.workspace();
+  const object = workspace.objects.get(call.path.object);
+  if (!object) throw notFound();
+  return { workspace, object };
+}

@@ -1,0 +1,196 @@
+// What may be written: records that passed the references, pre-conditions and duplicates of here.
+import { v7 as uuidv7 } from 'uuid';
+import { type Duplicate, findDuplicate } from '../db/records/duplicates.ts';
+import { findReferences } from '../db/records/references.ts';
+import { invalid, repeated, unfulfilled } from '../domain/records/batch.ts';
+import type { CheckedRecord, NewRecord, StoredRecord } from '../domain/records/draft.ts';
+import { type DuplicateField, duplicateSets } from '../domain/records/duplicates.ts';
+import { repeatsOf } from '../domain/records/duplicates-in-batch.ts';
+import { mergedRecord, newRecord, resolveReferences } from '../domain/records/writes.ts';
+import { unmetByNew } from '../domain/settings/pre-conditions.ts';
+import type { components } from '../generated/api.ts';
+import { alreadyExists, type FieldProblem, preConditionsNotMet, validationFailed } from '../runtime/errors.ts';
+import type { Place, Writing } from './place.ts';
+import { type ChangedRecord, unmetByChanges } from './pre-conditions.ts';
+
+// The steps are classes with a protected member, and leave this file as types alone: nothing else can make one.
+
+/** A checked record whose references were looked up: what was not found is among its problems. */
+class ResolvedRecord {
+  protected readonly isResolved = true;
+  readonly checked: CheckedRecord;
+
+  constructor(checked: CheckedRecord) {
+    this.checked = checked;
+  }
+}
+
+/** The answer to whether a new record would be a duplicate; undefined: it would not. */
+class SearchedDuplicate {
+  protected readonly isSearched = true;
+  readonly found: Duplicate | undefined;
+
+  constructor(found: Duplicate | undefined) {
+    this.found = found;
+  }
+}
+
+/** A new record, or a change of one, that can be written. */
+class Prepared<Content> {
+  protected readonly isPrepared = true;
+  readonly content: Content;
+
+  constructor(content: Content) {
+    this.content = content;
+  }
+}
+
+export type { ResolvedRecord, SearchedDuplicate };
+export type PreparedRecord = Prepared<NewRecord>;
+export type PreparedChange = Prepared<ChangedRecord>;
+
+type Failure = components['schemas']['RecordBatchFailure'];
+
+/** Looks up what a record refers to; nothing is sent where it refers to nothing. */
+export async function resolve(call: Pick<Writing, 'sql' | 'caller'>, checked: CheckedRecord): Promise<ResolvedRecord> {
+  resolveReferences(checked, await findReferences(call.sql, call.caller, checked.references));
+  return new ResolvedRecord(checked);
+}
+
+/** The same for many, in one statement. */
+export async function resolveEach<Item>(
+  { sql, caller }: Pick<Writing, 'sql' | 'caller'>,
+  items: readonly (Item & { checked: CheckedRecord })[],
+): Promise<(Omit<Item, 'checked'> & { item: ResolvedRecord })[]> {
+  const found = await findReferences(
+    sql,
+    caller,
+    items.flatMap(({ checked }) => checked.references),
+  );
+  return items.map(({ checked, ...rest }) => {
+    resolveReferences(checked, found);
+    return { ...rest, item: new ResolvedRecord(checked) };
+  });
+}
+
+/**
+ * Looks for the record that a new one would duplicate. `prepareNew` does so itself; whoever knows all values early can save the
+ * round trip by asking beside something else.
+ */
+export async function searchDuplicate(
+  { sql, caller }: Pick<Writing, 'sql' | 'caller'>,
+  { object: { object } }: Place,
+  sets: readonly (readonly DuplicateField[])[],
+): Promise<SearchedDuplicate> {
+  // The only ones that a workspace can have checked.
+  if (object !== 'leads' && object !== 'deals') return new SearchedDuplicate(undefined);
+  return new SearchedDuplicate(await findDuplicate(sql, caller, object, sets));
+}
+
+/** @throws ApiError 422 listing every problem, or what the status of the record asks for; 409 naming what it duplicates */
+export async function prepareNew(
+  call: Writing,
+  place: Place,
+  { checked }: ResolvedRecord,
+  searched?: SearchedDuplicate,
+): Promise<PreparedRecord> {
+  const { workspace, object } = place;
+  if (checked.problems.length > 0) throw validationFailed(problemsInside(place, checked.problems), 422);
+  const record = newRecord(object, uuidv7(), checked, workspace, call.now);
+  const unmet = unmetByNew(object, record, checked, workspace, call.now);
+  if (unmet.length > 0) throw preConditionsNotMet(problemsInside(place, unmet));
+  const sets = duplicateSets(object, workspace, checked.values, checked.custom);
+  refuseDuplicate(place, searched ?? (await searchDuplicate(call, place, sets)));
+  return new Prepared(record);
+}
+
+function refuseDuplicate({ object }: Place, { found }: SearchedDuplicate): void {
+  if (!found) return;
+  const { id, visible, matchedFields } = found;
+  const message = `A ${object.label.toLowerCase()} with this ${matchedFields.join(' and ')} exists.`;
+  throw alreadyExists(message, matchedFields, visible ? id : null);
+}
+
+function problemsInside({ inside }: Place, problems: FieldProblem[]): FieldProblem[] {
+  return inside === undefined ? problems : problems.map((each) => ({ ...each, field: `${inside}.${each.field}` }));
+}
+
+/**
+ * New records of one batch: what stands against one, such as an earlier item that it repeats, does not concern the others.
+ * @param failed where those are added that cannot be written
+ */
+export function prepareEachNew(
+  { now }: Writing,
+  { workspace, object }: Place,
+  items: readonly { index: number; item: ResolvedRecord }[],
+  failed: Failure[],
+): { index: number; prepared: PreparedRecord }[] {
+  const good = items.flatMap(({ index, item: { checked } }) => {
+    if (checked.problems.length > 0) {
+      failed.push(invalid(index, checked.problems));
+      return [];
+    }
+    const record = newRecord(object, uuidv7(), checked, workspace, now);
+    const unmet = unmetByNew(object, record, checked, workspace, now);
+    if (unmet.length === 0) return [{ index, checked, record }];
+    failed.push(unfulfilled(index, unmet));
+    return [];
+  });
+  const repeats = repeatsOf(
+    object,
+    workspace,
+    good.map(({ checked }) => checked),
+  );
+  return good.flatMap(({ index, record }, position) => {
+    const earlier = repeats.get(position);
+    if (earlier === undefined) return [{ index, prepared: new Prepared(record) }];
+    failed.push(repeated(index, good[earlier]?.index ?? 0));
+    return [];
+  });
+}
+
+/**
+ * @param before the record, locked
+ * @returns undefined where nothing would change
+ * @throws ApiError 422 listing every problem, or what the status that the record enters asks for
+ */
+export async function prepareChange(
+  call: Writing,
+  place: Place,
+  before: StoredRecord,
+  { checked }: ResolvedRecord,
+): Promise<PreparedChange | undefined> {
+  if (checked.problems.length > 0) throw validationFailed(problemsInside(place, checked.problems), 422);
+  const merged = mergedRecord(place.object, before, checked, place.workspace, call.now);
+  if (!merged) return undefined;
+  const unmet = (await unmetByChanges(call, place, [{ before, merged }])).get(before.id);
+  if (unmet) throw preConditionsNotMet(problemsInside(place, unmet));
+  return new Prepared({ before, merged });
+}
+
+/**
+ * Changes of one batch, of records that are locked; what stands against one does not concern the others.
+ * @param failed where those are added that cannot be written
+ * @returns the others, without a change where nothing would change
+ */
+export async function prepareEachChange(
+  call: Writing,
+  place: Place,
+  items: readonly { index: number; before: StoredRecord; item: ResolvedRecord }[],
+  failed: Failure[],
+): Promise<{ index: number; before: StoredRecord; prepared: PreparedChange | undefined }[]> {
+  const good = items.flatMap(({ index, before, item: { checked } }) => {
+    if (checked.problems.length === 0)
+      return [{ index, before, merged: mergedRecord(place.object, before, checked, place.workspace, call.now) }];
+    failed.push(invalid(index, checked.problems));
+    return [];
+  });
+  const changes = good.flatMap(({ before, merged }) => (merged ? [{ before, merged }] : []));
+  const unmet = await unmetByChanges(call, place, changes);
+  return good.flatMap(({ index, before, merged }) => {
+    const problems = unmet.get(before.id);
+    if (!problems) return [{ index, before, prepared: merged && new Prepared({ before, merged }) }];
+    failed.push(unfulfilled(index, problems));
+    return [];
+  });
+}

@@ -1,0 +1,164 @@
+// What every write of records does: rows, tags, SLA clocks, what activities tell, and traces.
+import { retag, setAutomaticTags } from '../db/records/applied-tags.ts';
+import type { DeletedRecord } from '../db/records/deletion.ts';
+import { insertRecords, updateRecords } from '../db/records/writing.ts';
+import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../db/sales/activity-effects.ts';
+import { insertLead } from '../db/sales/lead-writing.ts';
+import { answerClocks, changeClocks, startClocks } from '../db/settings/sla-clocks.ts';
+import { builtinOf, type Workspace } from '../domain/objects/workspace.ts';
+import type { StoredRecord } from '../domain/records/draft.ts';
+import { changesBetween, creationOf, deletionOf, showRecord, updateOf } from '../domain/records/view.ts';
+import { changedContact, contactOf } from '../domain/records/writes.ts';
+import { clockChange, clocksEndedWith, clocksOfNew, responsesOf } from '../domain/settings/sla-tracking.ts';
+import { moveEvent } from '../domain/settings/status-effects.ts';
+import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/settings/tags.ts';
+import type { Change } from '../runtime/handler.ts';
+import type { Place, Writing } from './place.ts';
+import type { PreparedChange, PreparedRecord } from './preparing.ts';
+
+/** What the audit log says otherwise, or more, of a write than of any. */
+export type Traced = Pick<Change, 'metadata'> & { action?: string };
+
+/** @returns the records as they are stored, in the order given */
+export async function writeNew(
+  call: Writing,
+  { workspace, object }: Place,
+  prepared: readonly PreparedRecord[],
+  traced: Traced = {},
+): Promise<StoredRecord[]> {
+  const { sql, caller, now } = call;
+  const planned = prepared.map(({ content }) => content);
+  const [records] = await Promise.all([
+    insertRecords(sql, caller, object.object, planned, now),
+    setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
+    startClocks(sql, caller, clocksOfNew(object.object, planned, workspace, now)),
+  ]);
+  let moved: EntityChange[] = [];
+  if (object.object === 'activities') {
+    const contacts = records.map((record) => contactOf(record.values));
+    moved = await noteContacts(sql, caller, contacts, now);
+    await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+    await answerClocks(sql, caller, responsesOf(contacts, workspace), now);
+  }
+  for (const record of records) call.record({ ...creationOf(object, record.id, now), ...traced });
+  traceEntities(call, workspace, moved);
+  return records;
+}
+
+/** @returns the records as they are stored now, in the order given */
+export async function writeChanges(
+  call: Writing,
+  { workspace, object }: Place,
+  prepared: readonly PreparedChange[],
+  traced: Traced = {},
+): Promise<StoredRecord[]> {
+  const { sql, caller, now } = call;
+  const changes = prepared.map(({ content }) => content);
+  const merged = changes.map((change) => change.merged);
+  const [records] = await Promise.all([
+    updateRecords(sql, caller, object.object, merged, now),
+    setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, merged, now)),
+  ]);
+  const pairs = changes.flatMap(({ before }, index) => {
+    const after = records[index];
+    return after ? [{ before, after }] : [];
+  });
+  const moved: EntityChange[] = [];
+  if (object.object === 'activities') {
+    const contacts = pairs.map(({ before, after }) => changedContact(before.values, after.values));
+    // One after the other: of several of one lead, the last says what comes next.
+    for (const contact of contacts) moved.push(...(await noteChange(sql, caller, contact, now)));
+    await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+    await answerClocks(sql, caller, responsesOf(contacts, workspace), now);
+  }
+  const clocks = pairs.flatMap(({ before, after }) => clockChange(object.object, before, after, workspace, now) ?? []);
+  await changeClocks(sql, caller, clocks, now);
+  for (const { before, after } of pairs) {
+    const changed = changesBetween(object, showRecord(object, before), showRecord(object, after));
+    const entered = moveEvent(object.object, before, after, workspace, now);
+    call.record({
+      ...updateOf(object, after.id, changed, now, after.createdBy),
+      ...(entered ? { furtherEvents: [entered] } : {}),
+      ...traced,
+    });
+  }
+  traceEntities(call, workspace, moved);
+  return records;
+}
+
+/** The same for one. */
+export async function writeNewRecord(
+  call: Writing,
+  place: Place,
+  prepared: PreparedRecord,
+  traced?: Traced,
+): Promise<StoredRecord> {
+  const [record] = await writeNew(call, place, [prepared], traced);
+  if (!record) throw new Error('an inserted record was not returned');
+  return record;
+}
+
+/** The same for one. */
+export async function writeChange(
+  call: Writing,
+  place: Place,
+  prepared: PreparedChange,
+  traced?: Traced,
+): Promise<StoredRecord> {
+  const [record] = await writeChanges(call, place, [prepared], traced);
+  if (!record) throw new Error('an updated record was not returned');
+  return record;
+}
+
+/**
+ * Writes a lead of intake, the busiest of all writes, with the tags that its sender put on it: lead and tags in one statement.
+ * @returns the ids of all its tags
+ */
+export async function writeLead(
+  call: Writing,
+  { workspace, object }: Place,
+  { content: lead }: PreparedRecord,
+  manualTagIds: readonly string[],
+  traced: Traced,
+): Promise<ReadonlySet<string>> {
+  const { sql, caller, now } = call;
+  const automatic = tagsOfNew(object, workspace, [lead], now).flatMap(({ tagIds }) => tagIds);
+  const tagIds = { manual: manualTagIds, automatic: automatic.filter((id) => !manualTagIds.includes(id)) };
+  await Promise.all([
+    insertLead(sql, caller, lead, tagIds, now),
+    startClocks(sql, caller, clocksOfNew(object.object, [lead], workspace, now)),
+  ]);
+  call.record({ ...creationOf(object, lead.id, now), ...traced });
+  return new Set([...tagIds.manual, ...tagIds.automatic]);
+}
+
+/** What follows from deletions: leads and deals that lost a follow-up look for their next one, once each, and clocks end. */
+export async function noteDeletions(
+  call: Writing,
+  { workspace, object }: Place,
+  gone: readonly DeletedRecord[],
+): Promise<void> {
+  const { sql, caller, now } = call;
+  const moved: EntityChange[] = [];
+  if (object.object === 'activities') {
+    const contacts = gone.filter(({ values }) => values.followup_at !== null).map(({ values }) => contactOf(values));
+    const entities = new Map(contacts.map((contact) => [contact.entityId, contact]));
+    for (const entity of entities.values()) moved.push(...(await recomputeFollowup(sql, caller, entity, now)));
+    await retag(sql, caller, leadsToRetag(workspace, [...entities.values()], now));
+  }
+  const clocks = gone.flatMap(({ id }) => clocksEndedWith(object.object, id, workspace) ?? []);
+  await changeClocks(sql, caller, clocks, now);
+  for (const record of gone) call.record(deletionOf(object, record, now));
+  traceEntities(call, workspace, moved);
+}
+
+/** The traces of leads and deals that activities changed: one for each, from what it was to what it is. */
+function traceEntities(call: Writing, workspace: Workspace, changes: readonly EntityChange[]): void {
+  const first = new Map(changes.toReversed().map((change) => [change.entityId, change]));
+  const last = new Map(changes.map((change) => [change.entityId, change]));
+  for (const [id, { entityType, after }] of last) {
+    const object = builtinOf(entityType === 'lead' ? 'leads' : 'deals', workspace);
+    const changed = changesBetween(object, { ...first.get(id)?.before }, { ...after });
+    if (Object.keys(changed).length > 0) call.record(updateOf(object, id, changed, call.now));
+  }
+}
