@@ -8,7 +8,9 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -67,6 +69,7 @@ export async function startEmbedded(
   mkdirSync(dataDir, { recursive: true });
   const place = choosePlace(dataDir, binariesFolder(), note);
   await stopLeftover(place.data);
+  await endOrphans(place.data);
   const passwordFile = join(dataDir, 'postgres-password');
   if (!existsSync(join(place.data, 'PG_VERSION'))) {
     writeFileSync(passwordFile, randomBytes(24).toString('hex'), { mode: 0o600 });
@@ -225,6 +228,44 @@ async function stopLeftover(data: string): Promise<void> {
     throw new EmbeddedDatabaseError(
       `Another PostgreSQL (process ${pid}) uses ${data}. Stop it, or set another DATA_DIR.`,
     );
+}
+
+/**
+ * Ends what a PostgreSQL that was killed has left behind. Its processes see that their parent is gone when they next
+ * wait for it or for a client; one that computes, or waits for a lock of one that was killed too, goes on, and
+ * PostgreSQL refuses to open data that such a process may still write.
+ */
+async function endOrphans(data: string): Promise<void> {
+  // Where the system does not tell in which folder a process works, PostgreSQL's own refusal is all that there is.
+  if (process.platform !== 'linux' || !existsSync(data)) return;
+  for (let waited = 0; waited < 5000; waited += 20) {
+    const orphans = childrenOn(realpathSync(data), data);
+    if (orphans.length === 0) return;
+    for (const pid of orphans) endNow(pid);
+    await sleep(20);
+  }
+}
+
+/** What a PostgreSQL has started works in the folder of the data, and does not carry its arguments. */
+function childrenOn(folder: string, data: string): number[] {
+  return readdirSync('/proc').flatMap((name) => {
+    try {
+      const works = readlinkSync(`/proc/${name}/cwd`) === folder;
+      const isPostgres = works && readFileSync(`/proc/${name}/comm`, 'utf8').trim() === 'postgres';
+      return isPostgres && !isPostgresOf(Number(name), data) ? [Number(name)] : [];
+    } catch {
+      // No process, one that has ended since, or a stranger's.
+      return [];
+    }
+  });
+}
+
+function endNow(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }
 
 function isPostgresOf(pid: number, data: string): boolean {

@@ -30,14 +30,16 @@ async function newWorkspace(): Promise<Tenant> {
 }
 
 /**
- * Kills it as nothing in it can notice. What serves connections would answer until it sees that its parent is gone.
+ * Kills it as nothing in it can notice. What serves connections would answer until it sees that its parent is gone;
+ * one process never sees it, as one that waits for a lock of the killed does not.
  * @returns the process
  */
 async function killDatabase(): Promise<number> {
   const [row] = await database()`
     select split_part(pg_read_file('postmaster.pid'), E'\n', 1)::int as pid,
-      (select array_agg(pid) from pg_stat_activity where backend_type = 'client backend') as serving`;
-  process.kill(row?.pid, 'SIGSTOP');
+      (select array_agg(pid) from pg_stat_activity where backend_type = 'client backend') as serving,
+      (select pid from pg_stat_activity where backend_type = 'walwriter') as unaware`;
+  for (const pid of [row?.pid, row?.unaware]) process.kill(pid, 'SIGSTOP');
   for (const pid of [...(row?.serving ?? []), row?.pid]) process.kill(pid, 'SIGKILL');
   return row?.pid;
 }
