@@ -94,7 +94,7 @@ async function start(): Promise<void> {
   const files = { remove: (key: string) => storage.remove(key), uploads: uploadFolder(config) };
   const stopSweeps = startSweeps(background, files, log);
   const { mailServer, mailFrom: from, dashboardUrl } = config;
-  const stopMail = startMail(background, { server: mailServer, from, dashboardUrl }, log);
+  const stopMail = await startMail(background, { server: mailServer, from, dashboardUrl }, log);
   const backgroundPools = { platform: background, tenants: backgroundTenants };
   const stopSla = startSla(backgroundPools, log);
   const stopExpiringKeys = startExpiringKeys(backgroundPools, log);

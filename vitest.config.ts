@@ -25,6 +25,8 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     maxWorkers: 3,
+    // Files share a process, and what it has loaded: each has tenants of its own, and leaves nothing else behind.
+    isolate: false,
     sequence: { sequencer: LongestFirst },
     reporters: ['default', ['json', { outputFile: '.test-data/results.json' }]],
   },

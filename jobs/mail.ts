@@ -1,5 +1,5 @@
 // Delivers mails: each by one server, again with growing pauses, and given up in the end.
-import nodemailer, { type Transporter } from 'nodemailer';
+import type { Transporter } from 'nodemailer';
 import type { Pool } from '../db/connect.ts';
 import { closeMail, type MailRow, postponeMail, takeMails } from '../db/messaging/mails.ts';
 import { composeMail } from '../domain/messaging/mails.ts';
@@ -30,8 +30,8 @@ const mostAttempts = 7;
  * Starts the deliveries.
  * @returns a function that stops them, once those on their way have ended or a few seconds have passed
  */
-export function startMail(platform: Pool, settings: MailSettings, log: Log): () => Promise<void> {
-  const transport = settings.server && openTransport(settings.server);
+export async function startMail(platform: Pool, settings: MailSettings, log: Log): Promise<() => Promise<void>> {
+  const transport = settings.server && (await openTransport(settings.server));
   const round = async (stop: AbortSignal): Promise<void> => {
     while (!stop.aborted && (await deliverBatch(platform, transport, settings, log)));
   };
@@ -42,7 +42,9 @@ export function startMail(platform: Pool, settings: MailSettings, log: Log): () 
   };
 }
 
-function openTransport({ host, port, secure, user, password, verify }: MailServer): Transporter {
+async function openTransport({ host, port, secure, user, password, verify }: MailServer): Promise<Transporter> {
+  // Loaded where mails are sent: a server that keeps them starts sooner, and is smaller.
+  const { default: nodemailer } = await import('nodemailer');
   return nodemailer.createTransport({
     host,
     port,

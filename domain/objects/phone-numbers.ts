@@ -3,25 +3,32 @@ import { type CountryCode, getCountries, isSupportedCountry, parsePhoneNumberFro
 
 export type { CountryCode };
 
-const countriesByName = new Map<string, CountryCode>([
+/** What people call some countries, beside their names. */
+const otherNames: readonly [string, CountryCode][] = [
   ['usa', 'US'],
   ['uk', 'GB'],
   ['great britain', 'GB'],
   ['england', 'GB'],
   ['uae', 'AE'],
   ['ksa', 'SA'],
-]);
-const names = new Intl.DisplayNames(['en'], { type: 'region' });
-for (const country of getCountries()) {
-  const name = names.of(country);
-  if (name) countriesByName.set(name.toLowerCase(), country);
+];
+
+/** Made when the first name is looked up: to name them all takes longer than any other module needs to load. */
+let countriesByName: ReadonlyMap<string, CountryCode> | undefined;
+
+function nameCountries(): ReadonlyMap<string, CountryCode> {
+  const names = new Intl.DisplayNames(['en'], { type: 'region' });
+  const named = getCountries().map((country) => [names.of(country)?.toLowerCase() ?? '', country] as const);
+  return new Map([...otherNames, ...named]);
 }
 
 /** The country whose numbers may be written without a country code; undefined when it is not known by code or English name. */
 export function callingCountry(country: string | null): CountryCode | undefined {
   const wanted = country?.trim() ?? '';
   const code = wanted.toUpperCase();
-  return isSupportedCountry(code) ? code : countriesByName.get(wanted.toLowerCase());
+  if (isSupportedCountry(code)) return code;
+  countriesByName ??= nameCountries();
+  return countriesByName.get(wanted.toLowerCase());
 }
 
 /**

@@ -120,7 +120,7 @@ export async function loadDocument(file: URL, publicLimits: readonly string[], s
   const text = readFileSync(file, 'utf8');
   const json = JSON.parse(text) as OpenAPIV3_1.Document;
   const ajv = newAjv();
-  const definition = structuredClone(json);
+  const definition = requestsOf(JSON.parse(text));
   joinDefaults(definition, definition);
   const backend = new OpenAPIBackend({
     definition,
@@ -130,24 +130,38 @@ export async function loadDocument(file: URL, publicLimits: readonly string[], s
     customizeAjv: () => ajv as never,
   });
   await backend.init();
+  // The library makes this list anew whenever it is asked for one of them.
+  const resolved = new Map(backend.router.getOperations().map((each) => [each.operationId, each]));
   const operations: Operation[] = [];
   for (const [path, item] of Object.entries(json.paths ?? {})) {
     for (const method of methods) {
       const declared = item?.[method] as (OpenAPIV3_1.OperationObject & Record<string, unknown>) | undefined;
       if (!declared) continue;
-      operations.push(readOperation(path, method, declared, backend, publicLimits, site));
+      const definition = resolved.get(declared.operationId);
+      operations.push(readOperation(path, method, declared, { backend, definition }, publicLimits, site));
     }
   }
   return { json, body: new PreparedBody(text), operations };
+}
+
+/** What requests are held against: without answers, which are most of a document, and are resolved by the library as well. */
+function requestsOf(json: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
+  for (const item of Object.values(json.paths ?? {}))
+    for (const method of methods) delete (item?.[method] as { responses?: object } | undefined)?.responses;
+  delete json.components?.responses;
+  return json;
 }
 
 /** The library drops what stands beside a reference, and a default there is one: such a schema is put in the reference's place. */
 function joinDefaults(node: unknown, definition: object): void {
   if (node === null || typeof node !== 'object') return;
   for (const [name, inner] of Object.entries(node)) {
-    const { $ref, ...beside } = (inner ?? {}) as { $ref?: unknown; default?: unknown };
-    if (typeof $ref !== 'string' || beside.default === undefined) joinDefaults(inner, definition);
-    else (node as Record<string, unknown>)[name] = { ...structuredClone(referred($ref, definition)), ...beside };
+    if (typeof inner?.$ref !== 'string' || inner.default === undefined) {
+      joinDefaults(inner, definition);
+      continue;
+    }
+    const { $ref, ...beside } = inner;
+    (node as Record<string, unknown>)[name] = { ...structuredClone(referred($ref, definition)), ...beside };
   }
 }
 
@@ -180,7 +194,7 @@ function readOperation(
   path: string,
   method: string,
   declared: OpenAPIV3_1.OperationObject & Record<string, unknown>,
-  backend: OpenAPIBackend,
+  { backend, definition }: { backend: OpenAPIBackend; definition: ReturnType<typeof backend.router.getOperation> },
   publicLimits: readonly string[],
   site: string,
 ): Operation {
@@ -208,7 +222,6 @@ function readOperation(
   const keyLimit = declared['x-key-limit'] as number | undefined;
   if (keyLimit !== undefined && !(Number.isInteger(keyLimit) && keyLimit > 0))
     throw new Error(`${id}: x-key-limit must be a whole number of calls per minute; it is ${String(keyLimit)}`);
-  const definition = backend.router.getOperation(id);
   // Compiled when the operation is first called: compiling all of them is half of the start, and a fifth of the memory.
   const validators = () => backend.validator.getRequestValidatorsForOperation(id) as ValidateFunction[];
   // As the library resolved it: the document itself may hold a reference here.
