@@ -16,6 +16,9 @@ export const isAboutRecords = (operation: DeclaredOperation): boolean =>
 /** Who may see what hangs on a record is decided by the record, for all objects by the same lines (`reads/open-record.ts`). */
 const isBelowRecords = ({ path }: DeclaredOperation): boolean => path.includes('/records/{id}/');
 
+/** Objects at which everything is tried; at others, once, what is the same for all. */
+const isThorough = (object: string | undefined): boolean => object === 'leads' || object === 'deals';
+
 /** Branches, teams, who is in them, and figures: what a key of a branch or a team is told less of. */
 const isAboutPlaces = ({ path, method }: DeclaredOperation): boolean =>
   /^\/v1\/(branches|teams|org-|reports)/.test(path) || (path === '/v1/users' && method === 'POST');
@@ -31,8 +34,11 @@ async function placesOf(operation: DeclaredOperation, ground: Ground): Promise<(
     return [made, ...[...builtin].map((object) => ({ object })), ...records.map((id) => ({ id }))];
   }
   if (!pathParameters(operation.path).includes('id')) return [...ground.records.keys()].map((object) => ({ object }));
-  const count = { GET: 4, DELETE: 1 }[operation.method] ?? 2;
-  return [...ground.records].flatMap(([object, ids]) => ids.slice(0, count).map((id) => ({ object, id })));
+  const most = { GET: 4, DELETE: 1 }[operation.method] ?? 2;
+  return [...ground.records].flatMap(([object, ids]) => {
+    const count = isBelowRecords(operation) && !isThorough(object) ? 1 : most;
+    return ids.slice(0, count).map((id) => ({ object, id }));
+  });
 }
 
 /** Prepares one request for each example of an operation, at something made for it. */
@@ -78,10 +84,7 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
       const body = recordsBody(operation, ground, values?.object ?? '', index);
       const whole = { ...first, options: { ...first.options, ...(body ? { body } : {}) } };
       probes.push(whole);
-      if (
-        (operation.method === 'GET' && !isBelowRecords(operation)) ||
-        ['leads', 'deals'].includes(values?.object ?? '')
-      )
+      if ((operation.method === 'GET' && !isBelowRecords(operation)) || isThorough(values?.object))
         probes.push(...ground.narrowKeys.map((key) => varied(whole, { key })));
     }
     const whole = probes.at(-1) ?? first;
@@ -90,7 +93,9 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
       ground.bearers.push(token);
       probes.push(varied(whole, { key: undefined, token }));
     }
-    for (const query of queriesOf(operation, ground, values?.object))
+    const queries =
+      isBelowRecords(operation) && !isThorough(values?.object) ? [] : queriesOf(operation, ground, values?.object);
+    for (const query of queries)
       probes.push(varied(first, { query: { ...first.options.query, ...query } }));
   }
   return [...probes, ...furtherOf(probes[0] as Probe, ground)];
