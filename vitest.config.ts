@@ -22,6 +22,7 @@ export default defineConfig({
   test: {
     include: ['tests/**/*.test.ts'],
     globalSetup: ['tests/support/setup.ts'],
+    setupFiles: ['tests/support/each-file.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     maxWorkers: 3,

@@ -54,19 +54,17 @@ export async function newGrant(tenant: Tenant, options: GrantOptions = {}): Prom
   return { userId, clientId };
 }
 
-let signer: Promise<{ kid: string; key: Awaited<ReturnType<typeof importJWK>> }> | undefined;
-
 /** An access token of the server's own issuer. */
 export async function accessToken(
   tenant: Tenant,
   { userId, clientId }: Grant,
   claims: Record<string, unknown> = {},
 ): Promise<string> {
-  signer ??= serverSigningKey().then(async (jwk) => ({ kid: jwk.kid ?? '', key: await importJWK(jwk, 'ES256') }));
-  const [issuer, { kid, key }] = await Promise.all([serverIssuer(tenant), signer]);
+  const [issuer, jwk] = await Promise.all([serverIssuer(tenant), serverSigningKey()]);
+  const key = await importJWK(jwk, 'ES256');
   const seconds = Math.floor(Date.now() / 1000);
   const said = { iss: issuer, sub: userId, client_id: clientId, iat: seconds, exp: seconds + 3600, ...claims };
-  return new SignJWT(said).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid }).sign(key);
+  return new SignJWT(said).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: jwk.kid ?? '' }).sign(key);
 }
 
 /** A token of an app of its own, with the scopes named, as far as the user's role goes; with all scopes unless some are named. */

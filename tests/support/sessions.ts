@@ -18,7 +18,15 @@ export async function signIn(email: string, baseUrl?: string): Promise<Json> {
 }
 
 let issuer: Promise<string> | undefined;
+let signingKey: Promise<JWK> | undefined;
 let tokens: Promise<SessionTokens> | undefined;
+
+/** What a test file has found out about its server is not true of the next one's. */
+export function forgetServer(): void {
+  issuer = undefined;
+  signingKey = undefined;
+  tokens = undefined;
+}
 
 /** In whose name the server issues tokens: one real sign-in tells. */
 export function serverIssuer(tenant: Tenant): Promise<string> {
@@ -54,7 +62,12 @@ export async function newPerson(tenant: Tenant, role = 'Sales_Rep'): Promise<{ i
 }
 
 /** The private key that the server under test signs session tokens with. */
-export async function serverSigningKey(): Promise<JWK> {
+export function serverSigningKey(): Promise<JWK> {
+  signingKey ??= readSigningKey();
+  return signingKey;
+}
+
+async function readSigningKey(): Promise<JWK> {
   const [row] = await database()`select sealed from server_secrets where name = 'session_signing_key'`;
   return JSON.parse(new Secrets(inject('secretKey')).decrypt(row?.sealed)) as JWK;
 }

@@ -1,0 +1,8 @@
+// Runs before each test file: what the one before it in this process had chosen is forgotten.
+import { useServer } from './client.ts';
+import { forgetServer } from './sessions.ts';
+import { useDatabase } from './tenants.ts';
+
+useServer(undefined);
+forgetServer();
+await useDatabase(undefined);
