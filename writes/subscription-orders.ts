@@ -8,11 +8,13 @@ import {
   findPendingOrder,
   finishOrder,
   insertOrder,
+  leaveOrder,
+  takeOrder,
 } from '../db/billing/orders.ts';
 import { openSubscription } from '../db/billing/subscriptions.ts';
 import { findSeats } from '../db/people/users.ts';
 import { consequenceOf, type Refusal, refusalOf } from '../domain/billing/changes.ts';
-import type { Order } from '../domain/billing/provider.ts';
+import type { Order, Settled } from '../domain/billing/provider.ts';
 import { type AskedChange, type Subscription, shadowSubscription } from '../domain/billing/subscription.ts';
 import { ApiError, conflict, found } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
@@ -48,27 +50,33 @@ export async function changeSubscription(call: BillingCall, change: AskedChange)
   const askedAt = known?.createdAt ?? now;
   const { applies, effective } = consequenceOf(change, subscription, openMinor, askedAt);
   const result = told ?? resultOf(change, applies, effective);
+  const attempt = known ? await takeOrder(call.sql, scope, id, now) : 1;
+  if (!attempt || (!known && (await findPendingOrder(call.sql, scope))))
+    throw conflict('change_in_progress', 'A change of this subscription is being carried out. Try again shortly.');
   if (!known) {
-    // A new try of one that was left waits for its turn too: whoever takes it up may be at it.
-    if (await findPendingOrder(call.sql, scope))
-      throw conflict(
-        'change_in_progress',
-        'Another change of this subscription is being carried out. Try again shortly.',
-      );
     const { used } = await findSeats(call.sql, caller.companyId);
     const refusal = refusalOf(change, subscription, used, now);
     if (refusal) throw errorOf(refusal);
     const askedBy: AskedBy = caller.actor;
     await insertOrder(call.sql, scope, { id, change, retryKey: call.retryKey, askedBy, result }, now);
   }
-  const order: Order = { ...scope, id, change, subscription, openMinor, askedAt };
-  const { payments } = call;
-  // Where it is not known what became of it, whoever asks next finds out.
-  const settled = await call.outside(() => payments.settle(order));
-  const { isFirst, before } = await finishOrder(call.sql, scope, id, settled.settlement, now);
+  const order: Order = { ...scope, id, change, subscription, openMinor, askedAt, attempt };
+  const settled = await settle(call, order);
+  const { isFirst } = await finishOrder(call.sql, scope, id, settled.settlement, now);
   if (settled.declined) throw declined(settled.declined.actionUrl);
-  if (isFirst && before) record(call, change, before, settled.settlement.after);
+  if (isFirst) record(call, change, subscription, settled.settlement.after);
   return result;
+}
+
+/** Where it is not known what became of an order, whoever asks next finds out. */
+async function settle(call: BillingCall, order: Order): Promise<Settled> {
+  const { payments } = call;
+  try {
+    return await call.outside(() => payments.settle(order));
+  } catch (error) {
+    await leaveOrder(call.sql, order, order.id, call.now);
+    throw error;
+  }
 }
 
 export function errorOf({ code, message, reason, more }: Refusal): ApiError {

@@ -15,11 +15,15 @@ export interface Order {
   /** Minor units that an open invoice asks for. */
   openMinor: number;
   askedAt: Date;
+  /** The how-manieth try this is, from 1. */
+  attempt: number;
 }
 
 export interface Settlement extends Outcome {
   /** False: the card was declined, and this is what becomes of the subscription. */
   isPaid: boolean;
+  /** True: the subscription and its invoices were written already, as the provider's own books have them. */
+  isWritten?: true;
 }
 
 /** The card was declined, and nothing was changed. */
