@@ -93,3 +93,21 @@ export async function invoiced(
       now() - n * interval '1 hour', '[]'
     from generate_series(1, ${count}::int) n`;
 }
+
+/** When things of the bill happened and will happen. */
+const moments = {
+  subscriptions: ['trial_ends_at', 'period_start', 'period_end', 'ended_at', 'past_due_since', 'due_at'],
+  invoices: ['period_start', 'period_end', 'issued_at', 'due_at', 'paid_at'],
+  checkout_sessions: ['created_at', 'expires_at', 'completed_at'],
+  api_quota: ['month_start'],
+};
+
+/** Lets everything of the bills of a database lie so many days further back. */
+export async function ageBill(days: number): Promise<void> {
+  const sql = database();
+  for (const [table, columns] of Object.entries(moments))
+    for (const column of columns)
+      await sql.unsafe(
+        `update ${table} set ${column} = ${column} - interval '${days} days' where company_id <> '00000000-0000-7000-8000-000000000000'`,
+      );
+}

@@ -73,6 +73,8 @@ export type Configuration = Pick<Stripe.BillingPortal.Configuration, 'id' | 'obj
   features: unknown;
 };
 
+export type BooksCopy = Pick<Books, 'customers' | 'prices' | 'subscriptions' | 'schedules' | 'invoices' | 'sessions'>;
+
 /** How a try to charge ends: a card whose number ends in 0002 is declined, in 3220 its bank wants the person. */
 export type Ending = 'paid' | 'declined' | 'wants_person';
 
@@ -405,6 +407,21 @@ export class Books {
     const seen = new Set<object>();
     for (const all of [this.customers, this.prices, this.subscriptions, this.schedules, this.invoices, this.sessions])
       for (const thing of all.values()) back(thing);
+  }
+
+  /** Everything as it is now, for later. */
+  copy(): BooksCopy {
+    const { customers, prices, subscriptions, schedules, invoices, sessions } = this;
+    return structuredClone({ customers, prices, subscriptions, schedules, invoices, sessions });
+  }
+
+  /** Goes back to what was. */
+  restore(copy: BooksCopy): void {
+    const again = structuredClone(copy);
+    for (const name of Object.keys(again) as (keyof BooksCopy)[]) {
+      this[name].clear();
+      for (const [key, thing] of again[name]) (this[name] as Map<string, unknown>).set(key, thing);
+    }
   }
 
   tell(type: string, object: object): void {

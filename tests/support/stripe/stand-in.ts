@@ -14,8 +14,10 @@ export const webhookSecret = 'whsec_standin';
 export interface Fault {
   /** Method and path, e.g. POST /v1/subscriptions/. */
   of: RegExp;
-  /** refused: 500, and nothing was done. failed: 500, though it was done. cut: it was done, and nothing is answered. slow: later. */
-  how: 'refused' | 'failed' | 'cut' | 'slow';
+  /** lost: nothing was done or answered. cut: it was done, and nothing is answered. refused: 500, and nothing was done. failed: 500, though it was done. slow: late. */
+  how: 'lost' | 'cut' | 'refused' | 'failed' | 'slow';
+  /** Requests that it lets pass first. */
+  skip?: number;
   /** Happens before it is answered. */
   act?: () => unknown;
 }
@@ -100,6 +102,11 @@ export class StripeStandIn {
     const kept = key === undefined ? undefined : this.#kept.get(key);
     const fault = kept ? undefined : this.#faultOf(call);
     if (fault?.how === 'slow') await sleep(500);
+    if (fault?.how === 'lost') {
+      await fault.act?.();
+      request.socket.destroy();
+      return;
+    }
     const { status, body } = kept ? replayed(kept, `${call} ${text}`) : this.#carryOut(call, form, fault);
     if (key !== undefined && !kept) this.#kept.set(key, { request: `${call} ${text}`, status, body });
     await fault?.act?.();
@@ -113,6 +120,10 @@ export class StripeStandIn {
 
   #faultOf(call: string): Fault | undefined {
     const fault = this.faults.find(({ of }) => of.test(call));
+    if (fault?.skip) {
+      fault.skip -= 1;
+      return undefined;
+    }
     if (fault) this.faults = this.faults.filter((each) => each !== fault);
     return fault;
   }

@@ -1,7 +1,9 @@
 // A server of its own that is paid through the stand-in of Stripe, on a database of its own.
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
+import type Stripe from 'stripe';
 import { Pool } from '../../../db/connect.ts';
+import type { Subscription } from '../../../domain/billing/subscription.ts';
 import { runBilling } from '../../../jobs/billing.ts';
 import { chosenProvider } from '../../../payments/chosen-provider.ts';
 import { follow } from '../../../payments/stripe/follow.ts';
@@ -9,26 +11,31 @@ import { openStripe } from '../../../payments/stripe/open.ts';
 import { stripeProvider } from '../../../payments/stripe/provider.ts';
 import { testProvider } from '../../../payments/test-provider.ts';
 import { openLog } from '../../../runtime/log.ts';
+import { OwnServer } from '../../faults/support/own-server.ts';
+import { ageBill } from '../billing.ts';
 import { call, expectStatus, type Json, useServer } from '../client.ts';
 import { dropDatabase, newDatabase } from '../databases.ts';
-import { startServer, type TestServer } from '../servers.ts';
 import { signIn } from '../sign-in.ts';
 import { database, type Tenant, useDatabase } from '../tenants.ts';
 import { StripeStandIn } from './stand-in.ts';
 
 export const cards = { good: '4242424242424242', declined: '4000000000000002', wantsPerson: '4000000000003220' };
 
+const { log } = openLog('silent');
+
 export class StripeWorld {
   readonly standIn: StripeStandIn;
-  readonly server: TestServer;
-  readonly databaseUrl: string;
+  readonly server: OwnServer;
+  readonly #databaseUrl: string;
+  readonly #stripe: Stripe;
   readonly #pools: { platform: Pool; tenants: Pool; purges: Pool };
   readonly #folder: string;
 
-  private constructor(standIn: StripeStandIn, server: TestServer, databaseUrl: string, folder: string) {
+  private constructor(standIn: StripeStandIn, stripe: Stripe, server: OwnServer, databaseUrl: string, folder: string) {
     this.standIn = standIn;
     this.server = server;
-    this.databaseUrl = databaseUrl;
+    this.#stripe = stripe;
+    this.#databaseUrl = databaseUrl;
     this.#folder = folder;
     const shared = { url: databaseUrl, prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000, lanes: 2 };
     this.#pools = {
@@ -43,11 +50,12 @@ export class StripeWorld {
     const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `${name}-${process.pid}`);
     const [standIn, databaseUrl] = await Promise.all([StripeStandIn.start(), newDatabase()]);
     const settings = { DATABASE_URL: databaseUrl, DATA_DIR: folder, TRUSTED_PROXIES: '127.0.0.1', ...standIn.settings };
-    const server = await startServer(settings);
+    const server = await OwnServer.start(settings);
     standIn.eventsTo = server.url;
     await useDatabase(databaseUrl);
     useServer(server.url);
-    return new StripeWorld(standIn, server, databaseUrl, folder);
+    const stripe = await openStripe(standIn.settings.STRIPE_SECRET_KEY ?? '', standIn.url);
+    return new StripeWorld(standIn, stripe, server, databaseUrl, folder);
   }
 
   async close(): Promise<void> {
@@ -56,35 +64,43 @@ export class StripeWorld {
     await useDatabase(undefined);
     useServer(undefined);
     await this.standIn.close();
-    await dropDatabase(this.databaseUrl);
+    await dropDatabase(this.#databaseUrl);
     rmSync(this.#folder, { recursive: true, force: true });
-  }
-
-  get tenants(): Pool {
-    return this.#pools.tenants;
   }
 
   /** Does at once what the server does within seconds: hears the events, and looks at whom they name. */
   async catchUp(): Promise<void> {
     await this.standIn.eventsSent();
     const { tenants } = this.#pools;
-    const { STRIPE_SECRET_KEY, STRIPE_API_BASE } = this.standIn.settings;
-    const stripe = await openStripe(STRIPE_SECRET_KEY ?? '', STRIPE_API_BASE);
-    const { log } = openLog('silent');
-    const live = stripeProvider({ stripe, tenants, dashboardUrl: this.server.url, warn: () => undefined });
+    const test = testProvider(tenants, () => this.server.url);
+    const live = stripeProvider({
+      ...{ stripe: this.#stripe, tenants, dashboardUrl: this.server.url, warn: () => undefined },
+    });
     await runBilling(
       {
         ...this.#pools,
-        provider: chosenProvider(
-          testProvider(tenants, () => this.server.url),
-          live,
-        ),
-        follow: async (companyId, now) => (await follow(tenants, stripe, companyId, undefined, now)) !== undefined,
+        provider: chosenProvider(test, live),
+        follow: async (companyId, now) => (await this.look({ companyId }, now)) !== undefined,
         removeFile: async () => undefined,
         log,
       },
       new Date(),
     );
+  }
+
+  /** Looks at the customer of a tenant, if it is due by then. */
+  look({ companyId }: Pick<Tenant, 'companyId'>, now = new Date()): Promise<Subscription | undefined> {
+    return follow(this.#pools.tenants, this.#stripe, companyId, undefined, now);
+  }
+
+  /** Lets days pass, one after the other: everything lies as much further back, and what has become due happens. */
+  async pass(days: number): Promise<void> {
+    for (let passed = 0; passed < days; passed += 1) {
+      this.standIn.books.age(1);
+      await ageBill(1);
+      this.standIn.books.passTime();
+      await this.catchUp();
+    }
   }
 
   /** Fills in the form of a page of the stand-in, as a person would. */
