@@ -22,7 +22,11 @@ export function projectionOf(state: CustomerState, before: Subscription): Projec
   const paid = state.checkouts.filter(({ payment_status }) => payment_status !== 'unpaid');
   return {
     after: subscriptionOf(state, before),
-    invoices: state.invoices.filter(({ status }) => status !== 'draft').map(invoiceOf),
+    // The oldest first, so that of two of the same second the newer gets the higher id.
+    invoices: state.invoices
+      .filter(({ status }) => status !== 'draft')
+      .map(invoiceOf)
+      .toReversed(),
     payments: paid
       .filter(({ mode }) => mode === 'payment')
       .map(({ id, payment_intent, amount_subtotal }) => ({

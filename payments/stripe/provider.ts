@@ -12,7 +12,7 @@ import type {
   Settled,
 } from '../../domain/billing/provider.ts';
 import { inTransaction } from '../../jobs/transactions.ts';
-import { providerFailed } from '../../runtime/errors.ts';
+import { conflict, providerFailed } from '../../runtime/errors.ts';
 import { change } from './changes.ts';
 import { follow } from './follow.ts';
 import { pricedItems } from './items.ts';
@@ -102,6 +102,9 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
     );
     return addressOf(session);
   }
+  // What was paid a moment ago need not be known here yet.
+  if (await findLive(stripe, customer))
+    throw conflict('subscription_exists', 'This workspace has a subscription. Change that one.');
   await closeOthers(stripe, customer, id);
   const items = {
     packageCode: packageCode ?? '',

@@ -1,6 +1,7 @@
 // Subscriptions that are paid through Stripe, of which a stand-in keeps the books.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readConfig } from '../../runtime/config.ts';
 import { call, type Json } from '../support/client.ts';
 import { signIn } from '../support/sign-in.ts';
 import { cards, change, StripeWorld } from '../support/stripe/world.ts';
@@ -28,6 +29,27 @@ const failure = ({ status, body }: { status: number; body: Json }) => ({
   status,
   code: body.error?.code,
   details: body.error?.details,
+});
+
+describe('the settings', () => {
+  const settings = { STRIPE_SECRET_KEY: 'sk_test_1', STRIPE_WEBHOOK_SECRET: 'whsec_1' };
+
+  test('are a key, the secret of the events, and another host', () => {
+    expect(readConfig({}).stripe).toBeUndefined();
+    expect(readConfig({ ...settings, STRIPE_API_BASE: 'https://proxy.example/' }).stripe).toEqual({
+      ...{ secretKey: 'sk_test_1', webhookSecret: 'whsec_1', apiBase: 'https://proxy.example' },
+    });
+  });
+
+  test.each([
+    [{ ...settings, STRIPE_SECRET_KEY: 'pk_live_1' }, /^STRIPE_SECRET_KEY must be (?!.*pk_live_1)/],
+    [{ ...settings, STRIPE_WEBHOOK_SECRET: '' }, /^STRIPE_WEBHOOK_SECRET must be /],
+    [{ ...settings, STRIPE_WEBHOOK_SECRET: 'secret' }, /^STRIPE_WEBHOOK_SECRET must be (?!.*: secret)/],
+    [{ ...settings, STRIPE_API_BASE: 'proxy.example' }, /^STRIPE_API_BASE must be /],
+    [{ STRIPE_WEBHOOK_SECRET: 'whsec_1' }, /need STRIPE_SECRET_KEY/],
+  ])('%j are refused, with a sentence that says why', (env, message) => {
+    expect(() => readConfig(env)).toThrow(message);
+  });
 });
 
 describe('a checkout', () => {
@@ -75,6 +97,18 @@ describe('a checkout that is not paid', () => {
       body: { kind: 'subscribe', package_code: 'growth' },
     });
     expect(failure(third)).toMatchObject({ status: 409, details: { reason: 'subscription_exists' } });
+  });
+
+  test('is refused as soon as another was paid, be it that nobody heard of it', async () => {
+    const tenant = await newTenant();
+    const { url } = await world.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter' });
+    world.standIn.eventsTo = undefined;
+    await world.fillIn(url);
+    world.standIn.eventsTo = world.server.url;
+    const { access_token: token } = await signIn(tenant);
+    const body = { kind: 'subscribe', package_code: 'growth' };
+    const answer = await call('POST', '/v1/checkout-sessions', { token, body });
+    expect(failure(answer)).toMatchObject({ status: 409, details: { reason: 'subscription_exists' } });
   });
 
   test('cannot be paid on the page of the test provider', async () => {

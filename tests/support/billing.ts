@@ -66,6 +66,7 @@ export async function charged({ companyId }: Pick<Tenant, 'companyId'>): Promise
 /** Leaves a row of the tenant's, in each mode, in every table about money. */
 export async function billed(tenant: Tenant): Promise<void> {
   const sql = database();
+  await customer(tenant);
   for (const mode of ['live', 'test'] as const) {
     await subscribed(tenant, mode);
     const key = mode === 'live' ? tenant.key : tenant.testKey;
@@ -78,6 +79,17 @@ export async function billed(tenant: Tenant): Promise<void> {
       insert into checkout_sessions (company_id, test_mode, id, kind, amount_minor, currency, url, created_at, expires_at)
       values (${tenant.companyId}, ${mode === 'test'}, gen_random_uuid()::text, 'wallet_topup', 500, 'USD', 'http://127.0.0.1/', now(), now())`;
   }
+}
+
+/** A customer at a payment provider, with an event. */
+async function customer({ companyId }: Tenant): Promise<void> {
+  const sql = database();
+  await sql`
+    insert into provider_customers (company_id, customer_id, due_at, created_at)
+    values (${companyId}, gen_random_uuid()::text, now() + interval '1 day', now())
+    on conflict (company_id) do nothing`;
+  await sql`insert into provider_customer_places (customer_id, company_id) values (gen_random_uuid()::text, ${companyId})`;
+  await sql`insert into provider_events (company_id, id, received_at) values (${companyId}, gen_random_uuid()::text, now())`;
 }
 
 /** Invoices that nobody ordered. */
