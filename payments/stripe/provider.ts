@@ -11,6 +11,7 @@ import type {
   PaymentProvider,
   Settled,
 } from '../../domain/billing/provider.ts';
+import { isPaid } from '../../domain/billing/subscription.ts';
 import { inTransaction } from '../../jobs/transactions.ts';
 import { conflict, providerFailed } from '../../runtime/errors.ts';
 import { change } from './changes.ts';
@@ -167,18 +168,35 @@ async function openPortal(parts: StripeParts, portal: NewPortal): Promise<string
   return session.url;
 }
 
-/** Brings the subscription at Stripe to what the order makes of it, as far as it is not there yet, and writes what there is then. */
-async function settle({ stripe, tenants }: StripeParts, order: Order): Promise<Settled> {
-  const { companyId, id, subscription, openMinor, askedAt, attempt } = order;
-  const { charge, paid, refused } = consequenceOf(order.change, subscription, openMinor, askedAt);
+async function settle(parts: StripeParts, order: Order): Promise<Settled> {
+  const { stripe, tenants } = parts;
+  const { companyId, id, subscription } = order;
   const scope = { companyId, testMode: false };
   const customer = await inTransaction(tenants, scope, patience, (sql) => findCustomer(sql, companyId));
   const live = customer === undefined ? undefined : await findLive(stripe, customer);
-  if (customer === undefined || !live) {
-    // Nothing of it is at Stripe: a trial, or a subscription from before, which nobody can be charged for.
-    if (charge === 0) return { settlement: { ...paid, isPaid: true } };
-    return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
-  }
+  if (customer !== undefined && live) return settleAt(parts, order, customer, live);
+  // What has no date of its own for what comes next is Stripe's: it has ended there, and nobody heard of it yet.
+  if (customer === undefined || !isPaid(subscription) || subscription.dueAt !== null) return settleWithout(order);
+  await follow(tenants, stripe, companyId, id, new Date());
+  return { declined: { actionUrl: null } };
+}
+
+/** Nothing of it is at Stripe: a trial, or a subscription from before, which nobody can be charged for. */
+function settleWithout({ change: asked, subscription, openMinor, askedAt }: Order): Settled {
+  const { charge, paid, refused } = consequenceOf(asked, subscription, openMinor, askedAt);
+  if (charge === 0) return { settlement: { ...paid, isPaid: true } };
+  return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
+}
+
+/** Brings the subscription at Stripe to what the order makes of it, as far as it is not there yet, and writes what there is then. */
+async function settleAt(
+  { stripe, tenants }: StripeParts,
+  order: Order,
+  customer: string,
+  live: Stripe.Subscription,
+): Promise<Settled> {
+  const { companyId, id, subscription, openMinor, askedAt, attempt } = order;
+  const { paid } = consequenceOf(order.change, subscription, openMinor, askedAt);
   const key = `${id}:${attempt}`;
   const outcome = await change(stripe, live, order, paid.after, key);
   const changed = outcome.kind === 'same' ? live : await findLive(stripe, customer);

@@ -23,7 +23,15 @@ export async function fetchState(stripe: Stripe, id: string): Promise<CustomerSt
     stripe.checkout.sessions.list({ customer: id, status: 'complete', limit: most }),
   ]);
   if (customer.deleted) throw new Error(`the customer ${id} was removed at Stripe`);
-  return { customer, subscriptions, invoices: invoices.data, checkouts: checkouts.data };
+  const whole = await Promise.all(invoices.data.map((invoice) => withAllLines(stripe, invoice)));
+  return { customer, subscriptions, invoices: whole, checkouts: checkouts.data };
+}
+
+/** An invoice comes with its first lines only. */
+async function withAllLines(stripe: Stripe, invoice: Stripe.Invoice): Promise<Stripe.Invoice> {
+  if (!invoice.lines.has_more) return invoice;
+  const { data } = await stripe.invoices.listLineItems(invoice.id, { limit: most });
+  return { ...invoice, lines: { ...invoice.lines, data } };
 }
 
 export async function fetchSubscriptions(stripe: Stripe, customer: string): Promise<Stripe.Subscription[]> {

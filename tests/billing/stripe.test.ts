@@ -219,6 +219,25 @@ describe('a change', () => {
     expect(await world.charged(tenant)).toEqual([2900, 2400, 1900, 9 * (2900 + 2400 + 1900)]);
   });
 
+  test('that makes an invoice of many lines has all of them', async () => {
+    const tenant = await newSubscriber({ package_code: 'growth', seats: 11 });
+    for (const module_key of ['campaigns', 'workforces', 'phone_numbers', 'extra_api_calls_1m'])
+      expect((await change(tenant, 'modules', { module_key })).status).toBe(200);
+    expect((await change(tenant, 'upgrade', { package_code: 'growth', billing_cycle: 'yearly' })).status).toBe(200);
+    const [{ lines, total_minor: total }] = await world.invoices(tenant);
+    expect(lines).toHaveLength(12);
+    expect(lines.reduce((sum: number, line: Json) => sum + line.amount_minor, 0)).toBe(total);
+  });
+
+  test('of what has ended at Stripe is refused, and what there is is shown from then on', async () => {
+    const tenant = await newSubscriber();
+    const customer = await customerOf(tenant);
+    const live = [...world.standIn.books.subscriptions.values()].find((each) => each.customer === customer);
+    if (live) Object.assign(live, { status: 'canceled', ended_at: Math.floor(Date.now() / 1000) });
+    expect((await change(tenant, 'cancel')).status).toBe(402);
+    expect((await world.subscription(tenant)).billing_status).toBe('CANCELED');
+  });
+
   test('to more seats that are included costs nothing, and is kept', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     expect((await change(tenant, 'seats', { seats: 10 })).status).toBe(200);

@@ -53,7 +53,7 @@ export type Invoice = Pick<
     subscription: string | null;
     metadata: Metadata;
     total_taxes: [];
-    lines: { data: Line[] };
+    lines: { data: Line[]; has_more: boolean };
     status_transitions: { finalized_at: number; paid_at: number | null };
     payments: { data: { payment: { payment_intent: { id: string; status: string } } }[] };
   };
@@ -194,7 +194,7 @@ export class Books {
       amount_due: due,
       amount_paid: isPaid ? due : 0,
       total_taxes: [],
-      lines: { data: lines },
+      lines: { data: lines, has_more: false },
       period_start: seconds(),
       period_end: seconds(),
       due_date: null,

@@ -33,6 +33,8 @@ interface Route {
 const newest = <Thing extends { created: number }>(things: Iterable<Thing>): Thing[] =>
   [...things].toReversed().toSorted((a, b) => b.created - a.created);
 const list = (data: readonly unknown[]) => ({ object: 'list', data, has_more: false, url: '/' });
+/** Of a list within an answer the first ten. */
+const firstOf = (all: readonly unknown[]) => ({ ...list(all.slice(0, 10)), has_more: all.length > 10 });
 const pathOf = (method: string, path: string): RegExp =>
   new RegExp(`^${method} /v1/${path.replace('{id}', '(?<id>\\w+)')}$`);
 
@@ -67,7 +69,15 @@ export const routes: readonly Route[] = [
   {
     of: pathOf('GET', 'invoices'),
     answer: (books, form) =>
-      list(newest(books.invoices.values()).filter(({ customer }) => customer === textOf(form.customer))),
+      list(
+        newest(books.invoices.values())
+          .filter(({ customer }) => customer === textOf(form.customer))
+          .map((invoice) => ({ ...invoice, lines: firstOf(invoice.lines.data) })),
+      ),
+  },
+  {
+    of: pathOf('GET', 'invoices/{id}/lines'),
+    answer: (books, _form, id) => list(required(books.invoices.get(id), id).lines.data),
   },
   { of: pathOf('GET', 'invoices/{id}'), answer: (books, _form, id) => required(books.invoices.get(id), id) },
   { of: pathOf('POST', 'invoices/{id}/void'), answer: (books, _form, id) => books.voidInvoice(id) },
