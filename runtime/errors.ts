@@ -148,6 +148,15 @@ export const serviceUnavailable = () =>
     headers: { 'retry-after': '1' },
   });
 
+/** 409 for a retry that came too early. */
+export const stillRunning = () =>
+  new ApiError(
+    'IDEMPOTENCY_IN_PROGRESS',
+    'The first call with this Idempotency-Key is still running. Try again shortly.',
+    undefined,
+    { headers: { 'retry-after': '1' } },
+  );
+
 /** A payment provider was asked, and it is not known what became of it. What was noted of it before lasts. */
 export const providerFailed = () =>
   new ApiError(

@@ -16,7 +16,7 @@ import { findSeats } from '../db/people/users.ts';
 import { consequenceOf, type Refusal, refusalOf } from '../domain/billing/changes.ts';
 import type { Order, Settled } from '../domain/billing/provider.ts';
 import { type AskedChange, type Subscription, shadowSubscription } from '../domain/billing/subscription.ts';
-import { ApiError, conflict, found } from '../runtime/errors.ts';
+import { ApiError, conflict, found, stillRunning } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 
 /** What is needed of a call. */
@@ -50,10 +50,15 @@ export async function changeSubscription(call: BillingCall, change: AskedChange)
   const askedAt = known?.createdAt ?? now;
   const { applies, effective } = consequenceOf(change, subscription, openMinor, askedAt);
   const result = told ?? resultOf(change, applies, effective);
+  // Whoever takes up what was left may be at it.
   const attempt = known ? await takeOrder(call.sql, scope, id, now) : 1;
-  if (!attempt || (!known && (await findPendingOrder(call.sql, scope))))
-    throw conflict('change_in_progress', 'A change of this subscription is being carried out. Try again shortly.');
+  if (!attempt) throw stillRunning();
   if (!known) {
+    if (await findPendingOrder(call.sql, scope))
+      throw conflict(
+        'change_in_progress',
+        'Another change of this subscription is being carried out. Try again shortly.',
+      );
     const { used } = await findSeats(call.sql, caller.companyId);
     const refusal = refusalOf(change, subscription, used, now);
     if (refusal) throw errorOf(refusal);

@@ -46,7 +46,7 @@ async function changed({ key }: Tenant, idempotencyKey: string): Promise<Told> {
 async function changedAtLast(tenant: Tenant, idempotencyKey: string): Promise<Told> {
   for (;;) {
     const told = await changed(tenant, idempotencyKey);
-    if (told.body.error?.details?.reason !== 'change_in_progress') return told;
+    if (told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
     await sleep(50);
   }
 }
