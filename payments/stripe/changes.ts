@@ -27,7 +27,7 @@ export async function change(
   target: Subscription,
   idempotencyKey: string,
 ): Promise<Changed> {
-  const wanted = await pricedItems(stripe, target, idempotencyKey);
+  const wanted = await pricedItems(stripe, target, live.items.data, idempotencyKey);
   const seats = target.seats === null ? '' : String(target.seats);
   const notes = { operation_id: order.id, seats };
   if (consistsOf(live.items.data, wanted)) {

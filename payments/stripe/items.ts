@@ -13,19 +13,31 @@ export interface PricedItem {
 }
 
 /**
- * The items of a subscription. A price is found by its lookup key; where the catalogue asks for something else than that price, or there is
- * none yet, it is made.
+ * The items of a subscription. What it has already keeps its price, whatever the catalogue says by now. Another price is found by its lookup
+ * key; where the catalogue asks for something else than that price, or there is none yet, it is made.
+ * @param live the items that the subscription has
  * @param idempotencyKey from which those of new prices are derived
  */
-export async function pricedItems(stripe: Stripe, items: Items, idempotencyKey: string): Promise<PricedItem[]> {
+export async function pricedItems(
+  stripe: Stripe,
+  items: Items,
+  live: readonly Stripe.SubscriptionItem[],
+  idempotencyKey: string,
+): Promise<PricedItem[]> {
   const { billingCycle, currency } = items;
-  const wanted = itemsOf(items).map((item) => ({ ...item, lookupKey: lookupKeyOf(item.key, billingCycle, currency) }));
-  const { data } = await stripe.prices.list({ lookup_keys: wanted.map(({ lookupKey }) => lookupKey), active: true });
+  const wanted = itemsOf(items).map((item) => ({
+    ...item,
+    lookupKey: lookupKeyOf(item.key, billingCycle, currency),
+    own: live.find((other) => keyOf(other) === item.key && other.price.recurring?.interval === intervals[billingCycle]),
+  }));
+  const others = wanted.filter(({ own }) => !own).map(({ lookupKey }) => lookupKey);
+  const known = others.length === 0 ? [] : (await stripe.prices.list({ lookup_keys: others, active: true })).data;
   const priced: PricedItem[] = [];
   for (const item of wanted) {
-    const found = data.find((price) => price.lookup_key === item.lookupKey && price.unit_amount === item.unitMinor);
-    const price = found ?? (await makePrice(stripe, item, item.lookupKey, billingCycle, currency, idempotencyKey));
-    priced.push({ key: item.key, price: price.id, quantity: item.quantity });
+    const { key, quantity, lookupKey } = item;
+    const found = known.find((price) => price.lookup_key === lookupKey && price.unit_amount === item.unitMinor);
+    const price = item.own?.price ?? found ?? (await makePrice(stripe, item, lookupKey, items, idempotencyKey));
+    priced.push({ key, price: price.id, quantity });
   }
   return priced;
 }
@@ -38,15 +50,14 @@ function makePrice(
   stripe: Stripe,
   { key, description, unitMinor }: Item,
   lookupKey: string,
-  cycle: BillingCycle,
-  currency: string,
+  { billingCycle, currency }: Items,
   idempotencyKey: string,
 ): Promise<Stripe.Price> {
   return stripe.prices.create(
     {
       currency: currency.toLowerCase(),
       unit_amount: unitMinor,
-      recurring: { interval: intervals[cycle] },
+      recurring: { interval: intervals[billingCycle] },
       product_data: { name: description },
       lookup_key: lookupKey,
       transfer_lookup_key: true,

@@ -114,7 +114,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
     seats,
     addOns: [],
   };
-  const priced = await pricedItems(stripe, items, id);
+  const priced = await pricedItems(stripe, items, [], id);
   const session = await stripe.checkout.sessions.create(
     {
       ...shared,

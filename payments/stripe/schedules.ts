@@ -41,7 +41,10 @@ export async function schedule(
   };
   const next = nextPeriod(target);
   const following = {
-    items: (await pricedItems(stripe, next, idempotencyKey)).map(({ price, quantity }) => ({ price, quantity })),
+    items: (await pricedItems(stripe, next, live.items.data, idempotencyKey)).map(({ price, quantity }) => ({
+      price,
+      quantity,
+    })),
     duration: { interval: next.billingCycle === 'yearly' ? 'year' : 'month', interval_count: 1 } as const,
     metadata: { operation_id: operationId, seats: next.seats === null ? '' : String(next.seats) },
   };

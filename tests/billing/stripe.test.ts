@@ -219,6 +219,19 @@ describe('a change', () => {
     expect(await world.charged(tenant)).toEqual([2900, 2400, 1900, 9 * (2900 + 2400 + 1900)]);
   });
 
+  test('leaves the price of what stays as it was, though the catalogue has another by now', async () => {
+    const tenant = await newSubscriber();
+    const { prices } = world.standIn.books;
+    const price = [...prices.values()].find(({ lookup_key }) => lookup_key === 'crm.plan.starter.monthly.usd');
+    // As if the subscription were from a time when it cost less.
+    if (price) Object.assign(price, { lookup_key: null, unit_amount: 1900 });
+    expect((await change(tenant, 'seats', { seats: 5 })).status).toBe(200);
+    expect((await change(tenant, 'cancel')).status).toBe(200);
+    expect(await world.charged(tenant)).toEqual([2900, 2400]);
+    const other = await newSubscriber();
+    expect(await world.charged(other)).toEqual([2900]);
+  });
+
   test('that makes an invoice of many lines has all of them', async () => {
     const tenant = await newSubscriber({ package_code: 'growth', seats: 11 });
     for (const module_key of ['campaigns', 'workforces', 'phone_numbers', 'extra_api_calls_1m'])
