@@ -138,6 +138,8 @@ describe('the events of one subscription', () => {
     await then(world.putOnFile(tenant, cards.wantsPerson));
     await then(change(tenant, 'upgrade', { package_code: 'scale' }));
     await then(world.putOnFile(tenant, cards.good));
+    await then(change(tenant, 'upgrade', { package_code: 'scale' }));
+    await then(change(tenant, 'seats', { seats: 30 }));
     await then(change(tenant, 'downgrade', { package_code: 'starter' }));
     await then(change(tenant, 'cancel'));
     await then(change(tenant, 'reactivate'));
