@@ -1,4 +1,4 @@
-// Every request of a change to Stripe lost, unanswered or answered with a failure: charged once, and told so.
+// Each request of a change to Stripe lost, unanswered or failed: charged once, and told so.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

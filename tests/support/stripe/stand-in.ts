@@ -32,6 +32,8 @@ export class StripeStandIn {
   readonly books: Books;
   /** Every event so far, whether it was sent or not. */
   readonly events: Stripe.Event[] = [];
+  /** Those that found nobody who listens. */
+  readonly unheard: Stripe.Event[] = [];
   /** What was asked: method, path, Idempotency-Key, and what of metadata was sent. */
   readonly asked: { call: string; key: string | undefined; form: Form }[] = [];
   /** Where events are sent; undefined: nowhere. */
@@ -76,7 +78,7 @@ export class StripeStandIn {
     const id = `evt_${this.events.length + 1}_${Math.random().toString(36).slice(2)}`;
     const event = { id, object: 'event', type, created: Math.floor(Date.now() / 1000), data } as Stripe.Event;
     this.events.push(event);
-    if (this.eventsTo) this.#track(send(this.eventsTo, event));
+    if (this.eventsTo) this.#track(send(this.eventsTo, event).catch(() => this.unheard.push(event)));
   }
 
   #track(work: Promise<unknown>): void {
