@@ -99,7 +99,7 @@ async function start(): Promise<void> {
   const stopSla = startSla(backgroundPools, log);
   const stopExpiringKeys = startExpiringKeys(backgroundPools, log);
   const stopSearch = startSearch(backgroundPools, log);
-  const stopBilling = openBilling(settings, background, storage, config.baseUrl, log);
+  const stopBilling = await openBilling(config, settings, background, storage, log);
   const { port } = serving;
   log.info(
     {

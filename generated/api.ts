@@ -8208,7 +8208,8 @@ export interface components {
         /**
          * @description A part that the call needs is down for the moment: `SERVICE_UNAVAILABLE`, or `QUOTA_UNAVAILABLE` when the call could not
          *     be counted. Nothing was done. Try again with backoff, and with the same Idempotency-Key on writes. `details.reason` is
-         *     `query_timeout` where the database took longer than 1.5 seconds: ask for less, or in an order that has an index.
+         *     `query_timeout` where the database took longer than 1.5 seconds: ask for less, or in an order that has an index. It is
+         *     `provider_error` where a payment provider did not answer as it should: what was begun with it goes on, once, also by itself.
          */
         Unavailable: {
             headers: {

@@ -1,17 +1,17 @@
 // What becomes of subscriptions as time passes, and orders to payment providers that were left.
 import { v7 as uuidv7 } from 'uuid';
 import { findDueSubscriptions, findLeftOrders } from '../db/billing/due.ts';
+import { findDueCustomers } from '../db/billing/provider-customers.ts';
 import * as purge from '../db/billing/purge.ts';
 import { lockSubscription, saveSubscription } from '../db/billing/subscriptions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
-import { insertMail } from '../db/messaging/mails.ts';
-import { findAdmins } from '../db/people/users.ts';
 import type { TenantScope } from '../db/tenant.ts';
 import { ownAuditRow } from '../db/transaction.ts';
 import { type BillingMail, nextStep } from '../domain/billing/life-cycle.ts';
 import type { PaymentProvider, Settlement } from '../domain/billing/provider.ts';
 import type { Change, Subscription } from '../domain/billing/subscription.ts';
 import { storageKey } from '../domain/records/file-names.ts';
+import { tellAdmins } from '../payments/mails.ts';
 import { type OrderParts, placeOrder, resumeOrder } from '../payments/orders.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';
@@ -25,6 +25,8 @@ export interface BillingParts {
   /** Removes what is a company's. */
   purges: Pool;
   provider: PaymentProvider;
+  /** Looks at the customer of a company at a provider with books of its own; undefined: there is no such provider. @returns false where it has to wait */
+  follow?: ((companyId: string, now: Date) => Promise<boolean>) | undefined;
   /** Removes a file from the storage; one that is not there is removed already. */
   removeFile: (key: string) => Promise<void>;
   log: Log;
@@ -76,6 +78,8 @@ export async function runBilling(parts: BillingParts, now: Date, stop?: AbortSig
     }
   };
   await each(findLeftOrders, (order) => resumeOrder(orders, order, order.id, now));
+  const { follow } = parts;
+  if (follow) await each(findDueCustomers, ({ companyId }) => follow(companyId, now));
   await each(findDueSubscriptions, (scope) => takeStep(parts, orders, scope, now));
   return steps;
 }
@@ -125,24 +129,6 @@ function mailOf(change: Change, before: Subscription, after: Subscription, isPai
   if (isPaid) return 'payment_succeeded';
   return before.status !== after.status ? 'subscription_ended' : null;
 }
-
-async function tellAdmins(
-  sql: Sql,
-  { companyId, testMode }: TenantScope,
-  template: BillingMail,
-  { endedAt, dueAt }: Subscription,
-  now: Date,
-): Promise<void> {
-  // People are not told of test data.
-  if (testMode) return;
-  const dates = { ended_on: dayOf(endedAt ?? now), next_on: dayOf(dueAt ?? now) };
-  for (const { email, fullName, companyName } of await findAdmins(sql, companyId)) {
-    const data = { full_name: fullName, company_name: companyName, ...dates };
-    await insertMail(sql, { companyId, recipient: email, template, data }, now);
-  }
-}
-
-const dayOf = (time: Date): string => time.toISOString().slice(0, 10);
 
 /** Removes everything of a company, as far as one round goes. @returns true when nothing is left */
 async function purgeCompany(parts: BillingParts, scope: TenantScope, now: Date): Promise<boolean> {

@@ -4,6 +4,7 @@ import { dropAuditMonths, sweepOtherAuditLogs } from '../db/access/audit-logs.ts
 import { sweepBlocks } from '../db/access/quota.ts';
 import { sweepSessions } from '../db/access/sessions.ts';
 import { sweepDeliveries } from '../db/automation/webhook-sending.ts';
+import { sweepProviderEvents } from '../db/billing/provider-customers.ts';
 import { sweepKeyDays } from '../db/billing/usage.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { sweep } from '../db/idempotency.ts';
@@ -38,6 +39,7 @@ export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => 
       audit_rows: await removeAll(platform, sweepOtherAuditLogs),
       deliveries: await removeAll(platform, sweepDeliveries),
       key_days: await removeAll(platform, sweepKeyDays),
+      provider_events: await removeAll(platform, sweepProviderEvents),
     };
     const swept = {
       files: await sweepFiles(platform, files.remove, log),

@@ -65,7 +65,7 @@ export async function placeOrder(
       { id, change, retryKey: null, askedBy: null, result: db.untold(change.action) },
       now,
     );
-    return { ...scope, id, change, subscription, openMinor: await openAmount(sql, scope), askedAt: now };
+    return { ...scope, id, change, subscription, openMinor: await openAmount(sql, scope), askedAt: now, attempt: 1 };
   });
   return 'kind' in begun ? begun : carryOut(parts, begun, null, now);
 }
@@ -88,11 +88,12 @@ const isOfCalendar = ({ action }: Change): boolean => action === 'renew' || acti
 export async function resumeOrder(parts: OrderParts, scope: TenantScope, id: string, now: Date): Promise<boolean> {
   const left = await inTransaction(parts.tenants, scope, patience, async (sql) => {
     const subscription = await openSubscription(sql, scope, (since) => shadowSubscription(since, now), now);
-    if (!subscription || !(await db.takeOrder(sql, scope, id, now))) return undefined;
+    const attempt = subscription && (await db.takeOrder(sql, scope, id, now));
+    if (!attempt) return undefined;
     const row = await db.findPendingOrder(sql, scope);
     if (row?.id !== id) return undefined;
     const openMinor = await openAmount(sql, scope);
-    const order: Order = { ...scope, id, change: row.change, subscription, openMinor, askedAt: row.createdAt };
+    const order: Order = { ...scope, id, change: row.change, subscription, openMinor, askedAt: row.createdAt, attempt };
     return { order, askedBy: row.askedBy };
   });
   if (!left) return false;

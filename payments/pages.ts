@@ -17,13 +17,14 @@ import { type OrderParts, type Placed, placeOrder } from './orders.ts';
 /** Milliseconds after which a transaction is given up. */
 const patience = 5000;
 const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
-const place = (name: string, prefix: string): RegExp =>
-  new RegExp(`^/${name}/(?<mode>live|test)/(?<company>${uuid})/(?<id>${prefix}_[0-9A-Za-z]{24})$`);
+const place = (name: string, modes: string, prefix: string): RegExp =>
+  new RegExp(`^/${name}/(?<mode>${modes})/(?<company>${uuid})/(?<id>${prefix}_[0-9A-Za-z]{24})$`);
 
-export function testPages(parts: OrderParts): Screen[] {
+/** @param modes of whom the test provider takes payments: nobody else may pay with a card that is none */
+export function testPages(parts: OrderParts, modes: 'live|test' | 'test'): Screen[] {
   return [
-    { name: 'checkout', path: place('checkout', 'cs'), show: (request) => showCheckout(parts, request) },
-    { name: 'portal', path: place('portal', 'ps'), show: (request) => showPortal(parts, request) },
+    { name: 'checkout', path: place('checkout', modes, 'cs'), show: (request) => showCheckout(parts, request) },
+    { name: 'portal', path: place('portal', modes, 'ps'), show: (request) => showPortal(parts, request) },
   ];
 }
 

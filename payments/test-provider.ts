@@ -2,7 +2,7 @@
 import { chargeOnce } from '../db/billing/test-charges.ts';
 import type { Pool } from '../db/connect.ts';
 import { consequenceOf } from '../domain/billing/changes.ts';
-import type { NewCheckout, Order, PaymentProvider, Settled } from '../domain/billing/provider.ts';
+import type { NewPage, Order, PaymentProvider, Settled } from '../domain/billing/provider.ts';
 import { inTransaction } from '../jobs/transactions.ts';
 
 /** The card that this ends in is declined. */
@@ -15,7 +15,7 @@ const patience = 8000;
  * @param baseUrl where the pages of this provider are
  */
 export function testProvider(pool: Pool, baseUrl: () => string): PaymentProvider {
-  const addressOf = (page: string, { companyId, testMode, id }: NewCheckout): string =>
+  const addressOf = (page: string, { companyId, testMode, id }: NewPage): string =>
     `${baseUrl()}/${page}/${testMode ? 'test' : 'live'}/${companyId}/${id}`;
   return {
     settle: (order) => settle(pool, order),

@@ -42,6 +42,17 @@ export interface Config {
   mailFrom: string;
   /** Webhooks of test keys may go to http and private addresses: for development. */
   webhookAllowPrivate: boolean;
+  /** Who takes the payments of live workspaces; undefined: the test provider. */
+  stripe: StripeSettings | undefined;
+}
+
+/** An account with Stripe. */
+export interface StripeSettings {
+  secretKey: string;
+  /** Signs the events that it sends. */
+  webhookSecret: string;
+  /** Another host that speaks for it, without a slash at its end; undefined: its own. */
+  apiBase: string | undefined;
 }
 
 export interface MailServer {
@@ -146,7 +157,27 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     mailServer: mailServer(env),
     mailFrom: mailFrom(env, baseUrl),
     webhookAllowPrivate: flag(env, 'WEBHOOK_ALLOW_PRIVATE', false),
+    stripe: stripeSettings(env),
   };
+}
+
+/** The values are secrets: no message repeats them. */
+function stripeSettings(env: Record<string, string | undefined>): StripeSettings | undefined {
+  const secretKey = text(env, 'STRIPE_SECRET_KEY');
+  const webhookSecret = text(env, 'STRIPE_WEBHOOK_SECRET');
+  const apiBase = url(env, 'STRIPE_API_BASE');
+  if (secretKey === undefined) {
+    if (webhookSecret !== undefined || apiBase !== undefined)
+      throw new ConfigError('STRIPE_WEBHOOK_SECRET and STRIPE_API_BASE need STRIPE_SECRET_KEY: set it, or unset them.');
+    return undefined;
+  }
+  if (!/^(sk|rk)_\w+$/.test(secretKey))
+    throw new ConfigError('STRIPE_SECRET_KEY must be a secret or restricted key of Stripe: sk_… or rk_….');
+  if (!/^whsec_\w+$/.test(webhookSecret ?? ''))
+    throw new ConfigError(
+      'STRIPE_WEBHOOK_SECRET must be the signing secret, whsec_…, of the endpoint BASE_URL/v1/billing/provider-events.',
+    );
+  return { secretKey, webhookSecret: webhookSecret ?? '', apiBase };
 }
 
 function oauthSettings(env: Record<string, string | undefined>, authUrl: string): OAuthSettings {

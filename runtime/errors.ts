@@ -148,6 +148,24 @@ export const serviceUnavailable = () =>
     headers: { 'retry-after': '1' },
   });
 
+/** 409 for a retry that came too early. */
+export const stillRunning = () =>
+  new ApiError(
+    'IDEMPOTENCY_IN_PROGRESS',
+    'The first call with this Idempotency-Key is still running. Try again shortly.',
+    undefined,
+    { headers: { 'retry-after': '1' } },
+  );
+
+/** A payment provider was asked, and it is not known what became of it. What was noted of it before lasts. */
+export const providerFailed = () =>
+  new ApiError(
+    'SERVICE_UNAVAILABLE',
+    'The payment provider did not answer as it should. Try again shortly, with the same Idempotency-Key.',
+    { reason: 'provider_error' },
+    { headers: { 'retry-after': '1' }, keepsWork: true },
+  );
+
 /** The database had a statement for as long as it may run. */
 export const queryTimeout = () =>
   new ApiError(

@@ -4,7 +4,7 @@ import type { Caller } from './caller.ts';
 import { sha256 } from './credentials/secrets.ts';
 import type { ClaimVerdict, IdempotencyClaim } from './database.ts';
 import type { Operation } from './document/document.ts';
-import { ApiError } from './errors.ts';
+import { ApiError, stillRunning } from './errors.ts';
 
 const keyPattern = /^[A-Za-z0-9_.:@+-]{8,255}$/;
 
@@ -60,16 +60,7 @@ export function claimOf(
 
 /** @throws ApiError for a key that runs now (409) or that was used with another body (422) */
 export function refuseOthers(verdict: ClaimVerdict): void {
-  if (verdict.kind === 'in_progress') {
-    throw new ApiError(
-      'IDEMPOTENCY_IN_PROGRESS',
-      'The first call with this Idempotency-Key is still running. Try again shortly.',
-      undefined,
-      {
-        headers: { 'retry-after': '1' },
-      },
-    );
-  }
+  if (verdict.kind === 'in_progress') throw stillRunning();
   if (verdict.kind === 'conflict') {
     throw new ApiError(
       'IDEMPOTENCY_CONFLICT',

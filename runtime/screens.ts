@@ -1,5 +1,5 @@
-// Pages for people, made when they are asked for, and the forms on them; no part of the API.
-import type { IncomingMessage } from 'node:http';
+// Pages for people, and what payment providers call; no part of the API.
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Answer } from './answers.ts';
 import { readBytes } from './body.ts';
 import { clientAddressReader } from './client-address.ts';
@@ -13,18 +13,25 @@ export interface ScreenRequest {
   path: Readonly<Record<string, string>>;
   /** undefined: the page is only asked for. */
   form: URLSearchParams | undefined;
+  /** What was sent, byte for byte; undefined where nothing was. */
+  body: Buffer | undefined;
+  headers: IncomingHttpHeaders;
   now: Date;
 }
 
 export type ScreenAnswer =
   | { status: number; html: string /** Other places that forms may lead to. */; leadsTo?: readonly string[] }
-  | { redirect: string };
+  | { redirect: string }
+  /** For a program that asks for no more than that it was heard. */
+  | { received: true };
 
 export interface Screen {
   /** What the log and the limits call it. */
   name: string;
   /** With named groups. */
   path: RegExp;
+  /** The policy of each client address; without one that of pages. */
+  limit?: string;
   show(request: ScreenRequest): Promise<ScreenAnswer>;
 }
 
@@ -78,11 +85,12 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     invite: () => void,
   ): Promise<Answer> {
     const ip = addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined);
-    const verdict = await limits.takePublic({ id: screen.name, publicLimit: 'screen' }, ip, Date.now());
+    const verdict = await limits.takePublic({ id: screen.name, publicLimit: screen.limit ?? 'screen' }, ip, Date.now());
     if (!verdict.allowed) return sent(plain(429, 'Too many requests. Try again in a minute.'));
-    const form = method === 'POST' ? new URLSearchParams(String(await readBytes(request, invite))) : undefined;
+    const body = method === 'POST' ? await readBytes(request, invite) : undefined;
+    const form = body && new URLSearchParams(String(body));
     try {
-      return sent(await screen.show({ path, form, now: new Date() }));
+      return sent(await screen.show({ path, form, body, headers: request.headers, now: new Date() }));
     } catch (error) {
       if (!database.isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
@@ -93,6 +101,12 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
 
 function sent(answer: ScreenAnswer): Answer {
   const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' };
+  if ('received' in answer)
+    return {
+      status: 200,
+      body: JSON.stringify(answer),
+      headers: { ...headers, 'content-type': 'application/json; charset=utf-8' },
+    };
   if ('redirect' in answer)
     return { status: 303, body: '', headers: { ...headers, location: answer.redirect, 'content-type': 'text/plain' } };
   const { status, html, leadsTo = [] } = answer;

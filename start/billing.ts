@@ -1,24 +1,30 @@
-// Joins what becomes of subscriptions by themselves to pools, provider and storage.
+// Joins what becomes of subscriptions by themselves to pools, providers and storage.
 import type { Pool } from '../db/connect.ts';
 import { startBilling } from '../jobs/billing.ts';
-import { testProvider } from '../payments/test-provider.ts';
+import { follow } from '../payments/stripe/follow.ts';
+import type { Config } from '../runtime/config.ts';
 import type { FileStorage } from '../runtime/files/storage.ts';
 import type { Log } from '../runtime/log.ts';
 import { type DatabaseSettings, openPaymentsPool, openPurgePool } from './database.ts';
+import { openPayments } from './payments.ts';
 
 /** @returns a function that ends it, once the step on its way has ended or a few seconds have passed */
-export function openBilling(
+export async function openBilling(
+  config: Config,
   settings: DatabaseSettings,
   platform: Pool,
   storage: FileStorage,
-  baseUrl: string,
   log: Log,
-): () => Promise<void> {
+): Promise<() => Promise<void>> {
   const tenants = openPaymentsPool(settings);
   const purges = openPurgePool(settings);
-  const provider = testProvider(tenants, () => baseUrl);
+  const { provider, stripe } = await openPayments(config, tenants, () => config.baseUrl, log);
   const removeFile = (key: string): Promise<void> => storage.remove(key);
-  const stop = startBilling({ platform, tenants, purges, provider, removeFile, log });
+  const stop = startBilling({
+    ...{ platform, tenants, purges, provider, removeFile, log },
+    follow:
+      stripe && (async (companyId, now) => (await follow(tenants, stripe, companyId, undefined, now)) !== undefined),
+  });
   return async () => {
     await stop();
     await Promise.all([tenants.close(1), purges.close(1)]);

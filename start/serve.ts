@@ -6,7 +6,7 @@ import type { JWK } from 'jose';
 import { moduleState } from '../domain/billing/plans.ts';
 import { handlers } from '../handlers/index.ts';
 import { testPages } from '../payments/pages.ts';
-import { testProvider } from '../payments/test-provider.ts';
+import { eventDoorbell, eventPolicy } from '../payments/stripe/events.ts';
 import type { Config } from '../runtime/config.ts';
 import { noLoad } from '../runtime/connections.ts';
 import { BearerTokens } from '../runtime/credentials/bearer-tokens.ts';
@@ -27,6 +27,7 @@ import { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { Cursors } from '../runtime/paging.ts';
 import { buildServer } from '../runtime/server.ts';
 import { buildDatabase, closePools, databaseSettings, openPaymentsPool, openPools } from './database.ts';
+import { openPayments } from './payments.ts';
 import { openStorage, uploadFolder } from './storage.ts';
 
 /** Milliseconds for which connections without a request stay open when the server stops: who sends on one is still answered, and asked to leave. */
@@ -79,7 +80,7 @@ export async function serve(
   const measure = registry && watchRequests(registry);
   if (registry) watchParts(registry, { load, ping: database.ping, pools: { ...pools }, news, redis });
   const baseUrl = (): string => config.baseUrl.replace(/:0$/, `:${(server.address() as AddressInfo).port}`);
-  const payments = testProvider(paymentsPool, baseUrl);
+  const { provider: payments, stripe } = await openPayments(config, paymentsPool, baseUrl, log);
   const server = buildServer({
     document,
     handlers,
@@ -104,13 +105,18 @@ export async function serve(
     secrets,
     outgoing: new OutgoingClient({ allowPrivate: config.webhookAllowPrivate }),
     payments,
-    screens: testPages({ tenants: paymentsPool, provider: payments }),
+    screens: [
+      ...testPages({ tenants: paymentsPool, provider: payments }, stripe ? 'test' : 'live|test'),
+      ...(stripe && config.stripe
+        ? [eventDoorbell({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
+        : []),
+    ],
     mailIsSent: config.mailServer !== undefined,
     sessionTokens,
     moduleState,
     news,
     bearerTokens: new BearerTokens({ issuer, audience, keys, isOwn: jwksUri === undefined }),
-    limits: new RateLimits(redis ?? new MemoryCounters(), policies),
+    limits: new RateLimits(redis ?? new MemoryCounters(), { ...policies, ...eventPolicy }),
     trustedProxies: config.trustedProxies,
     anonKey: config.anonKey,
     pages: docsPages(document),

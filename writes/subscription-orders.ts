@@ -8,13 +8,15 @@ import {
   findPendingOrder,
   finishOrder,
   insertOrder,
+  leaveOrder,
+  takeOrder,
 } from '../db/billing/orders.ts';
 import { openSubscription } from '../db/billing/subscriptions.ts';
 import { findSeats } from '../db/people/users.ts';
 import { consequenceOf, type Refusal, refusalOf } from '../domain/billing/changes.ts';
-import type { Order } from '../domain/billing/provider.ts';
+import type { Order, Settled } from '../domain/billing/provider.ts';
 import { type AskedChange, type Subscription, shadowSubscription } from '../domain/billing/subscription.ts';
-import { ApiError, conflict, found } from '../runtime/errors.ts';
+import { ApiError, conflict, found, stillRunning } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 
 /** What is needed of a call. */
@@ -48,8 +50,10 @@ export async function changeSubscription(call: BillingCall, change: AskedChange)
   const askedAt = known?.createdAt ?? now;
   const { applies, effective } = consequenceOf(change, subscription, openMinor, askedAt);
   const result = told ?? resultOf(change, applies, effective);
+  // Whoever takes up what was left may be at it.
+  const attempt = known ? await takeOrder(call.sql, scope, id, now) : 1;
+  if (!attempt) throw stillRunning();
   if (!known) {
-    // A new try of one that was left waits for its turn too: whoever takes it up may be at it.
     if (await findPendingOrder(call.sql, scope))
       throw conflict(
         'change_in_progress',
@@ -61,14 +65,23 @@ export async function changeSubscription(call: BillingCall, change: AskedChange)
     const askedBy: AskedBy = caller.actor;
     await insertOrder(call.sql, scope, { id, change, retryKey: call.retryKey, askedBy, result }, now);
   }
-  const order: Order = { ...scope, id, change, subscription, openMinor, askedAt };
-  const { payments } = call;
-  // Where it is not known what became of it, whoever asks next finds out.
-  const settled = await call.outside(() => payments.settle(order));
-  const { isFirst, before } = await finishOrder(call.sql, scope, id, settled.settlement, now);
+  const order: Order = { ...scope, id, change, subscription, openMinor, askedAt, attempt };
+  const settled = await settle(call, order);
+  const { isFirst } = await finishOrder(call.sql, scope, id, settled.settlement, now);
   if (settled.declined) throw declined(settled.declined.actionUrl);
-  if (isFirst && before) record(call, change, before, settled.settlement.after);
+  if (isFirst) record(call, change, subscription, settled.settlement.after);
   return result;
+}
+
+/** Where it is not known what became of an order, whoever asks next finds out. */
+async function settle(call: BillingCall, order: Order): Promise<Settled> {
+  const { payments } = call;
+  try {
+    return await call.outside(() => payments.settle(order));
+  } catch (error) {
+    await leaveOrder(call.sql, order, order.id, call.now);
+    throw error;
+  }
 }
 
 export function errorOf({ code, message, reason, more }: Refusal): ApiError {

@@ -13,23 +13,37 @@ export interface CheckoutSession {
   currency: string;
   successUrl: string | null;
   cancelUrl: string | null;
+  /** Where the person pays. */
   url: string;
   createdAt: Date;
   expiresAt: Date;
   completedAt: Date | null;
 }
 
+/** Writes a checkout that has no page yet: nobody finds it before it has. */
 export async function insertCheckout(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  session: CheckoutSession,
+  session: Omit<CheckoutSession, 'url'>,
 ): Promise<void> {
   await sql`
     insert into checkout_sessions (company_id, test_mode, id, kind, package_code, billing_cycle, seats, amount_minor, currency, success_url,
-      cancel_url, url, created_at, expires_at)
+      cancel_url, created_at, expires_at)
     values (${companyId}, ${testMode}, ${session.id}, ${session.kind}, ${session.packageCode}, ${session.billingCycle}, ${session.seats},
-      ${session.amountMinor}, ${session.currency}, ${session.successUrl}, ${session.cancelUrl}, ${session.url}, ${session.createdAt},
+      ${session.amountMinor}, ${session.currency}, ${session.successUrl}, ${session.cancelUrl}, ${session.createdAt},
       ${session.expiresAt})`;
+}
+
+/** Notes where the person pays: from now on the checkout is found. */
+export async function saveCheckoutUrl(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  url: string,
+): Promise<void> {
+  await sql`
+    update checkout_sessions set url = ${url}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
 export async function findCheckout(
@@ -42,7 +56,7 @@ export async function findCheckout(
       success_url as "successUrl", cancel_url as "cancelUrl", url, created_at as "createdAt", expires_at as "expiresAt",
       completed_at as "completedAt"
     from checkout_sessions
-    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and url is not null`;
   return row;
 }
 

@@ -19,7 +19,16 @@ export interface InvoiceRow {
   issuedAt: Date;
   dueAt: Date | null;
   paidAt: Date | null;
+  /** Where the provider shows it. */
+  hostedUrl: string | null;
+  pdfUrl: string | null;
   lines: InvoiceLine[];
+}
+
+/** An invoice as the provider's books have it. */
+export interface MirroredInvoice extends Omit<InvoiceRow, 'id'> {
+  /** What the provider calls it. */
+  providerId: string;
 }
 
 /** The newest invoices. */
@@ -31,7 +40,7 @@ export async function listInvoices(
   return await sql<InvoiceRow[]>`
     select id, number, status, kind, currency, subtotal_minor as "subtotalMinor", tax_minor as "taxMinor", total_minor as "totalMinor",
       amount_paid_minor as "amountPaidMinor", period_start as "periodStart", period_end as "periodEnd", issued_at as "issuedAt",
-      due_at as "dueAt", paid_at as "paidAt", lines
+      due_at as "dueAt", paid_at as "paidAt", hosted_url as "hostedUrl", pdf_url as "pdfUrl", lines
     from invoices
     where company_id = ${companyId} and test_mode = ${testMode}
     order by issued_at desc, id desc
@@ -77,6 +86,36 @@ export async function insertInvoice(
     lines: sql.json(lines as never),
   };
   await sql`insert into invoices ${sql(row)}`;
+}
+
+/** Writes an invoice as the provider's books have it, in place of what they said before. */
+export async function mirrorInvoice(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  invoice: MirroredInvoice,
+): Promise<void> {
+  const row = {
+    number: invoice.number,
+    status: invoice.status,
+    kind: invoice.kind,
+    currency: invoice.currency,
+    subtotal_minor: invoice.subtotalMinor,
+    tax_minor: invoice.taxMinor,
+    total_minor: invoice.totalMinor,
+    amount_paid_minor: invoice.amountPaidMinor,
+    period_start: invoice.periodStart,
+    period_end: invoice.periodEnd,
+    issued_at: invoice.issuedAt,
+    due_at: invoice.dueAt,
+    paid_at: invoice.paidAt,
+    hosted_url: invoice.hostedUrl,
+    pdf_url: invoice.pdfUrl,
+    lines: sql.json(invoice.lines as never),
+  };
+  const key = { company_id: companyId, test_mode: testMode, id: uuidv7(), provider_id: invoice.providerId };
+  await sql`
+    insert into invoices ${sql({ ...key, ...row })}
+    on conflict (company_id, test_mode, provider_id) do update set ${sql(row)}`;
 }
 
 /** Ends what is open: it was paid after all, or it never will be. */

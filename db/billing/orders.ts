@@ -27,6 +27,8 @@ export interface OrderRow {
   askedBy: AskedBy;
   status: 'pending' | 'done' | 'declined';
   result: ChangeResult;
+  /** How often it was taken up. */
+  attempts: number;
   leasedUntil: Date;
   createdAt: Date;
 }
@@ -45,7 +47,7 @@ export const untold = (action: Change['action']): ChangeResult => ({
 const lease = 60_000;
 
 const columns = (sql: Sql) => sql`
-  id, change, asked_by as "askedBy", status, result, leased_until as "leasedUntil", created_at as "createdAt"`;
+  id, change, asked_by as "askedBy", status, result, attempts, leased_until as "leasedUntil", created_at as "createdAt"`;
 
 /** The order that is not finished, of which there is one at most. */
 export async function findPendingOrder(sql: Sql, { companyId, testMode }: TenantScope): Promise<OrderRow | undefined> {
@@ -91,17 +93,25 @@ export async function insertOrder(
       ${sql.json(result as never)}, ${new Date(now.getTime() + lease)}, ${now})`;
 }
 
-/** Takes up an order that was left. @returns false where somebody else has it, or it is finished */
+/** Takes up an order that was left. @returns the number of the try; undefined where somebody else has it, or it is finished */
 export async function takeOrder(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   id: string,
   now: Date,
-): Promise<boolean> {
-  const taken = await sql`
-    update billing_orders set leased_until = ${new Date(now.getTime() + lease)}
-    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending' and leased_until <= ${now}`;
-  return taken.count === 1;
+): Promise<number | undefined> {
+  const [taken] = await sql<{ attempts: number }[]>`
+    update billing_orders set leased_until = ${new Date(now.getTime() + lease)}, attempts = attempts + 1
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending' and leased_until <= ${now}
+    returning attempts`;
+  return taken?.attempts;
+}
+
+/** Leaves an order to whoever takes it up next. */
+export async function leaveOrder(sql: Sql, { companyId, testMode }: TenantScope, id: string, now: Date): Promise<void> {
+  await sql`
+    update billing_orders set leased_until = ${now}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
 }
 
 /** What became of finishing an order. */
@@ -125,7 +135,7 @@ export async function finishOrder(
     update billing_orders set status = ${settlement ? 'done' : 'declined'}, finished_at = ${now}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
   if (closed.count === 0 || !before) return { isFirst: false, before };
-  if (!settlement) return { isFirst: true, before };
+  if (!settlement || settlement.isWritten) return { isFirst: true, before };
   // The card on file may have been changed since the order was made.
   const paymentMethod = settlement.card ?? before.paymentMethod;
   await saveSubscription(sql, scope, { ...settlement.after, paymentMethod }, now);

@@ -7,6 +7,7 @@ const tableOf = ({ testMode }: TenantScope): string => (testMode ? 'test_subscri
 
 const columns = (sql: Sql) => sql`
   status, package_code as "packageCode", billing_cycle as "billingCycle", currency, seats, add_ons as "addOns",
+  pending_add_ons as "pendingAddOns",
   trial_ends_at as "trialEndsAt", period_start as "periodStart", period_end as "periodEnd", cancel_at_period_end as "cancelAtPeriodEnd",
   scheduled, ended_at as "endedAt", past_due_since as "pastDueSince", charge_attempts as "chargeAttempts", credit_minor as "creditMinor",
   payment_method as "paymentMethod", has_agreement as "hasAgreement", agreement_ends_at as "agreementEndsAt", due_at as "dueAt",
@@ -80,6 +81,7 @@ function rowOf(sql: Sql, subscription: Subscription, now: Date) {
     currency: subscription.currency,
     seats: subscription.seats,
     add_ons: [...subscription.addOns],
+    pending_add_ons: [...subscription.pendingAddOns],
     trial_ends_at: subscription.trialEndsAt,
     period_start: subscription.periodStart,
     period_end: subscription.periodEnd,

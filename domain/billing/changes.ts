@@ -280,6 +280,7 @@ function subscribed(
     currency: billingCurrency,
     seats,
     addOns: [],
+    pendingAddOns: [],
     trialEndsAt: null,
     periodStart: now,
     periodEnd,

@@ -1,5 +1,5 @@
 // What becomes of a subscription as time passes: payments that fail, the end, and after it.
-import type { Subscription } from './subscription.ts';
+import type { Subscription, SubscriptionStatus } from './subscription.ts';
 
 const day = 86_400_000;
 
@@ -55,6 +55,13 @@ export type BillingMail =
   | 'deletion_scheduled'
   | 'payment_failed'
   | 'payment_succeeded';
+
+/** What administrators are told when a provider with a calendar of its own has turned a subscription. */
+export function mailOfTurn(before: SubscriptionStatus, after: SubscriptionStatus): BillingMail | null {
+  if (before === 'active' && after === 'past_due') return 'payment_failed';
+  if (before === 'past_due' && after === 'active') return 'payment_succeeded';
+  return before !== after && after === 'canceled' ? 'subscription_ended' : null;
+}
 
 /** What is due; undefined: nothing yet. */
 export function nextStep(subscription: Subscription, now: Date): NextStep | undefined {

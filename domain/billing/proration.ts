@@ -22,7 +22,9 @@ export interface NewInvoice {
 /** What is paid for each period. */
 export type Items = Pick<Subscription, 'packageCode' | 'billingCycle' | 'currency' | 'seats' | 'addOns'>;
 
-interface Item {
+export interface Item {
+  /** Names what is paid for, whatever it costs: plan.growth, seats.growth, module.inbox. */
+  key: string;
   description: string;
   quantity: number;
   unitMinor: number;
@@ -34,17 +36,23 @@ export function extraSeats({ packageCode, seats }: Pick<Items, 'packageCode' | '
 }
 
 /** What an item costs for a period of the cycle. A year of seats costs as much as ten months, as everything does. */
-function itemsOf(items: Items): Item[] {
+export function itemsOf(items: Items): Item[] {
   const { packageCode, billingCycle, currency } = items;
   const plan = plans[packageCode];
   const found: Item[] = [];
   const price = plan?.prices?.[billingCycle][currency];
   if (plan && price !== undefined)
-    found.push({ description: `${plan.name}, ${billingCycle}`, quantity: 1, unitMinor: price });
+    found.push({
+      key: `plan.${packageCode}`,
+      description: `${plan.name}, ${billingCycle}`,
+      quantity: 1,
+      unitMinor: price,
+    });
   const seats = extraSeats(items);
   const seatPrice = plan?.seatPrices?.[currency];
   if (seats > 0 && seatPrice !== undefined)
     found.push({
+      key: `seats.${packageCode}`,
       description: 'Extra seats',
       quantity: seats,
       unitMinor: seatPrice * (billingCycle === 'yearly' ? 10 : 1),
@@ -52,7 +60,8 @@ function itemsOf(items: Items): Item[] {
   for (const key of items.addOns) {
     const addOn = addOns[key];
     const unitMinor = addOn?.prices[billingCycle][currency];
-    if (addOn && unitMinor !== undefined) found.push({ description: addOn.name, quantity: 1, unitMinor });
+    if (addOn && unitMinor !== undefined)
+      found.push({ key: `module.${key}`, description: addOn.name, quantity: 1, unitMinor });
   }
   return found;
 }
@@ -111,16 +120,19 @@ export function changeLines(before: Subscription, after: Subscription, restarts:
 /** Takes what is credited off what is to be paid; what remains of the credit is kept. */
 export function withCredit(lines: InvoiceLine[], creditMinor: number): { lines: InvoiceLine[]; creditMinor: number } {
   const total = totalOf(lines);
-  const line = (description: string, amount: number): InvoiceLine => ({
-    description,
+  if (total < 0) return { lines: [...lines, creditLine(-total)], creditMinor: creditMinor - total };
+  const used = Math.min(creditMinor, total);
+  if (used === 0) return { lines, creditMinor };
+  return { lines: [...lines, creditLine(-used)], creditMinor: creditMinor - used };
+}
+
+/** @param amount minor units: what is kept for later, or less than 0: what is used of it */
+export function creditLine(amount: number): InvoiceLine {
+  return {
+    description: amount < 0 ? 'Credit from earlier' : 'Kept as credit for later invoices',
     quantity: 1,
     unit_amount_minor: amount,
     amount_minor: amount,
     proration: false,
-  });
-  if (total < 0)
-    return { lines: [...lines, line('Kept as credit for later invoices', -total)], creditMinor: creditMinor - total };
-  const used = Math.min(creditMinor, total);
-  if (used === 0) return { lines, creditMinor };
-  return { lines: [...lines, line('Credit from earlier', -used)], creditMinor: creditMinor - used };
+  };
 }

@@ -1,4 +1,5 @@
 // What every payment provider does for us, whichever it is.
+import type { BillingCycle } from './catalogue.ts';
 import type { Outcome } from './changes.ts';
 import type { Change, Subscription } from './subscription.ts';
 
@@ -14,11 +15,15 @@ export interface Order {
   /** Minor units that an open invoice asks for. */
   openMinor: number;
   askedAt: Date;
+  /** The how-manieth try this is, from 1. */
+  attempt: number;
 }
 
 export interface Settlement extends Outcome {
   /** False: the card was declined, and this is what becomes of the subscription. */
   isPaid: boolean;
+  /** True: the subscription and its invoices were written already, as the provider's own books have them. */
+  isWritten?: true;
 }
 
 /** The card was declined, and nothing was changed. */
@@ -29,18 +34,39 @@ export interface Declined {
 
 export type Settled = { settlement: Settlement; declined?: undefined } | { settlement?: undefined; declined: Declined };
 
-/** Where a person is sent to pay. */
-export interface NewCheckout {
+/** A page for a person, committed before it is opened. */
+export interface NewPage {
   companyId: string;
   testMode: boolean;
+  /** The provider's own idempotency key. */
   id: string;
+}
+
+/** Where a person pays. */
+export interface NewCheckout extends NewPage {
+  kind: 'subscribe' | 'wallet_topup';
+  /** Of a subscription. */
+  packageCode: string | null;
+  billingCycle: BillingCycle | null;
+  seats: number | null;
+  /** Minor units of a top-up. */
+  amountMinor: number | null;
+  currency: string;
+  successUrl: string | null;
+  cancelUrl: string | null;
+  expiresAt: Date;
+}
+
+/** Where a person changes the card on file. */
+export interface NewPortal extends NewPage {
+  returnUrl: string | null;
 }
 
 export interface PaymentProvider {
   /** Opens the page on which a checkout is paid. @returns its address */
   openCheckout(checkout: NewCheckout): Promise<string>;
   /** Opens the page on which the card on file is changed; it can neither cancel, pause nor switch plans. @returns its address */
-  openPortal(portal: NewCheckout): Promise<string>;
+  openPortal(portal: NewPortal): Promise<string>;
   /**
    * Carries an order out. What was carried out before is looked up, and not done again: asked twice, it tells the same.
    * @throws Error when it is not known what became of it; it is then asked again later

@@ -112,14 +112,22 @@ export function leavesAt({ scheduled, cancelAtPeriodEnd, periodEnd }: Subscripti
   return isLeaving || cancelAtPeriodEnd ? periodEnd : null;
 }
 
+/** Of a module that the plan includes, or that was bought, or is to be. */
+export function moduleStatus(subscription: Subscription, key: string): Shown['modules'][number]['status'] {
+  const { packageCode, addOns: bought, pendingAddOns } = subscription;
+  if (bought.includes(key)) return leavesAt(subscription, key) ? 'scheduled_removal' : 'active';
+  if (plans[packageCode]?.addOns.includes(key)) return 'active';
+  return pendingAddOns.includes(key) ? 'pending_webhook' : 'inactive';
+}
+
 function modulesOf(subscription: Subscription, isServed: boolean): Shown['modules'] {
   const { packageCode, addOns: bought, billingCycle, currency } = subscription;
   const included = plans[packageCode]?.addOns ?? [];
-  return [...new Set([...included, ...bought])].map((key) => {
+  return [...new Set([...included, ...bought, ...subscription.pendingAddOns])].map((key) => {
     const until = bought.includes(key) ? leavesAt(subscription, key) : null;
     return {
       module_key: key,
-      status: !isServed ? 'inactive' : until ? 'scheduled_removal' : 'active',
+      status: isServed ? moduleStatus(subscription, key) : 'inactive',
       price_minor: included.includes(key) ? 0 : (addOns[key]?.prices[billingCycle][currency] ?? 0),
       active_until: until?.toISOString() ?? null,
     };

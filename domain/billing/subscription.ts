@@ -25,6 +25,8 @@ export interface Subscription {
   seats: number | null;
   /** Keys of modules that are paid for beside the package. */
   addOns: readonly string[];
+  /** Keys of modules that are to be added once their payment is confirmed. */
+  pendingAddOns: readonly string[];
   trialEndsAt: Date | null;
   periodStart: Date;
   periodEnd: Date;
@@ -96,6 +98,7 @@ export function shadowSubscription(since: Date, now: Date): Subscription {
     currency: 'USD',
     seats: null,
     addOns: [],
+    pendingAddOns: [],
     trialEndsAt: null,
     periodStart: addMonths(since, months),
     periodEnd: addMonths(since, months + 1),

@@ -1,5 +1,10 @@
 // Checkouts: started by an administrator, paid on a page, watched by whoever waits.
-import { findCheckout, insertCheckout } from '../../db/billing/checkout-sessions.ts';
+import {
+  type CheckoutSession,
+  findCheckout,
+  insertCheckout,
+  saveCheckoutUrl,
+} from '../../db/billing/checkout-sessions.ts';
 import { findSubscription } from '../../db/billing/subscriptions.ts';
 import { walletBalance } from '../../db/billing/wallet.ts';
 import { findSeats } from '../../db/people/users.ts';
@@ -38,21 +43,22 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
     if (refusal) throw errorOf(refusal);
   }
   const id = newSessionId('cs');
-  const { payments } = call;
-  const url = await call.outside(() => payments.openCheckout({ ...scope, id }));
   const session = {
-    ...{ id, kind: body.kind, packageCode, billingCycle, seats, amountMinor, currency: billingCurrency, url },
+    ...{ id, kind: body.kind, packageCode, billingCycle, seats, amountMinor, currency: billingCurrency },
     ...{ successUrl: body.success_url ?? null, cancelUrl: body.cancel_url ?? null, completedAt: null },
     ...{ createdAt: now, expiresAt: new Date(now.getTime() + openFor) },
   };
   await insertCheckout(call.sql, scope, session);
+  const { payments } = call;
+  const url = await call.outside(() => payments.openCheckout({ ...scope, ...session }));
+  await saveCheckoutUrl(call.sql, scope, id, url);
   call.record({
     action: 'checkout.start',
     object: 'checkout_sessions',
     recordId: id,
     metadata: { kind: body.kind, package_code: packageCode, billing_cycle: billingCycle, amount_minor: amountMinor },
   });
-  return { status: 201, data: { checkout_session: shown(session, call) } };
+  return { status: 201, data: { checkout_session: shown({ ...session, url }, call) } };
 };
 
 function problemsOf({ body }: Call<'createCheckoutSession'>): FieldProblem[] {
@@ -93,10 +99,7 @@ export const getCheckoutSession: Handler<'getCheckoutSession'> = async (call) =>
   return { status: 200, data: { checkout_session: { ...data, activation } } };
 };
 
-function shown(
-  session: NonNullable<Awaited<ReturnType<typeof findCheckout>>>,
-  { caller, now }: Pick<Call, 'caller' | 'now'>,
-): Shown {
+function shown(session: CheckoutSession, { caller, now }: Pick<Call, 'caller' | 'now'>): Shown {
   return {
     id: session.id,
     session_id: session.id,

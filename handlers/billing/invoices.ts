@@ -51,8 +51,8 @@ function shown(row: InvoiceRow): components['schemas']['Invoice'] {
     issued_at: row.issuedAt.toISOString(),
     due_at: row.dueAt?.toISOString() ?? null,
     paid_at: row.paidAt?.toISOString() ?? null,
-    hosted_url: null,
-    pdf_url: null,
+    hosted_url: row.hostedUrl,
+    pdf_url: row.pdfUrl,
     lines: row.lines,
   };
 }

@@ -1,7 +1,7 @@
 // What can be bought: plans and modules.
 import { addOns, billingCurrency, plans } from '../../domain/billing/catalogue.ts';
 import { isPaid } from '../../domain/billing/subscription.ts';
-import { leavesAt } from '../../domain/billing/subscription-view.ts';
+import { leavesAt, moduleStatus } from '../../domain/billing/subscription-view.ts';
 import { readSubscription } from '../../reads/subscription.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
@@ -30,11 +30,9 @@ export const listPlans: Handler<'listPlans'> = async (call) => {
 export const listModules: Handler<'listModules'> = async (call) => {
   const subscription = await readSubscription(call);
   const isServed = isPaid(subscription) || subscription.status === 'trialing';
-  const included = plans[subscription.packageCode]?.addOns ?? [];
   const items = Object.entries(addOns).map(([key, addOn]) => {
     const isBought = subscription.addOns.includes(key);
     const until = isServed && isBought ? leavesAt(subscription, key) : null;
-    const isActive = isServed && (isBought || included.includes(key));
     return {
       module_key: key,
       name: addOn.name,
@@ -42,7 +40,7 @@ export const listModules: Handler<'listModules'> = async (call) => {
       price_yearly_minor: addOn.prices.yearly[billingCurrency] ?? 0,
       currency: billingCurrency,
       included_in: Object.keys(plans).filter((code) => plans[code]?.addOns.includes(key)),
-      status: until ? ('scheduled_removal' as const) : isActive ? ('active' as const) : ('inactive' as const),
+      status: isServed ? moduleStatus(subscription, key) : ('inactive' as const),
       active_until: until?.toISOString() ?? null,
     };
   });

@@ -15,10 +15,11 @@ export const createPortalSession: Handler<'createPortalSession'> = async (call) 
   if (paymentMethod === null)
     throw new ApiError('NO_BILLING_CUSTOMER', 'This workspace has never checked out. Start a checkout first.');
   const id = newSessionId('ps');
-  const { payments } = call;
-  const url = await call.outside(() => payments.openPortal({ ...scope, id }));
   const expiresAt = new Date(now.getTime() + openFor);
-  await insertPortalSession(call.sql, scope, { id, returnUrl: body?.return_url ?? null, createdAt: now, expiresAt });
+  const returnUrl = body?.return_url ?? null;
+  await insertPortalSession(call.sql, scope, { id, returnUrl, createdAt: now, expiresAt });
+  const { payments } = call;
+  const url = await call.outside(() => payments.openPortal({ ...scope, id, returnUrl }));
   // The id opens the page: it is not kept where others read.
   call.record({ action: 'portal.open', object: 'portal_sessions' });
   return { status: 200, data: { url, expires_at: expiresAt.toISOString() } };

@@ -477,6 +477,6 @@ async function asIfCrashed(tenant: Tenant): Promise<void> {
   const sql = database();
   await subscribed(tenant);
   await sql`delete from invoices where company_id = ${companyId}`;
-  await sql`update billing_orders set status = 'pending', finished_at = null where company_id = ${companyId}`;
+  await sql`update billing_orders set status = 'pending', finished_at = null, leased_until = now() where company_id = ${companyId}`;
   await sql`delete from idempotency_records where company_id = ${companyId}`;
 }

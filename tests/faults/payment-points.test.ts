@@ -1,5 +1,6 @@
 // A server killed at each point around a call to the payment provider: paid once, and told so.
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { charged, subscribed } from '../support/billing.ts';
 import { anyAddress } from '../support/client.ts';
@@ -38,6 +39,15 @@ async function upgrade(
   return { status: response.status, body: (await response.json()) as never };
 }
 
+/** Sends the same call again until nobody else is at it. */
+async function upgradeAtLast(tenant: Tenant, key: string): ReturnType<typeof upgrade> {
+  for (;;) {
+    const told = await upgrade(tenant, key);
+    if (told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
+    await sleep(50);
+  }
+}
+
 /** As if a minute had passed, after which whoever held something is taken for dead. */
 async function passMinute({ companyId }: Tenant): Promise<void> {
   const sql = database();
@@ -61,7 +71,7 @@ test.each(paymentPoints)(
     traps.clear();
     await server.restart();
     await passMinute(tenant);
-    const again = await upgrade(tenant, key);
+    const again = await upgradeAtLast(tenant, key);
     expect(again).toMatchObject({ status: 200, body: { data: { action: 'upgrade', applies: 'immediately' } } });
     const { companyId } = tenant;
     const sql = database();

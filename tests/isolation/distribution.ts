@@ -10,6 +10,7 @@ export const places: Readonly<Record<string, string>> = {
     'a key names no company: its hash is unique in all of them; small enough to be copied to every machine',
   user_places:
     'an address or the user of an access token names no company: they are unique in all of them; copied likewise',
+  provider_customer_places: 'an event of a payment provider names no company, but its customer; copied likewise',
 };
 
 /** What of the tables breaks a rule, by words; empty while all holds. */
@@ -126,6 +127,9 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/automation/webhook-sending.ts sweepDeliveries': 'finds whose deliveries are past their time, by an index',
   'db/billing/due.ts findLeftOrders': 'finds whose orders were left in the middle, by an index',
   'db/billing/due.ts findDueSubscriptions': 'finds whose subscriptions are due, by an index',
+  'db/billing/provider-customers.ts findCompanyOfCustomer': 'finds the company',
+  'db/billing/provider-customers.ts findDueCustomers': 'finds whose customers are to be looked at, by an index',
+  'db/billing/provider-customers.ts sweepProviderEvents': 'finds whose events are past their time, by an index',
   'db/billing/usage.ts sweepKeyDays': 'finds whose counts of calls by day are past their time, by an index',
   'db/records/stored-files.ts findFilesToRemove': 'finds whose files are to be removed, by an index',
 };

@@ -82,6 +82,7 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   'db/billing/invoices.ts': 'not run',
   'db/billing/orders.ts': 'not run',
   'db/billing/portal-sessions.ts': 'not run',
+  'db/billing/provider-customers.ts': 'not run',
   'db/billing/purge.ts': 'not run',
   'db/billing/subscriptions.ts': 'not run',
   'db/billing/test-charges.ts': 'not run',

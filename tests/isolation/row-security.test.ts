@@ -24,6 +24,7 @@ const closedToTenants = {
   refresh_tokens: 'renewing a session happens before anybody is known, under the platform role',
   api_key_places: 'requests write them, and the look-up of credentials alone reads them, under the platform role',
   user_places: 'the same',
+  provider_customer_places: 'requests write them, and the look-up of events alone reads them, under the platform role',
   purged_companies: 'the operator reads it: its companies are gone',
 };
 

@@ -66,6 +66,7 @@ export async function charged({ companyId }: Pick<Tenant, 'companyId'>): Promise
 /** Leaves a row of the tenant's, in each mode, in every table about money. */
 export async function billed(tenant: Tenant): Promise<void> {
   const sql = database();
+  await customer(tenant);
   for (const mode of ['live', 'test'] as const) {
     await subscribed(tenant, mode);
     const key = mode === 'live' ? tenant.key : tenant.testKey;
@@ -80,6 +81,17 @@ export async function billed(tenant: Tenant): Promise<void> {
   }
 }
 
+/** A customer at a payment provider, with an event. */
+async function customer({ companyId }: Tenant): Promise<void> {
+  const sql = database();
+  await sql`
+    insert into provider_customers (company_id, customer_id, due_at, created_at)
+    values (${companyId}, gen_random_uuid()::text, now() + interval '1 day', now())
+    on conflict (company_id) do nothing`;
+  await sql`insert into provider_customer_places (customer_id, company_id) values (gen_random_uuid()::text, ${companyId})`;
+  await sql`insert into provider_events (company_id, id, received_at) values (${companyId}, gen_random_uuid()::text, now())`;
+}
+
 /** Invoices that nobody ordered. */
 export async function invoiced(
   { companyId }: Pick<Tenant, 'companyId'>,
@@ -92,4 +104,22 @@ export async function invoiced(
     select ${companyId}, ${mode === 'test'}, gen_random_uuid(), gen_random_uuid(), ${mode} || n, 'paid', 'adjustment', 'USD', 1, 1, 1, now(), now(),
       now() - n * interval '1 hour', '[]'
     from generate_series(1, ${count}::int) n`;
+}
+
+/** When things of the bill happened and will happen. */
+const moments = {
+  subscriptions: ['trial_ends_at', 'period_start', 'period_end', 'ended_at', 'past_due_since', 'due_at'],
+  invoices: ['period_start', 'period_end', 'issued_at', 'due_at', 'paid_at'],
+  checkout_sessions: ['created_at', 'expires_at', 'completed_at'],
+  api_quota: ['month_start'],
+};
+
+/** Lets everything of the bills of a database lie so many days further back. */
+export async function ageBill(days: number): Promise<void> {
+  const sql = database();
+  for (const [table, columns] of Object.entries(moments))
+    for (const column of columns)
+      await sql.unsafe(
+        `update ${table} set ${column} = ${column} - interval '${days} days' where company_id <> '00000000-0000-7000-8000-000000000000'`,
+      );
 }

@@ -1,0 +1,12 @@
+// Which provider takes whose payments.
+import type { PaymentProvider } from '../domain/billing/provider.ts';
+
+/** Test keys never pay; live workspaces pay where it was set up, else they do as if, too. */
+export function chosenProvider(test: PaymentProvider, live: PaymentProvider | undefined): PaymentProvider {
+  const of = ({ testMode }: { testMode: boolean }): PaymentProvider => (testMode ? test : (live ?? test));
+  return {
+    settle: (order) => of(order).settle(order),
+    openCheckout: (checkout) => of(checkout).openCheckout(checkout),
+    openPortal: (portal) => of(portal).openPortal(portal),
+  };
+}

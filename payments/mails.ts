@@ -1,0 +1,25 @@
+// Mails to the administrators about payments, written with what they tell of.
+import type { Sql } from '../db/connect.ts';
+import { insertMail } from '../db/messaging/mails.ts';
+import { findAdmins } from '../db/people/users.ts';
+import type { TenantScope } from '../db/tenant.ts';
+import type { BillingMail } from '../domain/billing/life-cycle.ts';
+import type { Subscription } from '../domain/billing/subscription.ts';
+
+export async function tellAdmins(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  template: BillingMail,
+  { endedAt, dueAt }: Subscription,
+  now: Date,
+): Promise<void> {
+  // People are not told of test data.
+  if (testMode) return;
+  const dates = { ended_on: dayOf(endedAt ?? now), next_on: dayOf(dueAt ?? now) };
+  for (const { email, fullName, companyName } of await findAdmins(sql, companyId)) {
+    const data = { full_name: fullName, company_name: companyName, ...dates };
+    await insertMail(sql, { companyId, recipient: email, template, data }, now);
+  }
+}
+
+const dayOf = (time: Date): string => time.toISOString().slice(0, 10);

@@ -1,0 +1,114 @@
+// Changes of what is paid for, at once: charged by Stripe, or not made at all.
+import type Stripe from 'stripe';
+import type { Order } from '../../domain/billing/provider.ts';
+import type { Subscription } from '../../domain/billing/subscription.ts';
+import { consistsOf, itemChanges, type PricedItem, pricedItems } from './items.ts';
+import { release } from './schedules.ts';
+import { scheduleOf } from './state.ts';
+
+export type Changed =
+  /** There was nothing to change. */
+  | { kind: 'same' }
+  | { kind: 'applied' }
+  /** The card was declined, and nothing was changed. */
+  | { kind: 'declined' }
+  /** It is made once the person has confirmed the payment there. */
+  | { kind: 'waiting'; actionUrl: string | null };
+
+/**
+ * Gives a subscription the items of another. What an earlier try has done is found in the subscription itself.
+ * @param live with its schedule, which is taken off before anything is changed
+ * @param idempotencyKey another one for each try: Stripe repeats what it answered to a key, a failure of its own too
+ */
+export async function change(
+  stripe: Stripe,
+  live: Stripe.Subscription,
+  order: Order,
+  target: Subscription,
+  idempotencyKey: string,
+): Promise<Changed> {
+  const wanted = await pricedItems(stripe, target, live.items.data, idempotencyKey);
+  const seats = target.seats === null ? '' : String(target.seats);
+  const notes = { operation_id: order.id, seats };
+  if (consistsOf(live.items.data, wanted)) {
+    if ((live.metadata.seats ?? '') !== seats)
+      await stripe.subscriptions.update(live.id, { metadata: notes }, { idempotencyKey: `${idempotencyKey}:seats` });
+    return { kind: 'same' };
+  }
+  if (live.pending_update) {
+    if (order.attempt > 1 && consistsOf(live.pending_update.subscription_items ?? [], wanted))
+      return outcomeOfWaiting(stripe, live, idempotencyKey);
+    await drop(stripe, live, idempotencyKey);
+  }
+  const wasScheduled = scheduleOf(live)?.status === 'active';
+  await release(stripe, live, idempotencyKey);
+  const asked = paramsOf(live, wanted, order.askedAt);
+  // A module may wait for the person; whatever else is asked for holds at once, or not at all.
+  if (order.change.action === 'add_module' && !wasScheduled) return wait(stripe, live, asked, idempotencyKey);
+  try {
+    await stripe.subscriptions.update(
+      live.id,
+      { ...asked, payment_behavior: 'error_if_incomplete', metadata: notes },
+      { idempotencyKey: `${idempotencyKey}:change` },
+    );
+    return { kind: 'applied' };
+  } catch (error) {
+    const { type, code } = error as Stripe.errors.StripeError;
+    if (type !== 'StripeCardError') throw error;
+    const canWait = !wasScheduled && asked.items.every((item) => !item.deleted);
+    return canWait && wantsPerson(code) ? wait(stripe, live, asked, idempotencyKey) : { kind: 'declined' };
+  }
+}
+
+const wantsPerson = (code: string | undefined): boolean =>
+  code === 'authentication_required' || code === 'subscription_payment_intent_requires_action';
+
+function paramsOf(live: Stripe.Subscription, wanted: readonly PricedItem[], askedAt: Date) {
+  const begun = live.items.data[0]?.current_period_start ?? 0;
+  return {
+    items: itemChanges(live.items.data, wanted),
+    proration_behavior: 'always_invoice' as const,
+    // The same moment for every try.
+    proration_date: Math.max(begun, Math.floor(askedAt.getTime() / 1000)),
+  };
+}
+
+/** Makes a change that waits for its payment. Stripe takes no metadata with it: the items tell what it is. */
+async function wait(
+  stripe: Stripe,
+  live: Stripe.Subscription,
+  asked: ReturnType<typeof paramsOf>,
+  idempotencyKey: string,
+): Promise<Changed> {
+  const updated = await stripe.subscriptions.update(
+    live.id,
+    { ...asked, payment_behavior: 'pending_if_incomplete' },
+    { idempotencyKey: `${idempotencyKey}:wait` },
+  );
+  return updated.pending_update ? outcomeOfWaiting(stripe, updated, idempotencyKey) : { kind: 'applied' };
+}
+
+/** A bank that wants the person is waited for; a card that was declined is not. */
+async function outcomeOfWaiting(stripe: Stripe, live: Stripe.Subscription, idempotencyKey: string): Promise<Changed> {
+  const invoice = await stripe.invoices.retrieve(latestInvoice(live), {
+    expand: ['payments.data.payment.payment_intent'],
+  });
+  const isWanted = (invoice.payments?.data ?? []).some(({ payment }) => {
+    const intent = payment.payment_intent;
+    return typeof intent === 'object' && intent.status === 'requires_action';
+  });
+  if (isWanted) return { kind: 'waiting', actionUrl: invoice.hosted_invoice_url ?? null };
+  await drop(stripe, live, idempotencyKey);
+  return { kind: 'declined' };
+}
+
+/** Gives up a change that waits: with its invoice it is gone. */
+async function drop(stripe: Stripe, live: Stripe.Subscription, idempotencyKey: string): Promise<void> {
+  await stripe.invoices.voidInvoice(latestInvoice(live), {}, { idempotencyKey: `${idempotencyKey}:void` });
+}
+
+function latestInvoice({ id, latest_invoice }: Stripe.Subscription): string {
+  const invoice = typeof latest_invoice === 'string' ? latest_invoice : latest_invoice?.id;
+  if (!invoice) throw new Error(`the change of ${id} that waits has no invoice`);
+  return invoice;
+}

@@ -1,0 +1,72 @@
+// Where Stripe tells of events: a doorbell, which says no more than whom to look at.
+import type Stripe from 'stripe';
+import { findCompanyOfCustomer, takeEvent } from '../../db/billing/provider-customers.ts';
+import type { Pool } from '../../db/connect.ts';
+import { inTransaction } from '../../jobs/transactions.ts';
+import { ApiError } from '../../runtime/errors.ts';
+import type { Screen, ScreenRequest } from '../../runtime/screens.ts';
+
+export interface EventParts {
+  stripe: Stripe;
+  /** Signs the events. */
+  webhookSecret: string;
+  /** Finds whose an event is. */
+  platform: Pool;
+  tenants: Pool;
+}
+
+/** The policy of the addresses that events come from, by its name: a busy hour of Stripe's, and no flood. */
+export const eventPolicy = { 'provider-event': [{ limit: 1000, window: 60_000 }] };
+
+/** Milliseconds after which a transaction is given up. */
+const patience = 5000;
+/** Seconds by which an event may be older than its arrival, or newer. */
+const tolerance = 300;
+
+/** What begins like one of these is about what is looked at. */
+const kinds = [
+  ...['checkout.session.', 'customer.subscription.', 'customer.updated', 'subscription_schedule.', 'invoice.'],
+  ...['payment_method.', 'charge.refunded', 'charge.dispute.created'],
+];
+
+export function eventDoorbell(parts: EventParts): Screen {
+  return {
+    name: 'provider-event',
+    path: /^\/v1\/billing\/provider-events$/,
+    limit: 'provider-event',
+    show: async (request) => {
+      const event = readEvent(parts, request);
+      const customer = kinds.some((kind) => event.type.startsWith(kind)) ? customerOf(event) : undefined;
+      const companyId = customer && (await parts.platform.use((sql) => findCompanyOfCustomer(sql, customer)));
+      if (companyId) {
+        const scope = { companyId, testMode: false };
+        await inTransaction(parts.tenants, scope, patience, (sql) => takeEvent(sql, companyId, event.id, request.now));
+      }
+      return { received: true };
+    },
+  };
+}
+
+/** @throws ApiError 400 for whatever Stripe did not sign, or not just now */
+function readEvent({ stripe, webhookSecret }: EventParts, { body, headers, now }: ScreenRequest): Stripe.Event {
+  const signature = headers['stripe-signature'];
+  if (body && typeof signature === 'string') {
+    const signedAt = Number(/(?:^|,)t=(\d+)/.exec(signature)?.[1] ?? 0);
+    // The package refuses what is too old, and takes what is from the future.
+    const isAhead = signedAt - now.getTime() / 1000 > tolerance;
+    try {
+      if (!isAhead) return stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance);
+    } catch (error) {
+      if ((error as Stripe.errors.StripeError).type !== 'StripeSignatureVerificationError') throw error;
+    }
+  }
+  throw new ApiError('VALIDATION_ERROR', 'The header Stripe-Signature does not fit the body.', {
+    reason: 'invalid_signature',
+  });
+}
+
+function customerOf({ data }: Stripe.Event): string | undefined {
+  const { object, id, customer } = data.object as { object?: string; id?: string; customer?: string | { id: string } };
+  if (object === 'customer') return id;
+  return typeof customer === 'string' ? customer : customer?.id;
+}

@@ -1,0 +1,86 @@
+// Follows a customer of Stripe: what is fetched in one look is written in one transaction.
+import { isDeepStrictEqual } from 'node:util';
+import type Stripe from 'stripe';
+import { completeCheckout } from '../../db/billing/checkout-sessions.ts';
+import { mirrorInvoice } from '../../db/billing/invoices.ts';
+import { findPendingOrder } from '../../db/billing/orders.ts';
+import { beginLook, endLook, type Look } from '../../db/billing/provider-customers.ts';
+import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
+import { addToWallet } from '../../db/billing/wallet.ts';
+import type { Pool, Sql } from '../../db/connect.ts';
+import { ownAuditRow } from '../../db/transaction.ts';
+import { mailOfTurn } from '../../domain/billing/life-cycle.ts';
+import type { Subscription } from '../../domain/billing/subscription.ts';
+import { inTransaction } from '../../jobs/transactions.ts';
+import { tellAdmins } from '../mails.ts';
+import { type Projection, projectionOf } from './projection.ts';
+import { type CustomerState, fetchState } from './state.ts';
+
+/** Milliseconds after which a transaction is given up. */
+const patience = 5000;
+
+/**
+ * Looks at the customer of a company, and writes what there is.
+ * @param orderId the order that the look is part of; without one it waits until none is being carried out, and until the customer is due
+ * @returns the subscription as it is now; undefined where there was nothing to look at, or it has to wait
+ * @throws Error where Stripe does not answer
+ */
+export async function follow(
+  tenants: Pool,
+  stripe: Stripe,
+  companyId: string,
+  orderId: string | undefined,
+  now: Date,
+): Promise<Subscription | undefined> {
+  const scope = { companyId, testMode: false };
+  const dueBy = orderId === undefined ? now : null;
+  const look = await inTransaction(tenants, scope, patience, (sql) => beginLook(sql, companyId, dueBy, now));
+  if (!look) return undefined;
+  const state = await fetchState(stripe, look.customerId);
+  return inTransaction(tenants, scope, patience, async (sql, _tell, note) => {
+    const before = await lockSubscription(sql, scope);
+    if (!before) return undefined;
+    // Whoever carries an order out relies on what there was when it was made, and looks by itself.
+    const pending = await findPendingOrder(sql, scope);
+    if (pending && pending.id !== orderId) return undefined;
+    const { after, isTurned } = await writeLook(sql, companyId, look, state, before, now);
+    if (isTurned) {
+      const changes = { status: { from: before.status, to: after.status } };
+      note(ownAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));
+    }
+    return after;
+  });
+}
+
+/** Under the lock of the subscription. What a later look has written stays. */
+async function writeLook(
+  sql: Sql,
+  companyId: string,
+  look: Look,
+  state: CustomerState,
+  before: Subscription,
+  now: Date,
+): Promise<{ after: Subscription; isTurned: boolean }> {
+  if (!(await endLook(sql, companyId, look, now))) return { after: before, isTurned: false };
+  const projection = projectionOf(state, before);
+  await write(sql, companyId, projection, before, now);
+  const { after } = projection;
+  const mail = mailOfTurn(before.status, after.status);
+  if (mail) await tellAdmins(sql, { companyId, testMode: false }, mail, after, now);
+  return { after, isTurned: before.status !== after.status };
+}
+
+async function write(
+  sql: Sql,
+  companyId: string,
+  { after, invoices, payments, completed }: Projection,
+  before: Subscription,
+  now: Date,
+): Promise<void> {
+  const scope = { companyId, testMode: false };
+  // Whatever is remembered of a subscription is made anew when it is written.
+  if (!isDeepStrictEqual(before, after)) await saveSubscription(sql, scope, after, now);
+  for (const invoice of invoices) await mirrorInvoice(sql, scope, invoice);
+  for (const { id, amountMinor } of payments) await addToWallet(sql, scope, id, amountMinor, now);
+  for (const id of completed) await completeCheckout(sql, scope, id, now);
+}

@@ -1,0 +1,140 @@
+// What we keep of a customer of Stripe: a function of what was fetched, whatever happened before.
+import type Stripe from 'stripe';
+import type { MirroredInvoice } from '../../db/billing/invoices.ts';
+import { ended } from '../../domain/billing/life-cycle.ts';
+import { creditLine, type InvoiceLine } from '../../domain/billing/proration.ts';
+import type { PaymentMethod, Subscription } from '../../domain/billing/subscription.ts';
+import { keyOf, readItems } from './items.ts';
+import { readScheduled } from './schedules.ts';
+import { type CustomerState, liveSubscription, scheduleOf } from './state.ts';
+
+export interface Projection {
+  after: Subscription;
+  invoices: MirroredInvoice[];
+  /** What was paid into the wallet, by payment. */
+  payments: { id: string; amountMinor: number }[];
+  /** Our ids of checkouts that were paid. */
+  completed: string[];
+}
+
+/** @param before what is ours alone is kept of it: agreements, a trial, and what follows an end */
+export function projectionOf(state: CustomerState, before: Subscription): Projection {
+  const paid = state.checkouts.filter(({ payment_status }) => payment_status !== 'unpaid');
+  return {
+    after: subscriptionOf(state, before),
+    // The oldest first, so that of two of the same second the newer gets the higher id.
+    invoices: state.invoices
+      .filter(({ status }) => status !== 'draft')
+      .map(invoiceOf)
+      .toReversed(),
+    payments: paid
+      .filter(({ mode }) => mode === 'payment')
+      .map(({ id, payment_intent, amount_subtotal }) => ({
+        id: idOf(payment_intent) ?? id,
+        amountMinor: amount_subtotal ?? 0,
+      })),
+    completed: paid.flatMap(({ client_reference_id }) => client_reference_id ?? []),
+  };
+}
+
+const time = (seconds: number): Date => new Date(seconds * 1000);
+const idOf = (thing: string | { id: string } | null): string | undefined =>
+  typeof thing === 'string' ? thing : thing?.id;
+
+function subscriptionOf({ customer, subscriptions }: CustomerState, before: Subscription): Subscription {
+  const creditMinor = Math.max(0, -customer.balance);
+  const live = liveSubscription(subscriptions);
+  if (live) return { ...mirrored(live, customer, before), creditMinor };
+  const last = subscriptions
+    .filter(({ status }) => status === 'canceled')
+    .toSorted((a, b) => (b.ended_at ?? b.created) - (a.ended_at ?? a.created))[0];
+  if (!last) return { ...before, creditMinor, paymentMethod: cardOf(customer.invoice_settings.default_payment_method) };
+  const endedAt = time(last.ended_at ?? last.created);
+  // What follows an end is ours: the reminder, and the deletion.
+  if (before.endedAt?.getTime() === endedAt.getTime()) return { ...before, creditMinor };
+  return { ...ended(mirrored(last, customer, before), endedAt), creditMinor };
+}
+
+/** Of one that is alive; when it is due is for Stripe to know. */
+function mirrored(live: Stripe.Subscription, customer: Stripe.Customer, before: Subscription): Subscription {
+  const { periodStart, periodEnd, ...items } = readItems(live.items.data, live.metadata.seats);
+  const isPaid = live.status === 'active' || live.status === 'trialing';
+  const { scheduled, isCanceled } = readScheduled(scheduleOf(live));
+  return {
+    ...items,
+    periodStart,
+    periodEnd,
+    status: isPaid ? 'active' : 'past_due',
+    pendingAddOns: pendingAddOns(live),
+    trialEndsAt: null,
+    cancelAtPeriodEnd: live.cancel_at_period_end || isCanceled,
+    scheduled,
+    endedAt: null,
+    pastDueSince: isPaid ? null : periodStart,
+    chargeAttempts: 0,
+    creditMinor: 0,
+    paymentMethod: cardOf(live.default_payment_method) ?? cardOf(customer.invoice_settings.default_payment_method),
+    hasAgreement: before.hasAgreement,
+    agreementEndsAt: before.agreementEndsAt,
+    dueAt: null,
+    updatedAt: before.updatedAt,
+  };
+}
+
+/** Modules that a payment was not confirmed for yet. */
+function pendingAddOns({ items, pending_update }: Stripe.Subscription): string[] {
+  const there = items.data.map(keyOf);
+  return (pending_update?.subscription_items ?? [])
+    .map(keyOf)
+    .filter((key) => key.startsWith('module.') && !there.includes(key))
+    .map((key) => key.slice('module.'.length));
+}
+
+function cardOf(method: string | Stripe.PaymentMethod | null): PaymentMethod | null {
+  const card = typeof method === 'string' ? undefined : method?.card;
+  return card ? { brand: card.brand, last4: card.last4, exp_month: card.exp_month, exp_year: card.exp_year } : null;
+}
+
+/** Credit that was used or kept becomes a line, so that an invoice is the sum of its lines with the tax. */
+function invoiceOf(invoice: Stripe.Invoice): MirroredInvoice {
+  const issuedAt = time(invoice.status_transitions.finalized_at ?? invoice.created);
+  const taxMinor = (invoice.total_taxes ?? []).reduce((total, { amount }) => total + amount, 0);
+  const credit = invoice.amount_due - invoice.total;
+  const periods = invoice.lines.data.map(({ period }) => period);
+  return {
+    providerId: invoice.id,
+    number: invoice.number ?? invoice.id,
+    status: statusOf(invoice),
+    kind: invoice.metadata?.kind === 'wallet_topup' ? 'wallet_topup' : 'subscription',
+    currency: invoice.currency.toUpperCase(),
+    subtotalMinor: invoice.amount_due - taxMinor,
+    taxMinor,
+    totalMinor: invoice.amount_due,
+    amountPaidMinor: invoice.amount_paid,
+    periodStart: time(Math.min(...periods.map(({ start }) => start), invoice.period_end)),
+    periodEnd: time(Math.max(...periods.map(({ end }) => end), invoice.period_start)),
+    issuedAt,
+    dueAt: invoice.status === 'open' ? (invoice.due_date === null ? issuedAt : time(invoice.due_date)) : null,
+    paidAt: invoice.status_transitions.paid_at === null ? null : time(invoice.status_transitions.paid_at),
+    hostedUrl: invoice.hosted_invoice_url ?? null,
+    pdfUrl: invoice.invoice_pdf ?? null,
+    lines: [...invoice.lines.data.map(lineOf), ...(credit === 0 ? [] : [creditLine(credit)])],
+  };
+}
+
+const closed = ['paid', 'void', 'uncollectible'] as const;
+
+function statusOf({ status }: Stripe.Invoice): MirroredInvoice['status'] {
+  return closed.find((each) => each === status) ?? 'open';
+}
+
+function lineOf({ description, quantity, pricing, amount, parent }: Stripe.InvoiceLineItem): InvoiceLine {
+  const details = parent?.subscription_item_details ?? parent?.invoice_item_details;
+  return {
+    description: description ?? '',
+    quantity: quantity ?? 1,
+    unit_amount_minor: Math.round(Number(pricing?.unit_amount_decimal ?? amount)),
+    amount_minor: amount,
+    proration: details?.proration ?? false,
+  };
+}

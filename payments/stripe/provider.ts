@@ -1,0 +1,214 @@
+// Stripe as the payment provider of live workspaces: pages to pay on, and orders carried out.
+import type Stripe from 'stripe';
+import { findCustomer, findPayer, keepCustomer } from '../../db/billing/provider-customers.ts';
+import type { Pool } from '../../db/connect.ts';
+import { consequenceOf } from '../../domain/billing/changes.ts';
+import type {
+  NewCheckout,
+  NewPage,
+  NewPortal,
+  Order,
+  PaymentProvider,
+  Settled,
+} from '../../domain/billing/provider.ts';
+import { isPaid } from '../../domain/billing/subscription.ts';
+import { inTransaction } from '../../jobs/transactions.ts';
+import { conflict, providerFailed } from '../../runtime/errors.ts';
+import { change } from './changes.ts';
+import { follow } from './follow.ts';
+import { pricedItems } from './items.ts';
+import { schedule } from './schedules.ts';
+import { fetchSubscriptions, liveSubscription } from './state.ts';
+
+export interface StripeParts {
+  stripe: Stripe;
+  /** Apart from what requests wait on. */
+  tenants: Pool;
+  /** Where people go who were not sent from anywhere. */
+  dashboardUrl: string;
+  /** Notes why Stripe could not be asked. */
+  warn: (fields: object, text: string) => void;
+}
+
+/** Milliseconds after which a transaction is given up. */
+const patience = 5000;
+
+export function stripeProvider(parts: StripeParts): PaymentProvider {
+  return {
+    settle: (order) => asked(parts, () => settle(parts, order)),
+    openCheckout: (checkout) => asked(parts, () => openCheckout(parts, checkout)),
+    openPortal: (portal) => asked(parts, () => openPortal(parts, portal)),
+  };
+}
+
+/** @throws ApiError 503 where Stripe fails, whose own words are for the log alone */
+async function asked<Result>({ warn }: StripeParts, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    const { type, code, requestId, message } = error as Stripe.errors.StripeError;
+    if (typeof type !== 'string' || !type.startsWith('Stripe')) throw error;
+    warn({ err: { type, code, message }, stripe_request: requestId }, 'Stripe did not do what it was asked');
+    throw providerFailed();
+  }
+}
+
+/** The customer that a company is at Stripe, made when it is first needed. */
+async function customerOf({ stripe, tenants }: StripeParts, { companyId, id }: NewPage): Promise<string> {
+  const scope = { companyId, testMode: false };
+  const { customer, company } = await inTransaction(tenants, scope, patience, async (sql) => ({
+    customer: await findCustomer(sql, companyId),
+    company: await findPayer(sql, companyId),
+  }));
+  if (customer !== undefined) return customer;
+  const made = await stripe.customers.create(
+    {
+      ...(company ? { name: company.name, email: company.email } : {}),
+      metadata: { company_id: companyId, operation_id: id },
+    },
+    { idempotencyKey: `${id}:customer` },
+  );
+  // Of two that were made at the same time the first is kept, and the other never used.
+  return inTransaction(tenants, scope, patience, (sql) => keepCustomer(sql, companyId, made.id, new Date()));
+}
+
+async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<string> {
+  const { stripe, dashboardUrl } = parts;
+  const { id, kind, currency, amountMinor, packageCode, billingCycle, seats } = checkout;
+  const customer = await customerOf(parts, checkout);
+  const metadata = { operation_id: id, ...(seats === null ? {} : { seats: String(seats) }) };
+  const shared = {
+    customer,
+    client_reference_id: id,
+    success_url: checkout.successUrl ?? dashboardUrl,
+    cancel_url: checkout.cancelUrl ?? dashboardUrl,
+    // Stripe takes no more than a day from when it is asked.
+    expires_at: Math.floor(checkout.expiresAt.getTime() / 1000) - 60,
+    metadata,
+  };
+  const idempotencyKey = `${id}:checkout`;
+  if (kind === 'wallet_topup') {
+    const product_data = { name: 'Wallet top-up' };
+    const price_data = { currency: currency.toLowerCase(), unit_amount: amountMinor ?? 0, product_data };
+    const topUp = { kind: 'wallet_topup', operation_id: id };
+    const session = await stripe.checkout.sessions.create(
+      {
+        ...shared,
+        mode: 'payment',
+        line_items: [{ price_data, quantity: 1 }],
+        payment_intent_data: { metadata: topUp },
+        invoice_creation: { enabled: true, invoice_data: { metadata: topUp } },
+      },
+      { idempotencyKey },
+    );
+    return addressOf(session);
+  }
+  // What was paid a moment ago need not be known here yet.
+  if (await findLive(stripe, customer))
+    throw conflict('subscription_exists', 'This workspace has a subscription. Change that one.');
+  await closeOthers(stripe, customer, id);
+  const items = {
+    packageCode: packageCode ?? '',
+    billingCycle: billingCycle ?? 'monthly',
+    currency,
+    seats,
+    addOns: [],
+  };
+  const priced = await pricedItems(stripe, items, [], id);
+  const session = await stripe.checkout.sessions.create(
+    {
+      ...shared,
+      mode: 'subscription',
+      line_items: priced.map(({ price, quantity }) => ({ price, quantity })),
+      subscription_data: { metadata },
+    },
+    { idempotencyKey },
+  );
+  return addressOf(session);
+}
+
+/** Only the last checkout of a subscription can be paid, so that nobody subscribes twice. */
+async function closeOthers(stripe: Stripe, customer: string, id: string): Promise<void> {
+  const { data } = await stripe.checkout.sessions.list({ customer, status: 'open', limit: 100 });
+  for (const session of data)
+    if (session.mode === 'subscription' && session.client_reference_id !== id)
+      await stripe.checkout.sessions.expire(session.id, {}, { idempotencyKey: `${id}:close:${session.id}` });
+}
+
+function addressOf({ id, url }: { id: string; url: string | null }): string {
+  if (!url) throw new Error(`Stripe opened the page ${id} without an address`);
+  return url;
+}
+
+/** What people can do on the page of Stripe, and nothing else: neither cancel, pause nor switch plans. */
+const features: Stripe.BillingPortal.ConfigurationCreateParams.Features = {
+  payment_method_update: { enabled: true },
+  invoice_history: { enabled: true },
+  customer_update: { enabled: false },
+  subscription_cancel: { enabled: false },
+  subscription_update: { enabled: false },
+};
+/** Raised with the features, so that another configuration is made. */
+const configurationVersion = 'headless-crm-1';
+
+async function openPortal(parts: StripeParts, portal: NewPortal): Promise<string> {
+  const { stripe, dashboardUrl } = parts;
+  const customer = await customerOf(parts, portal);
+  const known = await stripe.billingPortal.configurations.list({ active: true, limit: 100 });
+  const configuration =
+    known.data.find(({ metadata }) => metadata?.version === configurationVersion) ??
+    (await stripe.billingPortal.configurations.create(
+      { features, metadata: { version: configurationVersion } },
+      { idempotencyKey: `${portal.id}:configuration` },
+    ));
+  const session = await stripe.billingPortal.sessions.create(
+    { customer, configuration: configuration.id, return_url: portal.returnUrl ?? dashboardUrl },
+    { idempotencyKey: `${portal.id}:portal` },
+  );
+  return session.url;
+}
+
+async function settle(parts: StripeParts, order: Order): Promise<Settled> {
+  const { stripe, tenants } = parts;
+  const { companyId, id, subscription } = order;
+  const scope = { companyId, testMode: false };
+  const customer = await inTransaction(tenants, scope, patience, (sql) => findCustomer(sql, companyId));
+  const live = customer === undefined ? undefined : await findLive(stripe, customer);
+  if (customer !== undefined && live) return settleAt(parts, order, customer, live);
+  // What has no date of its own for what comes next is Stripe's: it has ended there, and nobody heard of it yet.
+  if (customer === undefined || !isPaid(subscription) || subscription.dueAt !== null) return settleWithout(order);
+  await follow(tenants, stripe, companyId, id, new Date());
+  return { declined: { actionUrl: null } };
+}
+
+/** Nothing of it is at Stripe: a trial, or a subscription from before, which nobody can be charged for. */
+function settleWithout({ change: asked, subscription, openMinor, askedAt }: Order): Settled {
+  const { charge, paid, refused } = consequenceOf(asked, subscription, openMinor, askedAt);
+  if (charge === 0) return { settlement: { ...paid, isPaid: true } };
+  return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
+}
+
+/** Brings the subscription at Stripe to what the order makes of it, as far as it is not there yet, and writes what there is then. */
+async function settleAt(
+  { stripe, tenants }: StripeParts,
+  order: Order,
+  customer: string,
+  live: Stripe.Subscription,
+): Promise<Settled> {
+  const { companyId, id, subscription, openMinor, askedAt, attempt } = order;
+  const { paid } = consequenceOf(order.change, subscription, openMinor, askedAt);
+  const key = `${id}:${attempt}`;
+  const outcome = await change(stripe, live, order, paid.after, key);
+  const changed = outcome.kind === 'same' ? live : await findLive(stripe, customer);
+  // A change waits only where nothing is scheduled: a schedule would end it.
+  if (changed && outcome.kind !== 'waiting')
+    await schedule(stripe, changed, outcome.kind === 'declined' ? subscription : paid.after, key, id);
+  const after = await follow(tenants, stripe, companyId, id, new Date());
+  if (outcome.kind === 'declined') return { declined: { actionUrl: null } };
+  if (outcome.kind === 'waiting' && order.change.action !== 'add_module')
+    return { declined: { actionUrl: outcome.actionUrl } };
+  return { settlement: { after: after ?? subscription, invoice: null, isPaid: true, isWritten: true } };
+}
+
+const findLive = async (stripe: Stripe, customer: string): Promise<Stripe.Subscription | undefined> =>
+  liveSubscription(await fetchSubscriptions(stripe, customer));

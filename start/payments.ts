@@ -1,0 +1,32 @@
+// Joins payment providers to settings and pools.
+import type Stripe from 'stripe';
+import type { Pool } from '../db/connect.ts';
+import type { PaymentProvider } from '../domain/billing/provider.ts';
+import { chosenProvider } from '../payments/chosen-provider.ts';
+import { openStripe } from '../payments/stripe/open.ts';
+import { stripeProvider } from '../payments/stripe/provider.ts';
+import { testProvider } from '../payments/test-provider.ts';
+import type { Config } from '../runtime/config.ts';
+import type { Log } from '../runtime/log.ts';
+
+export interface Payments {
+  provider: PaymentProvider;
+  /** undefined: everybody pays with the test provider. */
+  stripe: Stripe | undefined;
+}
+
+/**
+ * @param tenants apart from those that requests wait on
+ * @param baseUrl where the pages of the test provider are
+ */
+export async function openPayments(
+  { stripe: settings, dashboardUrl }: Pick<Config, 'stripe' | 'dashboardUrl'>,
+  tenants: Pool,
+  baseUrl: () => string,
+  log: Log,
+): Promise<Payments> {
+  const stripe = settings && (await openStripe(settings.secretKey, settings.apiBase));
+  const warn = (fields: object, text: string): void => log.warn(fields, text);
+  const live = stripe && stripeProvider({ stripe, tenants, dashboardUrl, warn });
+  return { provider: chosenProvider(testProvider(tenants, baseUrl), live), stripe };
+}

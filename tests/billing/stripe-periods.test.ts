@@ -1,0 +1,136 @@
+// What happens at the ends of periods to subscriptions that are paid through Stripe.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Json } from '../support/client.ts';
+import { cards, change, StripeWorld } from '../support/stripe/world.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+
+let world: StripeWorld;
+beforeAll(async () => {
+  world = await StripeWorld.open('stripe-periods');
+}, 60_000);
+afterAll(() => world?.close());
+
+async function newSubscriber(more: object = {}): Promise<Tenant> {
+  const tenant = await newTenant();
+  await world.subscribe(tenant, more);
+  return tenant;
+}
+
+const actions = ({ scheduled_changes: changes }: Json): string[] => changes.map(({ action }: Json) => action);
+
+const mails = async ({ companyId }: Tenant): Promise<string[]> =>
+  (
+    await database()<
+      { template: string }[]
+    >`select template from mails where company_id = ${companyId} order by created_at, id`
+  ).map(({ template }) => template);
+
+describe('what is scheduled', () => {
+  test('happens at the end of the period, all of it, and stands in the subscription until then', async () => {
+    const tenant = await newSubscriber({ package_code: 'growth', seats: 12 });
+    expect((await change(tenant, 'modules', { module_key: 'campaigns' })).status).toBe(200);
+    expect((await change(tenant, 'downgrade', { package_code: 'starter' })).body.data.applies).toBe('period_end');
+    expect((await change(tenant, 'seats', { seats: 5 })).status).toBe(200);
+    expect((await change(tenant, 'modules/campaigns')).status).toBe(200);
+    expect(actions(await world.subscription(tenant))).toEqual(['downgrade', 'set_seats', 'remove_module']);
+    await world.pass(32);
+    const subscription = await world.subscription(tenant);
+    expect(subscription).toMatchObject({ plan: { package_code: 'starter' }, seats: { purchased: 5 }, modules: [] });
+    expect(actions(subscription)).toEqual([]);
+    expect(await world.charged(tenant)).toEqual([9900 + 2000, 4900, 2900 + 2400]);
+  });
+
+  test('survives what is changed at once, and a cancellation that is taken back', async () => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    await change(tenant, 'modules', { module_key: 'campaigns' });
+    await change(tenant, 'modules/campaigns');
+    expect((await change(tenant, 'seats', { seats: 15 })).status).toBe(200);
+    expect((await change(tenant, 'cancel')).status).toBe(200);
+    expect(await world.subscription(tenant)).toMatchObject({ cancel_at_period_end: true, seats: { purchased: 15 } });
+    expect(actions(await world.subscription(tenant))).toEqual(['cancel', 'remove_module']);
+    expect((await change(tenant, 'reactivate')).status).toBe(200);
+    expect(actions(await world.subscription(tenant))).toEqual(['remove_module']);
+    await world.pass(32);
+    expect(await world.subscription(tenant)).toMatchObject({
+      modules: expect.not.arrayContaining([{ module_key: 'campaigns' }]),
+    });
+    expect(await world.charged(tenant)).toEqual([9900, 4900, 5000, 9900 + 5000]);
+  });
+
+  test('survives a card that is declined', async () => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    await change(tenant, 'downgrade', { package_code: 'starter' });
+    for (const number of [cards.declined, cards.wantsPerson]) {
+      await world.putOnFile(tenant, number);
+      for (const [what, body] of [
+        ['upgrade', { package_code: 'scale' }],
+        ['modules', { module_key: 'campaigns' }],
+      ] as const) {
+        expect((await change(tenant, what, body)).status).toBe(402);
+        expect(actions(await world.subscription(tenant))).toEqual(['downgrade']);
+      }
+    }
+    expect(await world.charged(tenant)).toEqual([9900]);
+  });
+
+  test('a downgrade is dropped by asking for the plan that one is on', async () => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    await change(tenant, 'downgrade', { package_code: 'starter' });
+    expect((await change(tenant, 'upgrade', { package_code: 'growth' })).status).toBe(200);
+    expect(actions(await world.subscription(tenant))).toEqual([]);
+    await world.pass(32);
+    expect(await world.charged(tenant)).toEqual([9900, 9900]);
+  });
+});
+
+describe('a cancellation', () => {
+  test('ends the subscription with its period, and the workspace is dormant', async () => {
+    const tenant = await newSubscriber();
+    await change(tenant, 'cancel');
+    await world.pass(32);
+    const subscription = await world.subscription(tenant);
+    expect(subscription).toMatchObject({ billing_status: 'CANCELED', dormant: { days_left: expect.any(Number) } });
+    expect(await world.charged(tenant)).toEqual([2900]);
+    expect(await mails(tenant)).toEqual(['subscription_ended']);
+    // Looked at again, the end is not moved, nor told again.
+    await world.pass(2);
+    expect((await world.subscription(tenant)).dormant.days_left).toBe(subscription.dormant.days_left - 2);
+    expect(await mails(tenant)).toEqual(['subscription_ended']);
+    await world.subscribe(tenant, { package_code: 'growth' });
+    expect(await world.subscription(tenant)).toMatchObject({ billing_status: 'ACTIVE', dormant: null });
+  });
+
+  test('that is taken back is none', async () => {
+    const tenant = await newSubscriber();
+    await change(tenant, 'cancel');
+    await change(tenant, 'reactivate');
+    await world.pass(32);
+    expect((await world.subscription(tenant)).billing_status).toBe('ACTIVE');
+    expect(await world.charged(tenant)).toEqual([2900, 2900]);
+  });
+});
+
+test('a payment that fails makes it past due, is told once, and a good card mends it', async () => {
+  const tenant = await newSubscriber();
+  await world.putOnFile(tenant, cards.declined);
+  await world.pass(33);
+  expect((await world.subscription(tenant)).billing_status).toBe('PAST_DUE');
+  expect((await world.invoices(tenant))[0]).toMatchObject({ status: 'open', amount_due_minor: 2900 });
+  await world.putOnFile(tenant, cards.good);
+  await world.pass(2);
+  expect((await world.subscription(tenant)).billing_status).toBe('ACTIVE');
+  expect((await world.invoices(tenant)).map(({ status }) => status)).toEqual(['paid', 'paid']);
+  expect(await mails(tenant)).toEqual(['payment_failed', 'payment_succeeded']);
+  expect(await world.charged(tenant)).toEqual([2900, 2900]);
+});
+
+test('what a change gives back is kept as credit, which the next charge is less by', async () => {
+  const tenant = await newSubscriber({ billing_cycle: 'yearly' });
+  expect((await change(tenant, 'upgrade', { package_code: 'starter', billing_cycle: 'monthly' })).status).toBe(200);
+  await world.pass(32);
+  expect(await world.charged(tenant)).toEqual([29_000]);
+  const invoices = await world.invoices(tenant);
+  expect(invoices.map(({ total_minor: total }) => total)).toEqual([0, 0, 29_000]);
+  for (const { lines, total_minor: total } of invoices)
+    expect(lines.reduce((sum: number, line: Json) => sum + line.amount_minor, 0)).toBe(total);
+});

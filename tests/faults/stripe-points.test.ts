@@ -1,0 +1,138 @@
+// Each request of a change to Stripe lost, unanswered or failed: charged once, and told so.
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { anyAddress } from '../support/client.ts';
+import type { Fault } from '../support/stripe/stand-in.ts';
+import { change, StripeWorld } from '../support/stripe/world.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+
+let world: StripeWorld;
+beforeAll(async () => {
+  world = await StripeWorld.open('stripe-points');
+  // Prices are made by whoever needs them first.
+  await changed(await arranged(), randomUUID());
+}, 60_000);
+afterAll(() => world?.close());
+
+/** On starter, with a module that is to leave: what is changed at once has to take the schedule off, and put it back. */
+async function arranged(): Promise<Tenant> {
+  const tenant = await newTenant();
+  await world.subscribe(tenant);
+  expect((await change(tenant, 'modules', { module_key: 'campaigns' })).status).toBe(200);
+  expect((await change(tenant, 'modules/campaigns')).status).toBe(200);
+  await world.catchUp();
+  return tenant;
+}
+
+interface Told {
+  status: number;
+  body: { error?: { code: string; details?: { reason?: string } } };
+}
+
+async function changed({ key }: Tenant, idempotencyKey: string): Promise<Told> {
+  const response = await fetch(`${world.server.url}/v1/subscription/upgrade`, {
+    method: 'POST',
+    headers: {
+      ...{ 'x-api-key': key, 'content-type': 'application/json', 'idempotency-key': idempotencyKey },
+      'x-forwarded-for': anyAddress(),
+    },
+    body: JSON.stringify({ package_code: 'growth' }),
+  });
+  return { status: response.status, body: (await response.json()) as Told['body'] };
+}
+
+/** Sends the same call again until nobody else is at it. */
+async function changedAtLast(tenant: Tenant, idempotencyKey: string): Promise<Told> {
+  for (;;) {
+    const told = await changed(tenant, idempotencyKey);
+    if (told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
+    await sleep(50);
+  }
+}
+
+/** As if a minute had passed, after which whoever held something is taken for dead. */
+async function passMinute({ companyId }: Tenant): Promise<void> {
+  const sql = database();
+  const past = new Date(Date.now() - 1000);
+  await sql`update billing_orders set leased_until = ${past} where company_id = ${companyId} and status = 'pending'`;
+  await sql`update idempotency_records set leased_until = ${past} where company_id = ${companyId} and leased_until is not null`;
+}
+
+async function expectOnce(tenant: Tenant): Promise<void> {
+  const { companyId } = tenant;
+  await world.catchUp();
+  const subscription = await world.subscription(tenant);
+  expect(subscription).toMatchObject({
+    plan: { package_code: 'growth' },
+    scheduled_changes: [{ action: 'remove_module', module_key: 'campaigns' }],
+  });
+  expect(await world.charged(tenant)).toEqual([2900, 4900, 7000]);
+  const [orders] = await database()`
+    select count(*) filter (where status = 'done')::int as done, count(*) filter (where status <> 'done')::int as others,
+      (select count(*)::int from audit_logs where company_id = ${companyId} and action = 'subscription.upgrade') as audit
+    from billing_orders where company_id = ${companyId}`;
+  expect(orders).toEqual({ done: 3, others: 0, audit: 1 });
+}
+
+/** What a change asks of Stripe, in its order, the looks at everything in the end included. */
+const requests = [
+  ...['subscriptions of the customer', 'prices', 'release of the schedule', 'change', 'subscriptions again'],
+  ...['new schedule', 'phases', 'first look', 'second look', 'third look', 'fourth look'],
+].map((name, number) => ({ name, number }));
+
+test('a change makes just these requests', async () => {
+  const tenant = await arranged();
+  const before = world.standIn.asked.length;
+  expect((await changed(tenant, randomUUID())).status).toBe(200);
+  expect(world.standIn.asked.slice(before).map(({ call }) => call.replace(/\w+_\w{18}/, '{id}'))).toEqual([
+    'GET /v1/subscriptions',
+    'GET /v1/prices',
+    'POST /v1/subscription_schedules/{id}/release',
+    'POST /v1/subscriptions/{id}',
+    'GET /v1/subscriptions',
+    'POST /v1/subscription_schedules',
+    'POST /v1/subscription_schedules/{id}',
+    ...['GET /v1/customers/{id}', 'GET /v1/subscriptions', 'GET /v1/invoices', 'GET /v1/checkout/sessions'],
+  ]);
+  await expectOnce(tenant);
+});
+
+describe.each<{ how: Fault['how']; what: string }>([
+  { how: 'refused', what: 'answered with a failure, and not done' },
+  { how: 'failed', what: 'done, and answered with a failure' },
+])('$what', ({ how }) => {
+  test.each(requests)('at the $name: 503, and a retry succeeds', async ({ number }) => {
+    const tenant = await arranged();
+    const key = randomUUID();
+    world.standIn.faults.push({ of: /./, skip: number, how });
+    // A request that only reads is sent again at once.
+    const first = await changed(tenant, key);
+    expect([200, 503]).toContain(first.status);
+    if (first.status === 503) expect(first.body.error?.details).toEqual({ reason: 'provider_error' });
+    expect((await changedAtLast(tenant, key)).status).toBe(200);
+    await expectOnce(tenant);
+  });
+});
+
+describe.each<{ how: Fault['how']; what: string }>([
+  { how: 'lost', what: 'before it is done' },
+  { how: 'cut', what: 'once it is done' },
+])('the server killed at a request, $what', ({ how }) => {
+  test.each(requests)(
+    'at the $name: the retry is told the success',
+    async ({ number }) => {
+      const tenant = await arranged();
+      const key = randomUUID();
+      world.standIn.faults.push({ of: /./, skip: number, how, act: () => world.server.kill() });
+      expect(await changed(tenant, key).catch(() => undefined)).toBeUndefined();
+      await world.server.restart();
+      await passMinute(tenant);
+      // Whoever is first: the job, or the caller.
+      if (number % 2 === 0) await world.catchUp();
+      expect((await changedAtLast(tenant, key)).status).toBe(200);
+      await expectOnce(tenant);
+    },
+    60_000,
+  );
+});

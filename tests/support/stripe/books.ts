@@ -1,0 +1,448 @@
+// What the stand-in of Stripe keeps, by Stripe's rules as far as we rely on them.
+import { randomBytes } from 'node:crypto';
+import type Stripe from 'stripe';
+import { addMonths } from '../../../domain/billing/subscription.ts';
+
+type Metadata = Record<string, string>;
+type Card = Pick<Stripe.PaymentMethod.Card, 'brand' | 'last4' | 'exp_month' | 'exp_year'>;
+export type Method = Pick<Stripe.PaymentMethod, 'id' | 'object'> & { card: Card };
+export type Customer = Pick<Stripe.Customer, 'id' | 'object' | 'balance' | 'created'> & {
+  metadata: Metadata;
+  invoice_settings: { default_payment_method: Method | null };
+};
+export type Price = Pick<
+  Stripe.Price,
+  'id' | 'object' | 'active' | 'currency' | 'unit_amount' | 'lookup_key' | 'created'
+> & { metadata: Metadata; nickname: string; recurring: { interval: string } };
+export type Item = Pick<Stripe.SubscriptionItem, 'id' | 'current_period_start' | 'current_period_end'> & {
+  price: Price;
+  quantity: number;
+};
+export interface Phase {
+  start_date: number;
+  end_date: number;
+  items: { price: Price; quantity: number }[];
+  metadata: Metadata;
+}
+export type Schedule = Pick<
+  Stripe.SubscriptionSchedule,
+  'id' | 'object' | 'status' | 'end_behavior' | 'current_phase'
+> & { metadata: Metadata; phases: Phase[]; subscription: string; customer: string };
+export type Subscription = Pick<
+  Stripe.Subscription,
+  'id' | 'object' | 'status' | 'created' | 'start_date' | 'ended_at' | 'currency' | 'cancel_at_period_end'
+> & {
+  customer: string;
+  metadata: Metadata;
+  items: { data: Item[] };
+  schedule: Schedule | null;
+  default_payment_method: Method | null;
+  pending_update: { expires_at: number; subscription_items: Item[] } | null;
+  latest_invoice: string | null;
+};
+export type Line = Pick<Stripe.InvoiceLineItem, 'id' | 'object' | 'amount' | 'description' | 'quantity' | 'period'> & {
+  pricing: { unit_amount_decimal: string };
+  parent: { subscription_item_details: { proration: boolean } };
+};
+export type Invoice = Pick<
+  Stripe.Invoice,
+  'id' | 'object' | 'number' | 'status' | 'currency' | 'created' | 'total' | 'amount_due' | 'amount_paid'
+> &
+  Pick<Stripe.Invoice, 'period_start' | 'period_end' | 'due_date' | 'hosted_invoice_url' | 'invoice_pdf'> & {
+    customer: string;
+    subscription: string | null;
+    metadata: Metadata;
+    total_taxes: [];
+    lines: { data: Line[]; has_more: boolean };
+    status_transitions: { finalized_at: number; paid_at: number | null };
+    payments: { data: { payment: { payment_intent: { id: string; status: string } } }[] };
+  };
+export type Session = Pick<
+  Stripe.Checkout.Session,
+  'id' | 'object' | 'mode' | 'status' | 'payment_status' | 'client_reference_id' | 'url' | 'expires_at' | 'created'
+> &
+  Pick<Stripe.Checkout.Session, 'success_url' | 'cancel_url' | 'amount_subtotal'> & {
+    customer: string;
+    payment_intent: string | null;
+    /** What is paid for, and what is to be known of it. */
+    items: { price: Price; quantity: number }[];
+    details: Metadata;
+  };
+export type Configuration = Pick<Stripe.BillingPortal.Configuration, 'id' | 'object' | 'active'> & {
+  metadata: Metadata;
+  features: unknown;
+};
+
+export type BooksCopy = Pick<Books, 'customers' | 'prices' | 'subscriptions' | 'schedules' | 'invoices' | 'sessions'>;
+
+/** How a try to charge ends: a card whose number ends in 0002 is declined, in 3220 its bank wants the person. */
+export type Ending = 'paid' | 'declined' | 'wants_person';
+
+const id = (prefix: string): string => `${prefix}_${randomBytes(9).toString('hex')}`;
+export const seconds = (): number => Math.floor(Date.now() / 1000);
+const months = (interval: string): number => (interval === 'year' ? 12 : 1);
+const later = (time: number, interval: string): number =>
+  addMonths(new Date(time * 1000), months(interval)).getTime() / 1000;
+
+export class Books {
+  readonly customers = new Map<string, Customer>();
+  readonly prices = new Map<string, Price>();
+  readonly subscriptions = new Map<string, Subscription>();
+  readonly schedules = new Map<string, Schedule>();
+  readonly invoices = new Map<string, Invoice>();
+  readonly sessions = new Map<string, Session>();
+  readonly configurations = new Map<string, Configuration>();
+  readonly portals = new Map<string, string>();
+  /** What was taken from cards, in minor units. */
+  readonly charges: { customer: string; amount: number }[] = [];
+  readonly #tell: (type: string, object: object) => void;
+
+  /** @param tell hears of every event */
+  constructor(tell: (type: string, object: object) => void) {
+    this.#tell = tell;
+  }
+
+  newCustomer(metadata: Metadata): Customer {
+    const invoice_settings = { default_payment_method: null };
+    const customer = {
+      id: id('cus'),
+      object: 'customer',
+      balance: 0,
+      created: seconds(),
+      metadata,
+      invoice_settings,
+    } as const;
+    this.customers.set(customer.id, { ...customer });
+    return this.customer(customer.id);
+  }
+
+  customer(customerId: string): Customer {
+    return required(this.customers.get(customerId), customerId);
+  }
+
+  newPrice(price: Omit<Price, 'id' | 'object' | 'active' | 'created'>): Price {
+    // A lookup key moves on to the newest.
+    for (const other of this.prices.values()) if (other.lookup_key === price.lookup_key) other.lookup_key = null;
+    const made: Price = { ...price, id: id('price'), object: 'price', active: true, created: seconds() };
+    this.prices.set(made.id, made);
+    return made;
+  }
+
+  price(priceId: string): Price {
+    return required(this.prices.get(priceId), priceId);
+  }
+
+  newMethod(number: string): Method {
+    const card = { brand: 'visa', last4: number.replaceAll(' ', '').slice(-4), exp_month: 12, exp_year: 2039 };
+    return { id: id('pm'), object: 'payment_method', card };
+  }
+
+  /** Puts a card on file, for everything that is charged from now on. */
+  putOnFile(customerId: string, number: string): void {
+    const method = this.newMethod(number);
+    this.customer(customerId).invoice_settings.default_payment_method = method;
+    for (const each of this.subscriptions.values())
+      if (each.customer === customerId && each.default_payment_method) each.default_payment_method = method;
+    this.#tell('customer.updated', this.customer(customerId));
+  }
+
+  /** How it would end to take an amount from a card; without one, from the card on file. */
+  endingOf(customerId: string, amount: number, method = this.#methodOf(customerId)): Ending {
+    if (amount === 0) return 'paid';
+    if (!method || method.card.last4 === '0002') return 'declined';
+    return method.card.last4 === '3220' ? 'wants_person' : 'paid';
+  }
+
+  #methodOf(customerId: string): Method | null {
+    const own = [...this.subscriptions.values()].find(
+      (each) => each.customer === customerId && each.status !== 'canceled',
+    );
+    return own?.default_payment_method ?? this.customer(customerId).invoice_settings.default_payment_method;
+  }
+
+  /** What lines come to, less the credit of the customer. */
+  dueOf(customerId: string, lines: readonly Line[]): { total: number; due: number; balance: number } {
+    const total = lines.reduce((sum, { amount }) => sum + amount, 0);
+    const rest = total + this.customer(customerId).balance;
+    return { total, due: Math.max(0, rest), balance: Math.min(0, rest) };
+  }
+
+  /** Writes an invoice, and takes what it asks for where that ends well. */
+  invoice(
+    customerId: string,
+    subscription: Subscription | null,
+    lines: Line[],
+    ending: Ending,
+    metadata: Metadata = {},
+  ): Invoice {
+    const { total, due, balance } = this.dueOf(customerId, lines);
+    const isPaid = ending === 'paid';
+    const invoiceId = id('in');
+    const intent = { declined: 'requires_payment_method', wants_person: 'requires_action', paid: 'succeeded' }[ending];
+    const count = [...this.invoices.values()].filter(({ customer }) => customer === customerId).length;
+    const invoice: Invoice = {
+      id: invoiceId,
+      object: 'invoice',
+      number: `INV-${String(count + 1).padStart(6, '0')}`,
+      status: isPaid ? 'paid' : 'open',
+      currency: 'usd',
+      created: seconds(),
+      customer: customerId,
+      subscription: subscription?.id ?? null,
+      metadata,
+      total,
+      amount_due: due,
+      amount_paid: isPaid ? due : 0,
+      total_taxes: [],
+      lines: { data: lines, has_more: false },
+      period_start: seconds(),
+      period_end: seconds(),
+      due_date: null,
+      hosted_invoice_url: `https://invoice.stripe.example/${invoiceId}`,
+      invoice_pdf: `https://invoice.stripe.example/${invoiceId}/pdf`,
+      status_transitions: { finalized_at: seconds(), paid_at: isPaid ? seconds() : null },
+      payments: { data: [{ payment: { payment_intent: { id: id('pi'), status: intent } } }] },
+    };
+    if (isPaid && due > 0) this.charges.push({ customer: customerId, amount: due });
+    this.customer(customerId).balance = balance;
+    this.invoices.set(invoice.id, invoice);
+    if (subscription) subscription.latest_invoice = invoice.id;
+    this.#tell(isPaid ? 'invoice.paid' : 'invoice.payment_failed', invoice);
+    return invoice;
+  }
+
+  /** Somebody paid an open invoice, or confirmed its payment: what waited for it is applied. */
+  settleInvoice(invoiceId: string): void {
+    const invoice = required(this.invoices.get(invoiceId), invoiceId);
+    this.charges.push({ customer: invoice.customer, amount: invoice.amount_due });
+    invoice.status = 'paid';
+    invoice.amount_paid = invoice.amount_due;
+    invoice.status_transitions.paid_at = seconds();
+    this.#tell('invoice.paid', invoice);
+    const subscription = invoice.subscription ? this.subscriptions.get(invoice.subscription) : undefined;
+    if (!subscription) return;
+    if (subscription.pending_update) {
+      subscription.items.data = subscription.pending_update.subscription_items;
+      subscription.pending_update = null;
+      this.#tell('customer.subscription.pending_update_applied', subscription);
+    }
+    if (subscription.status === 'past_due') subscription.status = 'active';
+    this.#tell('customer.subscription.updated', subscription);
+  }
+
+  /** An invoice is given up, and with it the change that waited for it. */
+  voidInvoice(invoiceId: string): Invoice {
+    const invoice = required(this.invoices.get(invoiceId), invoiceId);
+    invoice.status = 'void';
+    const subscription = invoice.subscription ? this.subscriptions.get(invoice.subscription) : undefined;
+    if (subscription?.latest_invoice === invoiceId && subscription.pending_update) {
+      subscription.pending_update = null;
+      this.#tell('customer.subscription.pending_update_expired', subscription);
+    }
+    this.#tell('invoice.voided', invoice);
+    return invoice;
+  }
+
+  newItem(price: Price, quantity: number, start: number, end: number): Item {
+    return { id: id('si'), price, quantity, current_period_start: start, current_period_end: end };
+  }
+
+  line(item: Item, description: string, amount: number, start: number, proration: boolean): Line {
+    return {
+      id: id('il'),
+      object: 'line_item',
+      amount,
+      description: `${description}${item.price.nickname}`,
+      quantity: item.quantity,
+      period: { start, end: item.current_period_end },
+      pricing: { unit_amount_decimal: String(item.price.unit_amount) },
+      parent: { subscription_item_details: { proration } },
+    };
+  }
+
+  /** The lines of a whole period. */
+  periodLines(items: readonly Item[]): Line[] {
+    return items.map((item) =>
+      this.line(item, '', (item.price.unit_amount ?? 0) * item.quantity, item.current_period_start, false),
+    );
+  }
+
+  /** The lines of a change in the middle of a period, by the second. */
+  prorationLines(before: readonly Item[], after: readonly Item[], date: number): Line[] {
+    const told = ({ price, quantity }: Item): string => `${price.id} ${quantity}`;
+    const old = before.filter((item) => !after.some((other) => told(other) === told(item)));
+    const fresh = after.filter((item) => !before.some((other) => told(other) === told(item)));
+    const line = (item: Item, description: string, sign: number): Line => {
+      const { current_period_start: start, current_period_end: end } = item;
+      const amount = Math.round(((item.price.unit_amount ?? 0) * item.quantity * (end - date)) / (end - start));
+      return this.line(item, description, sign * amount, date, true);
+    };
+    const isWhole = (item: Item): boolean => item.current_period_start >= date;
+    return [
+      ...old.map((item) => line(item, 'Unused time of ', -1)),
+      ...fresh.map((item) =>
+        isWhole(item) ? (this.periodLines([item])[0] as Line) : line(item, 'Remaining time of ', 1),
+      ),
+    ];
+  }
+
+  /** Begins a subscription whose first payment went through. */
+  newSubscription(session: Session, method: Method): Subscription {
+    const start = seconds();
+    const interval = session.items[0]?.price.recurring.interval ?? 'month';
+    const end = later(start, interval);
+    const items = session.items.map(({ price, quantity }) => this.newItem(price, quantity, start, end));
+    const subscription: Subscription = {
+      id: id('sub'),
+      object: 'subscription',
+      status: 'active',
+      created: start,
+      start_date: start,
+      ended_at: null,
+      currency: 'usd',
+      cancel_at_period_end: false,
+      customer: session.customer,
+      metadata: session.details,
+      items: { data: items },
+      schedule: null,
+      default_payment_method: method,
+      pending_update: null,
+      latest_invoice: null,
+    };
+    this.subscriptions.set(subscription.id, subscription);
+    this.invoice(session.customer, subscription, this.periodLines(items), 'paid');
+    this.#tell('customer.subscription.created', subscription);
+    return subscription;
+  }
+
+  /** Lets everything happen whose time has come. */
+  passTime(): void {
+    for (const subscription of this.subscriptions.values()) {
+      const { pending_update } = subscription;
+      if (pending_update && pending_update.expires_at <= seconds()) this.voidInvoice(subscription.latest_invoice ?? '');
+      if (subscription.status === 'past_due') this.#tryAgain(subscription);
+      while (isAlive(subscription) && periodEnd(subscription) <= seconds()) this.#renew(subscription);
+    }
+  }
+
+  #tryAgain(subscription: Subscription): void {
+    const open = [...this.invoices.values()].find(
+      (each) => each.subscription === subscription.id && each.status === 'open',
+    );
+    if (!open) return;
+    if (this.endingOf(subscription.customer, open.amount_due) === 'paid') this.settleInvoice(open.id);
+  }
+
+  #renew(subscription: Subscription): void {
+    const start = periodEnd(subscription);
+    const { schedule } = subscription;
+    if (subscription.cancel_at_period_end || (schedule?.status === 'active' && schedule.end_behavior === 'cancel')) {
+      subscription.status = 'canceled';
+      subscription.ended_at = start;
+      this.#tell('customer.subscription.deleted', subscription);
+      return;
+    }
+    const phase = schedule?.status === 'active' ? schedule.phases.find((each) => each.start_date === start) : undefined;
+    if (schedule?.status === 'active') this.#turn(schedule, phase);
+    const next = phase?.items ?? subscription.items.data;
+    if (phase) subscription.metadata = { ...subscription.metadata, ...phase.metadata };
+    const end = later(start, next[0]?.price.recurring.interval ?? 'month');
+    const items = next.map(({ price, quantity }) => this.newItem(price, quantity, start, end));
+    subscription.items.data = items;
+    const lines = this.periodLines(items);
+    const ending = this.endingOf(subscription.customer, this.dueOf(subscription.customer, lines).due);
+    subscription.status = ending === 'paid' ? 'active' : 'past_due';
+    this.invoice(subscription.customer, subscription, lines, ending);
+    this.#tell('customer.subscription.updated', subscription);
+  }
+
+  /** Goes on to a phase; behind the last the subscription is let go. */
+  #turn(schedule: Schedule, phase: Phase | undefined): void {
+    if (phase) schedule.current_phase = { start_date: phase.start_date, end_date: phase.end_date };
+    else this.release(schedule.id);
+    this.#tell('subscription_schedule.updated', schedule);
+  }
+
+  newSchedule(subscriptionId: string): Schedule {
+    const subscription = required(this.subscriptions.get(subscriptionId), subscriptionId);
+    if (subscription.schedule?.status === 'active') throw new Refused('the subscription has a schedule');
+    const [start_date, end_date] = [subscription.items.data[0]?.current_period_start ?? 0, periodEnd(subscription)];
+    const schedule: Schedule = {
+      id: id('sub_sched'),
+      object: 'subscription_schedule',
+      status: 'active',
+      end_behavior: 'release',
+      current_phase: { start_date, end_date },
+      metadata: {},
+      phases: [{ start_date, end_date, items: subscription.items.data, metadata: {} }],
+      subscription: subscription.id,
+      customer: subscription.customer,
+    };
+    this.schedules.set(schedule.id, schedule);
+    subscription.schedule = schedule;
+    return schedule;
+  }
+
+  release(scheduleId: string): Schedule {
+    const schedule = required(this.schedules.get(scheduleId), scheduleId);
+    if (schedule.status !== 'active') throw new Refused('the schedule is not active');
+    schedule.status = 'released';
+    const subscription = this.subscriptions.get(schedule.subscription);
+    if (subscription) subscription.schedule = null;
+    this.#tell('subscription_schedule.released', schedule);
+    return schedule;
+  }
+
+  /** Lets everything lie so many days further back. */
+  age(days: number): void {
+    const back = (thing: unknown): void => {
+      if (typeof thing !== 'object' || thing === null || seen.has(thing)) return;
+      seen.add(thing);
+      for (const [name, value] of Object.entries(thing)) {
+        if (typeof value === 'number' && times.has(name))
+          (thing as Record<string, number>)[name] = value - days * 86_400;
+        else back(value);
+      }
+    };
+    const seen = new Set<object>();
+    for (const all of [this.customers, this.prices, this.subscriptions, this.schedules, this.invoices, this.sessions])
+      for (const thing of all.values()) back(thing);
+  }
+
+  /** Everything as it is now, for later. */
+  copy(): BooksCopy {
+    const { customers, prices, subscriptions, schedules, invoices, sessions } = this;
+    return structuredClone({ customers, prices, subscriptions, schedules, invoices, sessions });
+  }
+
+  /** Goes back to what was. */
+  restore(copy: BooksCopy): void {
+    const again = structuredClone(copy);
+    for (const name of Object.keys(again) as (keyof BooksCopy)[]) {
+      this[name].clear();
+      for (const [key, thing] of again[name]) (this[name] as Map<string, unknown>).set(key, thing);
+    }
+  }
+
+  tell(type: string, object: object): void {
+    this.#tell(type, object);
+  }
+}
+
+/** Fields that are moments. */
+const times = new Set([
+  ...['created', 'start_date', 'end_date', 'ended_at', 'current_period_start', 'current_period_end', 'expires_at'],
+  ...['finalized_at', 'paid_at', 'period_start', 'period_end', 'start', 'end'],
+]);
+
+/** What Stripe answers with 400. */
+export class Refused extends Error {}
+
+export function required<Thing>(thing: Thing | undefined, name: string): Thing {
+  if (thing === undefined) throw new Refused(`No such thing: ${name}`);
+  return thing;
+}
+
+export const isAlive = ({ status }: Subscription): boolean => status === 'active' || status === 'past_due';
+export const periodEnd = ({ items }: Subscription): number => items.data[0]?.current_period_end ?? 0;
+export const nextEnd = later;

@@ -1,0 +1,35 @@
+// Reads the forms of Stripe's package: items[0][price]=… is an object with a list in it.
+
+export interface Form {
+  [name: string]: string | Form;
+}
+
+export function readForm(text: string): Form {
+  const form: Form = {};
+  for (const [name, value] of new URLSearchParams(text)) {
+    const path = name.split(/\[|\]\[|\]/).filter((part) => part !== '');
+    const last = path.pop() ?? '';
+    let place = form;
+    for (const part of path) {
+      if (typeof place[part] !== 'object') place[part] = {};
+      place = place[part] as Form;
+    }
+    place[last] = value;
+  }
+  return form;
+}
+
+/** What was sent as a list. */
+export const listOf = (value: string | Form | undefined): Form[] =>
+  typeof value === 'object' ? (Object.values(value) as Form[]) : [];
+
+export const textsOf = (value: string | Form | undefined): string[] =>
+  typeof value === 'object' ? (Object.values(value) as string[]) : [];
+
+export const textOf = (value: string | Form | undefined): string => (typeof value === 'string' ? value : '');
+
+/** Metadata; a name with nothing is taken away. */
+export function mergeMetadata(before: Record<string, string>, sent: string | Form | undefined): Record<string, string> {
+  const all = { ...before, ...(typeof sent === 'object' ? (sent as Record<string, string>) : {}) };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ''));
+}

@@ -1,0 +1,265 @@
+// The stand-in's operations, by method and path.
+import { randomBytes } from 'node:crypto';
+import {
+  type Books,
+  type Configuration,
+  type Item,
+  isAlive,
+  nextEnd,
+  type Phase,
+  periodEnd,
+  Refused,
+  required,
+  type Session,
+  type Subscription,
+  seconds,
+} from './books.ts';
+import { type Form, listOf, mergeMetadata, textOf, textsOf } from './form.ts';
+
+/** A card that was declined, or whose bank wants the person. */
+export class CardRefused extends Error {
+  readonly code: string;
+  constructor(code: string) {
+    super(code);
+    this.code = code;
+  }
+}
+
+interface Route {
+  of: RegExp;
+  answer(books: Books, form: Form, id: string, base: string): unknown;
+}
+
+const newest = <Thing extends { created: number }>(things: Iterable<Thing>): Thing[] =>
+  [...things].toReversed().toSorted((a, b) => b.created - a.created);
+const list = (data: readonly unknown[]) => ({ object: 'list', data, has_more: false, url: '/' });
+/** Of a list within an answer the first ten. */
+const firstOf = (all: readonly unknown[]) => ({ ...list(all.slice(0, 10)), has_more: all.length > 10 });
+const pathOf = (method: string, path: string): RegExp =>
+  new RegExp(`^${method} /v1/${path.replace('{id}', '(?<id>\\w+)')}$`);
+
+export const routes: readonly Route[] = [
+  {
+    of: pathOf('POST', 'customers'),
+    answer: (books, form) => books.newCustomer(mergeMetadata({}, form.metadata)),
+  },
+  { of: pathOf('GET', 'customers/{id}'), answer: (books, _form, id) => books.customer(id) },
+  {
+    of: pathOf('GET', 'prices'),
+    answer: (books, form) => {
+      const keys = textsOf(form.lookup_keys);
+      return list(
+        [...books.prices.values()].filter(({ lookup_key }) => lookup_key !== null && keys.includes(lookup_key)),
+      );
+    },
+  },
+  { of: pathOf('POST', 'prices'), answer: (books, form) => newPrice(books, form) },
+  {
+    of: pathOf('GET', 'subscriptions'),
+    answer: (books, form) =>
+      list(newest(books.subscriptions.values()).filter(({ customer }) => customer === textOf(form.customer))),
+  },
+  { of: pathOf('POST', 'subscriptions/{id}'), answer: updateSubscription },
+  {
+    of: pathOf('POST', 'subscription_schedules'),
+    answer: (books, form) => books.newSchedule(textOf(form.from_subscription)),
+  },
+  { of: pathOf('POST', 'subscription_schedules/{id}'), answer: updateSchedule },
+  { of: pathOf('POST', 'subscription_schedules/{id}/release'), answer: (books, _form, id) => books.release(id) },
+  {
+    of: pathOf('GET', 'invoices'),
+    answer: (books, form) =>
+      list(
+        newest(books.invoices.values())
+          .filter(({ customer }) => customer === textOf(form.customer))
+          .map((invoice) => ({ ...invoice, lines: firstOf(invoice.lines.data) })),
+      ),
+  },
+  {
+    of: pathOf('GET', 'invoices/{id}/lines'),
+    answer: (books, _form, id) => list(required(books.invoices.get(id), id).lines.data),
+  },
+  { of: pathOf('GET', 'invoices/{id}'), answer: (books, _form, id) => required(books.invoices.get(id), id) },
+  { of: pathOf('POST', 'invoices/{id}/void'), answer: (books, _form, id) => books.voidInvoice(id) },
+  { of: pathOf('POST', 'checkout/sessions'), answer: newSession },
+  {
+    of: pathOf('GET', 'checkout/sessions'),
+    answer: (books, form) =>
+      list(
+        newest(books.sessions.values()).filter(
+          ({ customer, status }) => customer === textOf(form.customer) && status === textOf(form.status),
+        ),
+      ),
+  },
+  {
+    of: pathOf('POST', 'checkout/sessions/{id}/expire'),
+    answer: (books, _form, id) => {
+      const session = required(books.sessions.get(id), id);
+      session.status = 'expired';
+      books.tell('checkout.session.expired', session);
+      return session;
+    },
+  },
+  { of: pathOf('GET', 'billing_portal/configurations'), answer: (books) => list([...books.configurations.values()]) },
+  {
+    of: pathOf('POST', 'billing_portal/configurations'),
+    answer: (books, form) => {
+      const metadata = mergeMetadata({}, form.metadata);
+      const id = `bpc_${randomBytes(9).toString('hex')}`;
+      const made: Configuration = {
+        ...{ id, object: 'billing_portal.configuration', active: true, metadata, features: form.features },
+      };
+      books.configurations.set(id, made);
+      return made;
+    },
+  },
+  {
+    of: pathOf('POST', 'billing_portal/sessions'),
+    answer: (books, form, _id, base) => {
+      const id = `bps_${randomBytes(9).toString('hex')}`;
+      required(books.configurations.get(textOf(form.configuration)), textOf(form.configuration));
+      books.portals.set(id, books.customer(textOf(form.customer)).id);
+      return { id, object: 'billing_portal.session', url: `${base}/portal/${id}` };
+    },
+  },
+];
+
+function newPrice(books: Books, form: Form) {
+  const recurring = typeof form.recurring === 'object' ? textOf(form.recurring.interval) : '';
+  const product = form.product_data as Form;
+  return books.newPrice({
+    currency: textOf(form.currency),
+    unit_amount: Number(form.unit_amount),
+    lookup_key: textOf(form.lookup_key) || null,
+    metadata: mergeMetadata({}, form.metadata),
+    nickname: textOf(product.name),
+    recurring: { interval: recurring },
+  });
+}
+
+function newSession(books: Books, form: Form, _id: string, base: string): Session {
+  const id = `cs_test_${randomBytes(9).toString('hex')}`;
+  const mode = textOf(form.mode) as 'payment' | 'subscription';
+  const items = listOf(form.line_items).map((item) => ({
+    price: typeof item.price_data === 'object' ? newPrice(books, item.price_data) : books.price(textOf(item.price)),
+    quantity: Number(item.quantity),
+  }));
+  const details = mode === 'subscription' ? (form.subscription_data as Form) : invoiceData(form);
+  const expiresAt = Number(form.expires_at);
+  if (expiresAt > seconds() + 86_400 || expiresAt < seconds() + 1800) throw new Refused('expires_at is out of bounds');
+  const session: Session = {
+    id,
+    object: 'checkout.session',
+    mode,
+    status: 'open',
+    payment_status: 'unpaid',
+    client_reference_id: textOf(form.client_reference_id),
+    url: `${base}/pay/${id}`,
+    expires_at: expiresAt,
+    created: seconds(),
+    success_url: textOf(form.success_url),
+    cancel_url: textOf(form.cancel_url),
+    amount_subtotal: items.reduce((sum, { price, quantity }) => sum + (price.unit_amount ?? 0) * quantity, 0),
+    customer: books.customer(textOf(form.customer)).id,
+    payment_intent: null,
+    items,
+    details: mergeMetadata({}, details.metadata),
+  };
+  books.sessions.set(id, session);
+  return session;
+}
+
+const invoiceData = (form: Form): Form => ((form.invoice_creation as Form).invoice_data ?? {}) as Form;
+
+function updateSubscription(books: Books, form: Form, id: string): Subscription {
+  const subscription = required(books.subscriptions.get(id), id);
+  if (!isAlive(subscription)) throw new Refused('the subscription has ended');
+  const scheduled = subscription.schedule?.status === 'active';
+  if (form.cancel_at_period_end !== undefined) {
+    if (scheduled) throw new Refused('a schedule manages the subscription');
+    subscription.cancel_at_period_end = form.cancel_at_period_end === 'true';
+  }
+  if (form.items !== undefined) {
+    if (scheduled) throw new Refused('a schedule manages the subscription');
+    changeItems(books, subscription, form);
+  }
+  if (form.metadata !== undefined) subscription.metadata = mergeMetadata(subscription.metadata, form.metadata);
+  books.tell('customer.subscription.updated', subscription);
+  return subscription;
+}
+
+/** Charges the difference at once; where that fails nothing is changed, or it waits, as it was asked for. */
+function changeItems(books: Books, subscription: Subscription, form: Form): void {
+  const before = subscription.items.data;
+  const waits = form.payment_behavior === 'pending_if_incomplete';
+  const sent = listOf(form.items);
+  if (waits && (form.metadata !== undefined || sent.some(({ deleted }) => deleted === 'true')))
+    throw new Refused('a change that waits takes prices and quantities alone');
+  if (subscription.pending_update) books.voidInvoice(subscription.latest_invoice ?? '');
+  const date = Number(form.proration_date);
+  const after = changedItems(books, before, sent, date);
+  const lines = books.prorationLines(before, after, date);
+  const { due } = books.dueOf(subscription.customer, lines);
+  const ending = books.endingOf(subscription.customer, due);
+  if (ending === 'paid') {
+    if (lines.length > 0) books.invoice(subscription.customer, subscription, lines, ending);
+    subscription.items.data = after;
+    return;
+  }
+  if (!waits)
+    throw new CardRefused(ending === 'wants_person' ? 'subscription_payment_intent_requires_action' : 'card_declined');
+  books.invoice(subscription.customer, subscription, lines, ending);
+  const expires_at = Math.min(periodEnd(subscription), seconds() + 23 * 3600);
+  subscription.pending_update = { expires_at, subscription_items: after };
+}
+
+function changedItems(books: Books, before: readonly Item[], sent: readonly Form[], date: number): Item[] {
+  const [first] = before;
+  const interval = first?.price.recurring.interval ?? 'month';
+  const after = before.filter(({ id }) => !sent.some((each) => each.id === id && each.deleted === 'true'));
+  const wanted = sent
+    .filter(({ deleted }) => deleted !== 'true')
+    .map(({ id, price, quantity }) => ({
+      id: textOf(id),
+      price: books.price(textOf(price)),
+      quantity: Number(quantity),
+    }));
+  const kept = after.filter(({ id }) => !wanted.some((each) => each.id === id));
+  const restarts = wanted.some(({ price }) => price.recurring.interval !== interval);
+  if (restarts && kept.length > 0) throw new Refused('all items have one interval');
+  const [start, end] = [first?.current_period_start ?? 0, first?.current_period_end ?? 0];
+  const items = wanted.map(({ id, price, quantity }) => {
+    const item = restarts
+      ? books.newItem(price, quantity, date, nextEnd(date, price.recurring.interval))
+      : books.newItem(price, quantity, start, end);
+    return id === '' ? item : { ...item, id };
+  });
+  const prices = [...kept, ...items].map(({ price }) => price.id);
+  if (new Set(prices).size < prices.length) throw new Refused('two items have one price');
+  return [...kept, ...items];
+}
+
+function updateSchedule(books: Books, form: Form, id: string) {
+  const schedule = required(books.schedules.get(id), id);
+  const subscription = required(books.subscriptions.get(schedule.subscription), schedule.subscription);
+  if (schedule.status !== 'active') throw new Refused('the schedule is not active');
+  let end = 0;
+  const phases = listOf(form.phases).map((phase): Phase => {
+    const start_date = end === 0 ? Number(phase.start_date) : end;
+    const items = listOf(phase.items).map(({ price, quantity }) => ({
+      price: books.price(textOf(price)),
+      quantity: Number(quantity),
+    }));
+    const interval = typeof phase.duration === 'object' ? textOf(phase.duration.interval) : '';
+    end = interval === '' ? Number(phase.end_date) : nextEnd(start_date, interval);
+    return { start_date, end_date: end, items, metadata: mergeMetadata({}, phase.metadata) };
+  });
+  if (phases[0]?.start_date !== schedule.current_phase?.start_date) throw new Refused('the current phase is left out');
+  if (phases[0]?.end_date !== periodEnd(subscription)) throw new Refused('the current phase ends with the period');
+  schedule.phases = phases;
+  schedule.end_behavior = textOf(form.end_behavior);
+  schedule.metadata = mergeMetadata(schedule.metadata, form.metadata);
+  schedule.current_phase = { start_date: phases[0].start_date, end_date: phases[0].end_date };
+  books.tell('subscription_schedule.updated', schedule);
+  return schedule;
+}

@@ -1,0 +1,158 @@
+// A server of its own that is paid through the stand-in of Stripe, on a database of its own.
+import { rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type Stripe from 'stripe';
+import { Pool } from '../../../db/connect.ts';
+import type { Subscription } from '../../../domain/billing/subscription.ts';
+import { runBilling } from '../../../jobs/billing.ts';
+import { chosenProvider } from '../../../payments/chosen-provider.ts';
+import { follow } from '../../../payments/stripe/follow.ts';
+import { openStripe } from '../../../payments/stripe/open.ts';
+import { stripeProvider } from '../../../payments/stripe/provider.ts';
+import { testProvider } from '../../../payments/test-provider.ts';
+import { openLog } from '../../../runtime/log.ts';
+import { OwnServer } from '../../faults/support/own-server.ts';
+import { ageBill } from '../billing.ts';
+import { call, expectStatus, type Json, useServer } from '../client.ts';
+import { dropDatabase, newDatabase } from '../databases.ts';
+import { signIn } from '../sign-in.ts';
+import { database, type Tenant, useDatabase } from '../tenants.ts';
+import { StripeStandIn } from './stand-in.ts';
+
+export const cards = { good: '4242424242424242', declined: '4000000000000002', wantsPerson: '4000000000003220' };
+
+const { log } = openLog('silent');
+
+export class StripeWorld {
+  readonly standIn: StripeStandIn;
+  readonly server: OwnServer;
+  readonly #databaseUrl: string;
+  readonly #stripe: Stripe;
+  readonly #pools: { platform: Pool; tenants: Pool; purges: Pool };
+  readonly #folder: string;
+
+  private constructor(standIn: StripeStandIn, stripe: Stripe, server: OwnServer, databaseUrl: string, folder: string) {
+    this.standIn = standIn;
+    this.server = server;
+    this.#stripe = stripe;
+    this.#databaseUrl = databaseUrl;
+    this.#folder = folder;
+    const shared = { url: databaseUrl, prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000, lanes: 2 };
+    this.#pools = {
+      platform: new Pool({ ...shared, role: 'crm_platform' }),
+      tenants: new Pool({ ...shared, role: 'crm_app' }),
+      purges: new Pool({ ...shared, role: 'crm_purge' }),
+    };
+  }
+
+  /** @param name of the folder of its files */
+  static async open(name: string): Promise<StripeWorld> {
+    const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `${name}-${process.pid}`);
+    const [standIn, databaseUrl] = await Promise.all([StripeStandIn.start(), newDatabase()]);
+    const settings = { DATABASE_URL: databaseUrl, DATA_DIR: folder, TRUSTED_PROXIES: '127.0.0.1', ...standIn.settings };
+    const server = await OwnServer.start(settings);
+    standIn.eventsTo = server.url;
+    await useDatabase(databaseUrl);
+    useServer(server.url);
+    const stripe = await openStripe(standIn.settings.STRIPE_SECRET_KEY ?? '', standIn.url);
+    return new StripeWorld(standIn, stripe, server, databaseUrl, folder);
+  }
+
+  async close(): Promise<void> {
+    await this.server.stop();
+    await Promise.all(Object.values(this.#pools).map((pool) => pool.close(1)));
+    await useDatabase(undefined);
+    useServer(undefined);
+    await this.standIn.close();
+    await dropDatabase(this.#databaseUrl);
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Does at once what the server does within seconds: hears the events, and looks at whom they name. */
+  async catchUp(): Promise<void> {
+    await this.standIn.eventsSent();
+    const { tenants } = this.#pools;
+    const test = testProvider(tenants, () => this.server.url);
+    const live = stripeProvider({
+      ...{ stripe: this.#stripe, tenants, dashboardUrl: this.server.url, warn: () => undefined },
+    });
+    await runBilling(
+      {
+        ...this.#pools,
+        provider: chosenProvider(test, live),
+        follow: async (companyId, now) => (await this.look({ companyId }, now)) !== undefined,
+        removeFile: async () => undefined,
+        log,
+      },
+      new Date(),
+    );
+  }
+
+  /** Looks at the customer of a tenant, if it is due by then. */
+  look({ companyId }: Pick<Tenant, 'companyId'>, now = new Date()): Promise<Subscription | undefined> {
+    return follow(this.#pools.tenants, this.#stripe, companyId, undefined, now);
+  }
+
+  /** Lets days pass, one after the other: everything lies as much further back, and what has become due happens. */
+  async pass(days: number): Promise<void> {
+    for (let passed = 0; passed < days; passed += 1) {
+      this.standIn.books.age(1);
+      await ageBill(1);
+      this.standIn.books.passTime();
+      await this.catchUp();
+    }
+  }
+
+  /** Fills in the form of a page of the stand-in, as a person would. */
+  async fillIn(url: string, number = cards.good): Promise<number> {
+    const body = new URLSearchParams({ card_number: number, action: 'pay' });
+    return (await fetch(url, { method: 'POST', redirect: 'manual', body })).status;
+  }
+
+  async startCheckout(tenant: Tenant, body: object): Promise<Json> {
+    const { access_token: token } = await signIn(tenant);
+    return (await expectStatus(201, 'POST', '/v1/checkout-sessions', { token, body })).body.data.checkout_session;
+  }
+
+  /** Subscribes by a checkout that is paid. @returns the checkout */
+  async subscribe(tenant: Tenant, more: object = {}): Promise<Json> {
+    const session = await this.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter', ...more });
+    await this.fillIn(session.url);
+    await this.catchUp();
+    return session;
+  }
+
+  async putOnFile(tenant: Tenant, number: string): Promise<void> {
+    const { body } = await expectStatus(200, 'POST', '/v1/billing/portal-session', { key: tenant.key });
+    await this.fillIn(body.data.url, number);
+    await this.catchUp();
+  }
+
+  async subscription({ key }: Pick<Tenant, 'key'>): Promise<Json> {
+    return (await expectStatus(200, 'GET', '/v1/subscription', { key })).body.data.subscription;
+  }
+
+  async invoices({ key }: Pick<Tenant, 'key'>): Promise<Json[]> {
+    return (await expectStatus(200, 'GET', '/v1/invoices', { key })).body.data.invoices;
+  }
+
+  /** What was taken from the cards of a tenant, in minor units. */
+  async charged({ companyId }: Pick<Tenant, 'companyId'>): Promise<number[]> {
+    const [row] = await database()<{ id: string }[]>`
+      select customer_id as id from provider_customers where company_id = ${companyId}`;
+    return this.standIn.books.charges.filter(({ customer }) => customer === row?.id).map(({ amount }) => amount);
+  }
+}
+
+/** Asks for a change of the subscription. */
+export const change = (
+  { key }: Pick<Tenant, 'key'>,
+  what: string,
+  body?: object,
+  idempotencyKey?: string,
+): ReturnType<typeof call> =>
+  call(what.startsWith('modules/') ? 'DELETE' : 'POST', `/v1/subscription/${what}`, {
+    key,
+    ...(body ? { body } : {}),
+    ...(idempotencyKey ? { idempotencyKey } : {}),
+  });
