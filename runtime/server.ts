@@ -1,7 +1,6 @@
 // The HTTP server: its connections, what a request means, and the answer with its line in the log.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { v7 as uuidv7 } from 'uuid';
 import { type Answer, refuseConnection, sendAnswer } from './answers.ts';
 import { ClientGone } from './body.ts';
 import type { Trace } from './call-state.ts';
@@ -15,6 +14,7 @@ import { Failures } from './failures.ts';
 import type { RequestLine } from './log.ts';
 import { OperationRunner, type RunnerParts } from './operation-runner.ts';
 import { checkHead, mostOfHead } from './request-head.ts';
+import { newRequestId } from './request-ids.ts';
 import { answerScreens, type Screen } from './screens.ts';
 
 /** A page that is not part of the API: method GET, no credential, no envelope. */
@@ -108,8 +108,7 @@ export function buildServer(parts: ServerParts): Server {
 /** @param invite tells the client to send the body; undefined where it does not wait to be told */
 function newTrace(request: IncomingMessage, invite: (() => void) | undefined): Trace {
   return {
-    // Tells its time too, by which the audit log finds what it did.
-    requestId: uuidv7(),
+    requestId: newRequestId(),
     operation: '',
     caller: undefined,
     testMode: isTestKey(request.headers['x-api-key']),
