@@ -47,6 +47,9 @@ export async function leaveChores(sql: Sql, companyId: string, dataDir: string):
       insert into mails (company_id, id, recipient, template, data, next_attempt_at, created_at)
       values (${companyId}, ${uuidv7()}, 'walk@example.com', ${template}, ${sql.json({ full_name: 'Walk', company_name: 'Walk' })}, now(), now())`;
   await sql`
+    insert into mails (company_id, id, recipient, template, data, status, next_attempt_at, created_at)
+    values (${companyId}, ${uuidv7()}, 'walk@example.com', 'welcome', '{}', 'sent', now(), now() - interval '500 days')`;
+  await sql`
     insert into outbox_events (company_id, id, test_mode, event, occurred_at, actor, data, changes, created_by_kind, created_by_id)
     values (${companyId}, ${uuidv7()}, false, 'record.updated', now(), '{"name": "Walk"}', '{"name": "Walk"}', '{"name": "Walk"}', 'user', 'x')`;
   await sql`
@@ -82,7 +85,8 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
   await sql.unsafe(
     `update sla_clocks t set ended_at = now() where ${others('sla_clocks')} and ended_at < now() - interval '1 day'`,
   );
-  await sql.unsafe(`update notifications t set created_at = now() where ${others('notifications')}`);
+  for (const name of ['notifications', 'mails'])
+    await sql.unsafe(`update ${name} t set created_at = now() where ${others(name)}`);
   await sql.unsafe(
     `update stored_files t set remove_after = now() + interval '1 day' where ${others('stored_files')} and remove_after is not null`,
   );

@@ -42,6 +42,22 @@ interface Walk {
   clocks: ReadonlyMap<string, string>;
 }
 
+/**
+ * Few requests of each operation, from the first to the last: most of what is missing they notice too, in a fifth of the time. What was told
+ * before a server began need not have its position yet when so few have been asked.
+ */
+function briefly(probes: readonly Probe[]): Probe[] {
+  const ofOperation = Map.groupBy(probes, ({ operation }) => operation);
+  const most = 5;
+  return probes.filter((probe) => {
+    if (probe.operation.id === 'listChanges') return false;
+    const own = ofOperation.get(probe.operation) ?? [];
+    const step = Math.max(1, (own.length - 1) / (most - 1));
+    const index = own.indexOf(probe);
+    return Math.round(Math.round(index / step) * step) === index;
+  });
+}
+
 /** With all credentials of the tenant; then with its keys alone, which are test keys. */
 let live: Walk;
 let inTest: Walk;
@@ -313,10 +329,20 @@ describe('without row-level security, every condition on a company or a mode is 
 
   test(isSample ? `${wanted} of them, with MUTANTS_SEED=${seed}` : 'each of them', async () => {
     const survivors: string[] = [];
+    // Of two rows with one id the live one may be found first, so that only who asks for the other sees it.
+    const walks: [template: string, walk: Walk][] = [
+      [world.unwalled, live],
+      [world.unwalledInTest, inTest],
+    ];
+    if (!isSample)
+      walks.unshift(
+        [world.unwalled, await walkOf(world.alone, briefly(live.probes), false)],
+        [world.unwalledInTest, await walkOf(world.aloneInTest, briefly(inTest.probes), true)],
+      );
     const lane = async (_: unknown, index: number): Promise<void> => {
       const folder = copySources(resolve('.test-data', `mutant-${process.pid}-${index}`));
       for (let predicate = chosen.pop(); predicate; predicate = chosen.pop()) {
-        const caught = await consequenceOf(folder, predicate);
+        const caught = await consequenceOf(folder, predicate, walks);
         if (caught === undefined) survivors.push(predicate.id);
         if (!isSample)
           process.stdout.write(
@@ -338,13 +364,13 @@ describe('without row-level security, every condition on a company or a mode is 
 });
 
 /** What gives it away that a condition is missing. */
-async function consequenceOf(folder: string, predicate: Predicate): Promise<string | undefined> {
+async function consequenceOf(
+  folder: string,
+  predicate: Predicate,
+  walks: readonly (readonly [template: string, walk: Walk])[],
+): Promise<string | undefined> {
   return withMutation(folder, predicate, async (main) => {
-    // Of two rows with one id the live one may be found first, so that only who asks for the other sees it.
-    for (const [template, walk] of [
-      [world.unwalled, live],
-      [world.unwalledInTest, inTest],
-    ] as const) {
+    for (const [template, walk] of walks) {
       const { leaks, changed } = await run(template, walk, { main });
       if (leaks[0]) return leaks[0];
       if (changed.length > 0) return `changes rows of others in ${changed.join(', ')}`;

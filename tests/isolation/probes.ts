@@ -95,8 +95,7 @@ export async function probesOf(operation: DeclaredOperation, ground: Ground): Pr
     }
     const queries =
       isBelowRecords(operation) && !isThorough(values?.object) ? [] : queriesOf(operation, ground, values?.object);
-    for (const query of queries)
-      probes.push(varied(first, { query: { ...first.options.query, ...query } }));
+    for (const query of queries) probes.push(varied(first, { query: { ...first.options.query, ...query } }));
   }
   return [...probes, ...furtherOf(probes[0] as Probe, ground)];
 }

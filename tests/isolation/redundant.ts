@@ -9,6 +9,11 @@ const ownFile = 'the file has an id that this very call has given it; the compan
 const texts =
   'texts only lead to ids, whose records are then asked for themselves; the company is the way of the index';
 
+const pastTheirTime =
+  'what is past its time is removed whosever it is, and its age is asked again; the company is the way to its rows';
+const userIds = 'ids of users are unique among all companies (user_places); the company is the way of the index';
+const digests = 'the locks are on digests of the company and the key; its row is the way to where they are held';
+
 /** By the id of the condition. */
 export const redundant: Readonly<Record<string, string>> = {
   'db/records/filter.ts hasHash: h.company_id = r.company_id': hashes,
@@ -19,6 +24,14 @@ export const redundant: Readonly<Record<string, string>> = {
   'db/records/attachments.ts insertAttachment: test_mode = ${testMode}': ownFile,
   'db/reports/search.ts ownOf: company_id = ${scope.companyId}': texts,
   'db/reports/search.ts ownOf: test_mode = ${scope.testMode}': texts,
+  'db/access/sessions.ts sweepSessions: company_id = ${companyId}': pastTheirTime,
+  'db/billing/usage.ts sweepKeyDays: company_id = ${companyId}': pastTheirTime,
+  'db/idempotency.ts sweep: r.company_id = ${companyId}': pastTheirTime,
+  'db/idempotency.ts sweep: r.test_mode = due."testMode"': pastTheirTime,
+  'db/idempotency.ts claim: id = ${claimed.companyId}': digests,
+  'db/idempotency.ts claim: id = ${claimed.companyId} #2': digests,
+  'db/people/users.ts hasOtherActive: u.company_id = ur.company_id': userIds,
+  'db/records/expansion.ts findUsers: company_id = ${companyId}': userIds,
   'db/settings/activity-types.ts insertActivityType: company_id = ${companyId}':
     'counts for the last place, which nobody is shown: any number beyond the last is the last',
   'db/settings/sla-due.ts clearRevision: company_id = ${policy.companyId}':
@@ -76,7 +89,6 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   'db/access/sessions.ts lockRefreshToken: t.company_id = ${companyId}': 'not run',
   'db/access/sessions.ts lockRefreshToken: u.company_id = ${companyId}': 'not run',
   'db/access/sessions.ts replaceRefreshToken: company_id = ${session.companyId}': 'not run',
-  'db/access/sessions.ts sweepSessions: company_id = ${companyId}': 'not caught',
   'db/automation/webhook-deliveries.ts': 'in part',
   'db/billing/checkout-sessions.ts': 'not run',
   'db/billing/invoices.ts': 'not run',
@@ -90,12 +102,5 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   'db/billing/wallet.ts': 'not run',
   'db/automation/webhook-sending.ts': 'in part',
   'db/automation/webhooks.ts': 'in part',
-  'db/idempotency.ts claim: id = ${claimed.companyId}': 'not caught',
-  'db/idempotency.ts claim: id = ${claimed.companyId} #2': 'not caught',
-  'db/idempotency.ts sweep: r.company_id = ${companyId}': 'not caught',
-  'db/idempotency.ts sweep: r.test_mode = due."testMode"': 'not caught',
-  'db/messaging/mails.ts sweepMails: company_id = ${companyId}': 'not caught',
-  'db/people/users.ts hasOtherActive: u.company_id = ur.company_id': 'not caught',
   'db/records/attachments.ts findLinkedFile: test_mode = ${testMode}': 'not caught',
-  'db/records/expansion.ts findUsers: company_id = ${companyId}': 'not caught',
 };
