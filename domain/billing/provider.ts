@@ -7,7 +7,7 @@ import type { Change, Subscription } from './subscription.ts';
 export interface Order {
   companyId: string;
   testMode: boolean;
-  /** The provider's own idempotency key. */
+  /** What the provider's own idempotency keys are made of. */
   id: string;
   change: Change;
   /** As it was when the order was made; nothing else changes it until the order is finished. */
@@ -38,7 +38,7 @@ export type Settled = { settlement: Settlement; declined?: undefined } | { settl
 export interface NewPage {
   companyId: string;
   testMode: boolean;
-  /** The provider's own idempotency key. */
+  /** What the provider's own idempotency keys are made of. */
   id: string;
 }
 

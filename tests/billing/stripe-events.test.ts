@@ -112,6 +112,29 @@ test('a look that began earlier is not written over one that began later', async
   expect((await world.subscription(tenant)).payment_method.last4).toBe('4444');
 });
 
+test('a look in the middle of an order writes nothing: the order relies on what there was', async () => {
+  const tenant = await newTenant();
+  await world.subscribe(tenant);
+  await change(tenant, 'modules', { module_key: 'campaigns' });
+  await change(tenant, 'modules/campaigns');
+  const looks: unknown[] = [];
+  // The schedule has been taken off, and Stripe has told so.
+  const look = async (): Promise<void> => {
+    await world.standIn.eventsSent();
+    expect(await isDue(tenant)).toBe(true);
+    looks.push(await world.look(tenant));
+  };
+  world.standIn.faults.push({ of: /^POST \/v1\/subscriptions\//, how: 'refused', act: look });
+  const key = randomUUID();
+  expect((await change(tenant, 'upgrade', { package_code: 'growth' }, key)).status).toBe(503);
+  expect(looks).toEqual([undefined]);
+  expect((await change(tenant, 'upgrade', { package_code: 'growth' }, key)).status).toBe(200);
+  expect(await world.subscription(tenant)).toMatchObject({
+    plan: { package_code: 'growth' },
+    scheduled_changes: [{ action: 'remove_module', module_key: 'campaigns' }],
+  });
+});
+
 test('what nobody told is found within a day', async () => {
   const tenant = await newTenant();
   await world.subscribe(tenant);

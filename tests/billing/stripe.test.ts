@@ -1,5 +1,7 @@
 // Subscriptions that are paid through Stripe, of which a stand-in keeps the books.
 import { randomUUID } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../runtime/config.ts';
 import { call, type Json } from '../support/client.ts';
@@ -39,6 +41,19 @@ describe('the settings', () => {
     expect(readConfig({ ...settings, STRIPE_API_BASE: 'https://proxy.example/' }).stripe).toEqual({
       ...{ secretKey: 'sk_test_1', webhookSecret: 'whsec_1', apiBase: 'https://proxy.example' },
     });
+  });
+
+  test('alone load the package, which is large', () => {
+    const folders = ['payments', 'start', 'jobs', 'writes', 'handlers', 'runtime'];
+    const sources = folders.flatMap((folder) =>
+      readdirSync(folder, { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.ts'))
+        .map((name) => readFileSync(join(folder, name), 'utf8')),
+    );
+    const imports = sources.flatMap((source) => source.match(/^.*\bimport\b.*'stripe'.*$/gm) ?? []);
+    const loading = imports.filter((line) => !line.startsWith('import type '));
+    expect(imports.length).toBeGreaterThan(5);
+    expect(loading.map((line) => line.trim())).toEqual(["const { default: Package } = await import('stripe');"]);
   });
 
   test.each([

@@ -6,14 +6,24 @@ import { anyAddress } from '../support/client.ts';
 import type { Fault } from '../support/stripe/stand-in.ts';
 import { change, StripeWorld } from '../support/stripe/world.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { stripePayments, stripePoints, Traps } from './support/points.ts';
+import { FaultProxy, through } from './support/proxy.ts';
 
+const traps = new Traps(stripePayments);
+let proxy: FaultProxy;
 let world: StripeWorld;
 beforeAll(async () => {
-  world = await StripeWorld.open('stripe-points');
+  world = await StripeWorld.open('stripe-points', async (url) => {
+    proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
+    return through(url, proxy);
+  });
   // Prices are made by whoever needs them first.
   await changed(await arranged(), randomUUID());
 }, 60_000);
-afterAll(() => world?.close());
+afterAll(async () => {
+  await world?.close();
+  await proxy?.close();
+});
 
 /** On starter, with a module that is to leave: what is changed at once has to take the schedule off, and put it back. */
 async function arranged(): Promise<Tenant> {
@@ -130,6 +140,25 @@ describe.each<{ how: Fault['how']; what: string }>([
       await passMinute(tenant);
       // Whoever is first: the job, or the caller.
       if (number % 2 === 0) await world.catchUp();
+      expect((await changedAtLast(tenant, key)).status).toBe(200);
+      await expectOnce(tenant);
+    },
+    60_000,
+  );
+});
+
+describe('the server killed at a statement of its own', () => {
+  test.each(stripePoints)(
+    'with $statement $moment: the retry is told the success',
+    async ({ statement, moment }) => {
+      const tenant = await arranged();
+      const key = randomUUID();
+      const sprung = traps.set({ statement, moment, act: () => void process.kill(world.server.pid, 'SIGKILL') });
+      expect(await changed(tenant, key).catch(() => undefined)).toBeUndefined();
+      await sprung;
+      traps.clear();
+      await world.server.restart();
+      await passMinute(tenant);
       expect((await changedAtLast(tenant, key)).status).toBe(200);
       await expectOnce(tenant);
     },

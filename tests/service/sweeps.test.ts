@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { sweepBlocks } from '../../db/access/quota.ts';
 import { sweepSessions } from '../../db/access/sessions.ts';
+import { sweepProviderEvents } from '../../db/billing/provider-customers.ts';
 import { Pool, type Sql } from '../../db/connect.ts';
 import { sweep } from '../../db/idempotency.ts';
 import { sweepMails, takeMails } from '../../db/messaging/mails.ts';
@@ -70,6 +71,14 @@ const addNotification: Add = async ({ companyId, admin }, _, days) => {
   return id;
 };
 
+const addProviderEvent: Add = async ({ companyId }, _, days) => {
+  const id = randomUUID();
+  await database()`
+    insert into provider_events (company_id, id, received_at)
+    values (${companyId}, ${id}, now() - make_interval(days => ${days}))`;
+  return id;
+};
+
 type Sweep = (sql: Sql, limit: number, now: Date) => Promise<number>;
 
 test.each<[string, string, number, Add, Sweep]>([
@@ -78,6 +87,7 @@ test.each<[string, string, number, Add, Sweep]>([
   ['mails', 'id', 30, addMail, sweepMails],
   ['sla_clocks', 'id', 400, addClock, sweepClocks],
   ['notifications', 'id', 90, addNotification, sweepNotifications],
+  ['provider_events', 'id', 30, addProviderEvent, sweepProviderEvents],
 ])('rows of %s go when they are past their time, and no sooner', async (table, name, days, add, remove) => {
   const old: string[] = [];
   const kept: string[] = [];

@@ -50,7 +50,22 @@ export const payments = {
   'kept answer': /^insert into idempotency_records .*created_at\)/s,
 } as const;
 
+/** Every statement with which a call has Stripe asked, and writes what Stripe has then. */
+export const stripePayments = {
+  order: payments.order,
+  'hold of the key': payments['hold of the key'],
+  'customer at Stripe': /^select customer_id/,
+  'begin of the look': /^update provider_customers set asked/,
+  'end of the look': /^update provider_customers\s+set written/,
+  'new subscription': payments['new subscription'],
+  'mirrored invoice': /^insert into invoices .*on conflict/s,
+  outcome: payments.outcome,
+  'audit row': payments['audit row'],
+  'kept answer': payments['kept answer'],
+} as const;
+
 export type Statement =
+  | keyof typeof stripePayments
   | keyof typeof statements
   | keyof typeof dispatches
   | keyof typeof sendings
@@ -99,6 +114,9 @@ export interface Trap {
 
 /** Everywhere that a payment can be cut. */
 export const paymentPoints: readonly Point[] = pointsOf(Object.keys(payments) as Statement[]);
+
+/** The same where Stripe is asked. */
+export const stripePoints: readonly Point[] = pointsOf(Object.keys(stripePayments) as Statement[]);
 
 /** Waits at one point at a time for a write to come by. */
 export class Traps {

@@ -45,11 +45,19 @@ export class StripeWorld {
     };
   }
 
-  /** @param name of the folder of its files */
-  static async open(name: string): Promise<StripeWorld> {
+  /**
+   * @param name of the folder of its files
+   * @param through where the server finds the database, if not at its own address
+   */
+  static async open(name: string, through = async (url: string) => url): Promise<StripeWorld> {
     const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `${name}-${process.pid}`);
     const [standIn, databaseUrl] = await Promise.all([StripeStandIn.start(), newDatabase()]);
-    const settings = { DATABASE_URL: databaseUrl, DATA_DIR: folder, TRUSTED_PROXIES: '127.0.0.1', ...standIn.settings };
+    const settings = {
+      DATABASE_URL: await through(databaseUrl),
+      DATA_DIR: folder,
+      TRUSTED_PROXIES: '127.0.0.1',
+      ...standIn.settings,
+    };
     const server = await OwnServer.start(settings);
     standIn.eventsTo = server.url;
     await useDatabase(databaseUrl);
