@@ -8,7 +8,7 @@ import { cards, change, StripeWorld } from '../support/stripe/world.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 /** Orders in which events are told; the figure is of ORDERS=1000. */
-const orders = Number(process.env.ORDERS ?? 150);
+const orders = Number(process.env.ORDERS ?? 60);
 const random = new Random();
 
 let world: StripeWorld;

@@ -6,7 +6,7 @@ import { toldEvents } from '../support/events.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 import { check } from './support/oracle.ts';
 import { OwnServer } from './support/own-server.ts';
-import { type Point, points, Traps } from './support/points.ts';
+import { fatal, type Point, points, Traps } from './support/points.ts';
 import { FaultProxy, type Link, through } from './support/proxy.ts';
 import { settingsFor } from './support/settings.ts';
 import { type Answered, batchOf, isFinal, send, type Write } from './support/writers.ts';
@@ -128,7 +128,7 @@ const goOn = async (): Promise<void> => undefined;
 
 const turns = Object.keys(kinds);
 /** By turns; where it is the writing itself that is cut, the kind that writes most. */
-const killedPoints = points.map((point, index) => ({
+const killedPoints = fatal(points).map((point, index) => ({
   ...point,
   kind: ['change', 'commit'].includes(point.statement) ? 'batch' : (turns[index % turns.length] as string),
 }));

@@ -112,6 +112,16 @@ export interface Trap {
   handOn?: boolean;
 }
 
+/**
+ * Where the death of a server leaves something else behind than at the point before: what is not sent with its commit is undone, whether
+ * PostgreSQL had it or not.
+ */
+export const fatal = (all: readonly Point[]): Point[] =>
+  all.filter(
+    ({ statement, moment }) =>
+      moment === 'before' || (moment === 'sent' && (withCommit.includes(statement) || statement.startsWith('commit'))),
+  );
+
 /** Everywhere that a payment can be cut. */
 export const paymentPoints: readonly Point[] = pointsOf(Object.keys(payments) as Statement[]);
 
