@@ -33,6 +33,8 @@ async function upgrade(
     headers: {
       ...{ 'x-api-key': tenant.key, 'content-type': 'application/json', 'idempotency-key': key },
       'x-forwarded-for': anyAddress(),
+      // One that was kept open may end by itself just as the call is sent, which would look as if it had been cut.
+      connection: 'close',
     },
     body: JSON.stringify({ package_code: 'growth' }),
   });

@@ -46,6 +46,8 @@ async function changed({ key }: Tenant, idempotencyKey: string): Promise<Told> {
     headers: {
       ...{ 'x-api-key': key, 'content-type': 'application/json', 'idempotency-key': idempotencyKey },
       'x-forwarded-for': anyAddress(),
+      // One that was kept open may end by itself just as the call is sent, which would look as if it had been cut.
+      connection: 'close',
     },
     body: JSON.stringify({ package_code: 'growth' }),
   });
