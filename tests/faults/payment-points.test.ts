@@ -1,10 +1,11 @@
 // A server killed at each point around a call to the payment provider: paid once, and told so.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { charged, subscribed } from '../support/billing.ts';
 import { anyAddress } from '../support/client.ts';
-import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 import { OwnServer } from './support/own-server.ts';
 import { fatal, paymentPoints, payments, Traps } from './support/points.ts';
 import { FaultProxy, through } from './support/proxy.ts';
@@ -13,15 +14,20 @@ import { settingsFor } from './support/settings.ts';
 const traps = new Traps(payments);
 let proxy: FaultProxy;
 let server: OwnServer;
+let url: string;
 
+// A database of its own: another file's server would take up what was left, and may be killed with it.
 beforeAll(async () => {
-  const url = inject('databaseUrl');
+  url = await newDatabase();
   proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
   server = await OwnServer.start(settingsFor(through(url, proxy), '.test-data'));
-});
+  await useDatabase(url);
+}, 60_000);
 afterAll(async () => {
   await server?.kill();
   await proxy?.close();
+  await useDatabase(undefined);
+  if (url) await dropDatabase(url);
 });
 
 async function upgrade(
@@ -46,7 +52,7 @@ async function upgradeAtLast(tenant: Tenant, key: string): ReturnType<typeof upg
   for (let again = 1; ; again += 1) {
     const told = await upgrade(tenant, key);
     if (told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
-    if (again % 50 === 0) await passMinute(tenant);
+    if (again % 20 === 0) await passMinute(tenant);
     await sleep(50);
   }
 }

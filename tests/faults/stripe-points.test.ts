@@ -59,7 +59,7 @@ async function changedAtLast(tenant: Tenant, idempotencyKey: string): Promise<To
   for (let again = 1; ; again += 1) {
     const told = await changed(tenant, idempotencyKey);
     if (told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
-    if (again % 50 === 0) await passMinute(tenant);
+    if (again % 20 === 0) await passMinute(tenant);
     await sleep(50);
   }
 }
