@@ -78,9 +78,12 @@ async function write(
   now: Date,
 ): Promise<void> {
   const scope = { companyId, testMode: false };
-  // Whatever is remembered of a subscription is made anew when it is written.
-  if (!isDeepStrictEqual(before, after)) await saveSubscription(sql, scope, after, now);
-  for (const invoice of invoices) await mirrorInvoice(sql, scope, invoice);
-  for (const { id, amountMinor } of payments) await addToWallet(sql, scope, id, amountMinor, now);
-  for (const id of completed) await completeCheckout(sql, scope, id, now);
+  // Sent together, in this order.
+  await Promise.all([
+    // Whatever is remembered of a subscription is made anew when it is written.
+    isDeepStrictEqual(before, after) ? undefined : saveSubscription(sql, scope, after, now),
+    ...invoices.map((invoice) => mirrorInvoice(sql, scope, invoice)),
+    ...payments.map(({ id, amountMinor }) => addToWallet(sql, scope, id, amountMinor, now)),
+    ...completed.map((id) => completeCheckout(sql, scope, id, now)),
+  ]);
 }

@@ -315,19 +315,22 @@ describe('the settings', () => {
       { OAUTH_JWKS_URI: elsewhere.jwksUri },
     ];
     const started = await Promise.all(settings.map((each) => newServer(each)));
-    // A busy issuer may not be heard in time.
-    const statuses = started.map(({ url }) =>
-      vi.waitUntil(
-        async () => {
-          const { status } = await call('GET', '/v1/me', { token, baseUrl: url });
-          return status === 503 ? undefined : status;
-        },
-        { timeout: 10_000 },
-      ),
-    );
-    expect(await Promise.all(statuses)).toEqual([200, 401, 401]);
-    expect(elsewhere.keyRequests()).toBeGreaterThan(0);
-    await Promise.all([...started.map((server) => server.stop()), elsewhere.stop()]);
+    try {
+      // A busy issuer may not be heard in time.
+      const statuses = started.map(({ url }) =>
+        vi.waitUntil(
+          async () => {
+            const { status } = await call('GET', '/v1/me', { token, baseUrl: url });
+            return status === 503 ? undefined : status;
+          },
+          { timeout: 10_000 },
+        ),
+      );
+      expect(await Promise.all(statuses)).toEqual([200, 401, 401]);
+      expect(elsewhere.keyRequests()).toBeGreaterThan(0);
+    } finally {
+      await Promise.all([...started.map((server) => server.stop()), elsewhere.stop()]);
+    }
   });
 
   test('that are no addresses are refused by their name', () => {
