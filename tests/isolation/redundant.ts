@@ -104,5 +104,8 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   'db/billing/usage.ts': 'in part',
   'db/automation/webhook-sending.ts': 'in part',
   'db/automation/webhooks.ts': 'in part',
+  'db/messaging/mails.ts closeMail: company_id = ${mail.companyId}': 'not caught',
+  'db/messaging/mails.ts postponeMail: company_id = ${mail.companyId}': 'not caught',
+  'db/messaging/mails.ts takeMails: company_id = ${companyId}': 'not caught',
   'db/records/attachments.ts findLinkedFile: test_mode = ${testMode}': 'not caught',
 };
