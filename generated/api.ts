@@ -3063,6 +3063,552 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/scheduling/slots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Slots of users
+         * @description All times at which one or more of the users can be met under a policy, the earliest first, without tokens: to show a calendar, not to book from.
+         *     At most 500; `truncated` says that there are more.
+         *
+         *     Not limited to the reach of the key. Answers may be reused for 30 seconds.
+         *
+         *     Needs `bookings:view`. **400** as for [availability](#operation/getUserAvailability), with ids of `member_ids`. **404**: there is no such policy. **409**
+         *     `no_policy`: none is named, and there is no default.
+         */
+        get: operations["getSlots"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/slots/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Search for slots to book
+         * @description Times at which somebody of a pool can be met, the earliest first, each with a `slot_token`. A token holds nothing: it proves that the slot was
+         *     offered, and is good until `token_expires_at`. [Hold](#operation/createReservation) the slot while a person fills in a form, then
+         *     [book](#operation/createBooking) it.
+         *
+         *     `exposure` says what you learn of who would be met: `individual` names one person (`user_id`, whoever would get it now; turns do not move),
+         *     `merged` all who are free (`user_ids`), `shared` nobody. Times that are held or booked are left out.
+         *
+         *     Where there is nothing, `alternatives` has up to five slots after `to`, within the horizon of the policy.
+         *
+         *     Members outside of the reach of the key are not offered. Needs `bookings:view`. **400**: a time that ends before it begins or is longer than 31 days.
+         *     **404**: there is no such pool or policy in reach. **409**: `no_policy`; `no_eligible_rep`: the pool has no active member; `no_calendar`: no
+         *     member's calendar can be read.
+         */
+        post: operations["searchSlots"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/availability": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * When people are free
+         * @description For each user, in the order asked: whether they can be met at all in this time, and what speaks against it; their working hours; what of these
+         *     is free; and what is taken, with its reason. Hours are the user's own, or those of the default policy. Titles of events in other calendars
+         *     are never shown.
+         *
+         *     Of a calendar outside, such as CalDAV, it tells what was found when it was last looked at (`calendar.checked_at`); it is looked at again
+         *     right before anything is booked. With test keys calendars are always free except for test bookings.
+         *
+         *     Not limited to the reach of the key. Answers may be reused for 30 seconds.
+         *
+         *     Needs `bookings:view`. **400**: a time that ends before it begins or is longer than 31 days; ids that are no users of this workspace,
+         *     listed in `details.unknown_user_ids`.
+         */
+        get: operations["getUserAvailability"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/reservations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hold a slot
+         * @description Nobody else can hold or book the person then, until it expires, is released or is booked. It holds as long as the policy says, or shorter with
+         *     `ttl_seconds`. Of a `shared` slot `user_id` is null: somebody is held, and who it is is told with the booking.
+         *
+         *     Needs `bookings:create`. **400** `invalid_slot_token`: it is none of ours, or of another workspace or mode; `ttl_seconds` longer than the policy's.
+         *     **409**: `slot_token_expired`: search again; `slot_reserved`: somebody else holds it; `slot_conflict`: it is taken, and
+         *     `details.alternatives` has others. **404**: the pool of the token is gone or out of reach. **428** without an Idempotency-Key.
+         */
+        post: operations["createReservation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/reservations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the reservation.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
+                 */
+                id: components["parameters"]["ReservationId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a reservation
+         * @description Needs `bookings:view`. **404**: there is none with this id in this mode and in reach; also once it is released, expired or booked.
+         */
+        get: operations["getReservation"];
+        put?: never;
+        post?: never;
+        /**
+         * Release a reservation
+         * @description The slot is free again at once.
+         *
+         *     Needs `bookings:create`. **404** as for reading it.
+         */
+        delete: operations["deleteReservation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/reservations/{id}/extend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the reservation.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
+                 */
+                id: components["parameters"]["ReservationId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Extend a reservation
+         * @description From now on it holds for `ttl_seconds`, or for as long as the policy says, and never beyond `hard_cap_at`; it never becomes shorter.
+         *
+         *     Needs `bookings:create`. **404** as for reading it. **409** `hard_cap_reached`: it cannot be extended any more. **400**: `ttl_seconds` longer than the
+         *     policy's.
+         */
+        post: operations["extendReservation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bookings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List bookings
+         * @description The latest beginning first. A key of a branch or a team sees those of users in its reach.
+         *
+         *     Needs `bookings:view`. **400**: a cursor of another list, a status that there is not, a time that ends before it begins.
+         */
+        get: operations["listBookings"];
+        put?: never;
+        /**
+         * Book a meeting
+         * @description In one of two ways, never both:
+         *
+         *     - **what was held**: `slot_token` and `reservation_id`. The reservation is consumed.
+         *     - **whoever is free first**: `member_ids`, and where you like `policy_id`, `from` and `to`. The earliest time at which one of them can be met under the
+         *       policy is booked; of several who are free then, the strategy of the policy decides.
+         *
+         *     A calendar outside is asked once more right before anything is written: what was put into it meanwhile is a `slot_conflict`, and where it cannot be
+         *     asked nothing is booked. The event is written into it right after the booking, once, whatever happens in between.
+         *
+         *     With an email address the attendee gets an invitation that calendars understand, with live keys. `appointment.scheduled` is told of live bookings.
+         *     Where `meeting.location` is an address of the web it is the `meeting_url` of a video call.
+         *
+         *     Needs `bookings:create`. **400**: both ways at once (`CONFLICTING_FIELDS`), neither, no email and no phone; `invalid_slot_token`; ids in `member_ids` that
+         *     are no active users in reach, in `details.unknown_user_ids`. **404**: there is no such reservation any more, or no such policy. **409**: `slot_token_expired`;
+         *     `slot_conflict`: it is taken meanwhile, and `details.alternatives` has others; `no_slot`: nobody is free in this time, and `details.alternatives`
+         *     has what comes after; `no_policy`; `no_eligible_rep`; `no_calendar`. **422**: there is no such record. **503** `provider_error`: the calendar
+         *     cannot be asked, and nothing was booked; try again. **428** without an Idempotency-Key.
+         */
+        post: operations["createBooking"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bookings/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the booking.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
+                 */
+                id: components["parameters"]["BookingId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a booking
+         * @description Needs `bookings:view`. **404**: there is none with this id in this mode and in reach.
+         */
+        get: operations["getBooking"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bookings/{id}/reschedule": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the booking.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
+                 */
+                id: components["parameters"]["BookingId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move a booking
+         * @description To another time of the same person, as long as before. It may lie outside of working hours and of the rules of the policy, since it was agreed with the
+         *     attendee; what the person has otherwise at that time still counts. The old booking stays, as `rescheduled`, and the answer is the new one; each
+         *     names the other.
+         *
+         *     Needs `bookings:edit`. **404**: there is none with this id in reach. **400**: the new time is as long as the old one must be, and not in the past. **409**:
+         *     `not_confirmed`: it was cancelled, moved or held already; `slot_conflict`: the person is taken then, and `details.alternatives` has others. **503**
+         *     `provider_error`: the calendar cannot be asked; nothing was moved.
+         */
+        post: operations["rescheduleBooking"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bookings/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the booking.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c05
+                 */
+                id: components["parameters"]["BookingToCancelId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a booking
+         * @description The time is free again at once, the attendee is told, and the event is taken out of a calendar outside as soon as that can be reached. The booking stays, as
+         *     `cancelled`. Cancelled once more it answers the same and changes nothing.
+         *
+         *     Needs `bookings:edit`. **404**: there is none with this id in reach. **409** `not_confirmed`: it was moved, or is over.
+         */
+        post: operations["cancelBooking"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/pools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List pools
+         * @description All pools by name, with their members in order. A key of a branch or a team sees those with a member in its reach. Both modes share pools.
+         *
+         *     Needs `bookings:view`. **400**: a cursor of another list.
+         */
+        get: operations["listSchedulingPools"];
+        put?: never;
+        /**
+         * Create a pool
+         * @description `member_ids` are active users, in the order that `priority` goes by. `weights` says how many turns somebody has for each turn of the others,
+         *     1 unless given. Without `policy_id` the default policy holds, without `assignment_strategy` the policy's.
+         *
+         *     Needs `bookings:configure`, with a live key and a credential that sees the whole company (403 `company_reach_required`). **400** with
+         *     `details.unknown_user_ids`: these are no active users. **409** ALREADY_EXISTS: the name is taken; `pool_limit_reached`: a workspace has 200.
+         *     **422**: there is no such policy.
+         */
+        post: operations["createSchedulingPool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/pools/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the pool.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+                 */
+                id: components["parameters"]["SchedulingPoolId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a pool
+         * @description Needs `bookings:view`. **404**: there is none with this id, or nobody of it is in reach.
+         */
+        get: operations["getSchedulingPool"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a pool
+         * @description Bookings keep the id of their pool; slot tokens of it are refused from now on.
+         *
+         *     Needs `bookings:configure`, with a live key and a credential that sees the whole company. **404**: there is none with this id. **409**
+         *     `in_use`: reservations of it are held just now; `details.references` says how many.
+         */
+        delete: operations["deleteSchedulingPool"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a pool
+         * @description Changes what you send and leaves the rest; `member_ids` and `weights` replace what they were. When members or weights change, turns are
+         *     counted anew from there.
+         *
+         *     Needs `bookings:configure`, with a live key and a credential that sees the whole company. **404**: there is none with this id. **400**,
+         *     **409** and **422** as on creation.
+         */
+        patch: operations["updateSchedulingPool"];
+        trace?: never;
+    };
+    "/v1/scheduling/pools/{id}/suggestion": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the pool.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+                 */
+                id: components["parameters"]["SchedulingPoolId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Whose turn it is
+         * @description Who [an assignment](#operation/createSchedulingAssignment) would pick now, and who is left out for which reason. Nothing moves: asked twice it
+         *     says the same. With `at` only those count who are free for a meeting that begins then.
+         *
+         *     Needs `bookings:view`. **404**: there is no such pool or policy in reach. **409** `no_policy`: neither the call nor the pool names one, and
+         *     there is no default; `no_eligible_rep`: the pool has no active member in reach, or nobody is free then; `no_calendar`: the calendars of all
+         *     members cannot be read, mend them first.
+         */
+        get: operations["getSchedulingSuggestion"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/pools/{id}/assignments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the pool.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+                 */
+                id: components["parameters"]["SchedulingPoolId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Assign somebody
+         * @description Picks whoever's turn it is, and moves the turn. Round robin honours weights exactly: whatever the number of assignments, nobody is a
+         *     whole turn away from their share, also when many are asked for at once. The owner of the record is not changed.
+         *
+         *     Needs `bookings:create`. **404**, **409** as for [the suggestion](#operation/getSchedulingSuggestion). **422**: there is no such record. **428**
+         *     without an Idempotency-Key.
+         */
+        post: operations["createSchedulingAssignment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List scheduling policies
+         * @description All policies by name. Both modes share them.
+         *
+         *     Needs `bookings:view`. **400**: a cursor of another list.
+         */
+        get: operations["listSchedulingPolicies"];
+        put?: never;
+        /**
+         * Create a scheduling policy
+         * @description What is left out has its default; of the time zone that is the company's. `is_default: true` takes the place of the policy that was the
+         *     default before: there is always exactly one. It holds where neither a call nor a pool names another.
+         *
+         *     `working_hours` holds for everybody who is met by this policy; where it is null each user's own hours hold, and the default policy's
+         *     for those who have none. Days off of users hold in any case.
+         *
+         *     Needs `bookings:configure`, with a live key: both modes share policies. **409** ALREADY_EXISTS: the name is taken, whatever the case;
+         *     `policy_limit_reached`: a workspace has 100. **400**: a time zone that there is not, hours that end before they begin, a hard cap below
+         *     the time of a reservation.
+         */
+        post: operations["createSchedulingPolicy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/policies/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
+                 */
+                id: components["parameters"]["SchedulingPolicyId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a scheduling policy
+         * @description Needs `bookings:view`. **404**: there is none with this id.
+         */
+        get: operations["getSchedulingPolicy"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a scheduling policy
+         * @description Bookings keep the id of their policy.
+         *
+         *     Needs `bookings:configure`, with a live key. **404**: there is none with this id. **409**: `default_policy`: it is the default, make another one
+         *     the default first; `in_use`: pools have it.
+         */
+        delete: operations["deleteSchedulingPolicy"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a scheduling policy
+         * @description Changes what you send and leaves the rest; it holds for searches, holds and bookings from now on. What was booked stays booked, and
+         *     tokens that are out stay good until they expire. `is_default: true` makes it the default; `false` is refused for the default policy (409
+         *     `default_policy`): make another one the default instead.
+         *
+         *     Needs `bookings:configure`, with a live key. **404**: there is none with this id. **409** ALREADY_EXISTS: the name is taken. **400** as on
+         *     creation.
+         */
+        patch: operations["updateSchedulingPolicy"];
+        trace?: never;
+    };
+    "/v1/users/{id}/working-hours": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["WorkingHoursUserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the working hours of a user
+         * @description A user without hours of their own has those of the default policy; `is_own` is false then.
+         *
+         *     Needs `bookings:view`, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+         */
+        get: operations["getWorkingHours"];
+        /**
+         * Set the working hours of a user
+         * @description Replaces all of it. The hours hold wherever a policy leaves `working_hours` null; days off hold under every policy. What is booked stays booked.
+         *
+         *     Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+         *     **400**: a time zone that there is not, a window or a day off that ends before it begins.
+         */
+        put: operations["updateWorkingHours"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/plans": {
         parameters: {
             query?: never;
@@ -7451,6 +7997,803 @@ export interface components {
             data: components["schemas"]["WebhookDeliveryData"];
             meta: components["schemas"]["Meta"];
         };
+        PlainSlot: {
+            start_at: components["schemas"]["Timestamp"];
+            end_at: components["schemas"]["Timestamp"];
+            user_ids: components["schemas"]["Uuid"][];
+        };
+        SlotList: {
+            policy_id: components["schemas"]["Uuid"];
+            from: components["schemas"]["Timestamp"];
+            to: components["schemas"]["Timestamp"];
+            slots: components["schemas"]["PlainSlot"][];
+            /** @description True when there are more than 500. */
+            truncated: boolean;
+        };
+        SlotListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SlotList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description What a slot says of who would be met: one person, all who are free, or nothing. Who it is becomes certain with the reservation (`individual`
+         *     and `merged`) or with the booking (`shared`).
+         * @example individual
+         * @enum {string}
+         */
+        SlotExposure: "individual" | "merged" | "shared";
+        SlotSearch: {
+            /**
+             * Format: uuid
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+             */
+            pool_id: string;
+            /**
+             * Format: uuid
+             * @description In place of the pool's own policy.
+             */
+            policy_id?: string;
+            /**
+             * Format: date-time
+             * @description Where to begin; now unless given.
+             */
+            from?: string;
+            /**
+             * Format: date-time
+             * @description Where to end; seven days after from unless given, and at most 31.
+             */
+            to?: string;
+            exposure?: components["schemas"]["SlotExposure"];
+            /** @description In place of the policy's. */
+            duration_minutes?: number;
+            /**
+             * @description Of whoever looks. Times are answered in UTC all the same; it is kept with the token, for the booking.
+             * @example America/New_York
+             */
+            timezone?: string;
+            /** @default 50 */
+            limit: number;
+        };
+        /**
+         * @description As the search gave it. It belongs to the workspace, the mode and the slot.
+         * @example st_eyJ2IjoxLCJwIjoiMDE5YTlmNWUifQ.3VZk2p6mVbq8s1mQmC0pQy3yqR4mJ8vC2pZkq0aX1uE
+         */
+        SlotToken: string;
+        SlotOffer: {
+            start_at: components["schemas"]["Timestamp"];
+            end_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: uuid
+             * @description Of exposure individual.
+             */
+            user_id?: string;
+            /** @description Of exposure merged. */
+            user_ids?: components["schemas"]["Uuid"][];
+            slot_token: components["schemas"]["SlotToken"];
+            token_expires_at: components["schemas"]["Timestamp"];
+        };
+        SlotSearchResult: {
+            pool_id: components["schemas"]["Uuid"];
+            policy_id: components["schemas"]["Uuid"];
+            exposure: components["schemas"]["SlotExposure"];
+            slots: components["schemas"]["SlotOffer"][];
+            /** @description Only where slots is empty. */
+            alternatives: components["schemas"]["SlotOffer"][];
+        };
+        SlotSearchAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SlotSearchResult"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description Why somebody cannot be met.
+         * @example booking
+         * @enum {string}
+         */
+        UnavailableReason: "outside_working_hours" | "time_off" | "holiday" | "booking" | "reservation" | "external_event" | "buffer" | "daily_maximum" | "calendar_not_connected" | "calendar_error" | "user_inactive" | "excluded_by_caller";
+        TimeRange: {
+            start_at: components["schemas"]["Timestamp"];
+            end_at: components["schemas"]["Timestamp"];
+        };
+        BusyRange: {
+            start_at: components["schemas"]["Timestamp"];
+            end_at: components["schemas"]["Timestamp"];
+            reason: components["schemas"]["UnavailableReason"];
+        };
+        /**
+         * @description `error`: it could not be read the last time; nobody is offered whose calendar cannot be read.
+         * @example connected
+         * @enum {string}
+         */
+        CalendarStatus: "connected" | "not_connected" | "error";
+        /**
+         * @description `internal` is our own bookings alone, for users without another calendar; `test` is that of test mode.
+         * @example internal
+         * @enum {string}
+         */
+        CalendarProvider: "google" | "microsoft" | "caldav" | "internal" | "test";
+        CalendarHealth: {
+            status: components["schemas"]["CalendarStatus"];
+            provider: components["schemas"]["CalendarProvider"] | null;
+            /**
+             * Format: date-time
+             * @description When it was last looked at; null for the internal calendar.
+             */
+            checked_at: string | null;
+        };
+        UserAvailability: {
+            user_id: components["schemas"]["Uuid"];
+            /** @example Omar Nasser */
+            full_name: string;
+            /** @description False where nothing is free. */
+            bookable: boolean;
+            /** @description What speaks against meeting this user in this time; empty where nothing does. */
+            reasons: components["schemas"]["UnavailableReason"][];
+            /**
+             * @description Of the working hours.
+             * @example Europe/Berlin
+             */
+            timezone: string;
+            working_hours: components["schemas"]["TimeRange"][];
+            free: components["schemas"]["TimeRange"][];
+            busy: components["schemas"]["BusyRange"][];
+            calendar: components["schemas"]["CalendarHealth"];
+        };
+        UsersAvailability: {
+            from: components["schemas"]["Timestamp"];
+            to: components["schemas"]["Timestamp"];
+            /** @constant */
+            timezone: "UTC";
+            users: components["schemas"]["UserAvailability"][];
+        };
+        UsersAvailabilityAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["UsersAvailability"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description Seconds that it holds, at most the policy’s reservation_ttl_seconds.
+         * @example 300
+         */
+        ReservationSeconds: number;
+        ReservationCreate: {
+            slot_token: components["schemas"]["SlotToken"];
+            ttl_seconds?: components["schemas"]["ReservationSeconds"];
+        };
+        /**
+         * @description What can be read is `held`; the others are told in the audit log.
+         * @example held
+         * @enum {string}
+         */
+        ReservationStatus: "held" | "released" | "consumed" | "expired";
+        Reservation: {
+            id: components["schemas"]["Uuid"];
+            status: components["schemas"]["ReservationStatus"];
+            start_at: components["schemas"]["Timestamp"];
+            end_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: uuid
+             * @description Null of a shared slot.
+             */
+            user_id: string | null;
+            pool_id: components["schemas"]["Uuid"];
+            policy_id: components["schemas"]["Uuid"];
+            /** @example 600 */
+            ttl_seconds: number;
+            expires_at: components["schemas"]["Timestamp"];
+            hard_cap_at: components["schemas"]["Timestamp"];
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            test_mode: boolean;
+        };
+        ReservationItem: {
+            reservation: components["schemas"]["Reservation"];
+        };
+        ReservationAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ReservationItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        ReservationReleased: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            released: true;
+        };
+        ReservationReleasedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ReservationReleased"];
+            meta: components["schemas"]["Meta"];
+        };
+        ReservationExtend: {
+            ttl_seconds?: components["schemas"]["ReservationSeconds"];
+        };
+        /**
+         * @description `completed` 15 minutes after the end of what was confirmed; `no_show` is set by a person.
+         * @example confirmed
+         * @enum {string}
+         */
+        BookingStatus: "confirmed" | "cancelled" | "rescheduled" | "completed" | "no_show";
+        Attendee: {
+            /** @example Sara Ali */
+            name: string;
+            /** @example sara@example.com */
+            email: string | null;
+            phone: string | null;
+            /** @example Asia/Dubai */
+            timezone: string | null;
+            locale: string | null;
+        };
+        /**
+         * @description Where people meet.
+         * @example video
+         * @enum {string}
+         */
+        MeetingLocationKind: "video" | "phone" | "in_person";
+        Booking: {
+            id: components["schemas"]["Uuid"];
+            status: components["schemas"]["BookingStatus"];
+            /**
+             * Format: uuid
+             * @description Who meets the attendee.
+             */
+            user_id: string;
+            /** @example Omar Nasser */
+            user_name: string;
+            /** Format: uuid */
+            pool_id: string | null;
+            policy_id: components["schemas"]["Uuid"];
+            start_at: components["schemas"]["Timestamp"];
+            end_at: components["schemas"]["Timestamp"];
+            /**
+             * @description Of the policy.
+             * @example Europe/Berlin
+             */
+            timezone: string;
+            attendee: components["schemas"]["Attendee"];
+            /** @example First call */
+            meeting_title: string;
+            meeting_description: string | null;
+            location_kind: components["schemas"]["MeetingLocationKind"];
+            location: string | null;
+            meeting_url: string | null;
+            /** @description Where the event is in a calendar outside, once it is there. */
+            calendar_event_link: string | null;
+            provider: components["schemas"]["CalendarProvider"];
+            /** @example leads */
+            object: string | null;
+            /** Format: uuid */
+            record_id: string | null;
+            /** Format: uuid */
+            rescheduled_from: string | null;
+            /** Format: uuid */
+            rescheduled_to: string | null;
+            /** Format: date-time */
+            cancelled_at: string | null;
+            cancellation_reason: string | null;
+            created_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        BookingList: {
+            bookings: components["schemas"]["Booking"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        BookingListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["BookingList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Whoever is met; with an email address, a phone number or both. */
+        AttendeeCreate: {
+            /** @example Sara Ali */
+            name: string;
+            /**
+             * Format: email
+             * @example sara@example.com
+             */
+            email?: string;
+            /** @example +97150000017 */
+            phone?: string;
+            /**
+             * @description IANA name; the invitation says the time in it.
+             * @example Asia/Dubai
+             */
+            timezone?: string;
+            /** @example en-GB */
+            locale?: string;
+        };
+        MeetingCreate: {
+            /** @example First call */
+            title: string;
+            description?: string;
+            location_kind?: components["schemas"]["MeetingLocationKind"];
+            /**
+             * @description A number, an address, or a link.
+             * @example https://meet.example.com/sara
+             */
+            location?: string;
+        };
+        /**
+         * @description The API name of the record’s object.
+         * @default leads
+         * @example leads
+         */
+        AboutObject: string;
+        /** @description slot_token and reservation_id, or member_ids; never both. */
+        BookingCreate: {
+            slot_token?: components["schemas"]["SlotToken"];
+            /**
+             * Format: uuid
+             * @description The reservation of this slot.
+             */
+            reservation_id?: string;
+            /** @description Whoever may be met. */
+            member_ids?: components["schemas"]["Uuid"][];
+            /**
+             * Format: uuid
+             * @description With member_ids; the default policy unless given.
+             */
+            policy_id?: string;
+            /**
+             * Format: date-time
+             * @description With member_ids; now unless given.
+             */
+            from?: string;
+            /**
+             * Format: date-time
+             * @description With member_ids; seven days after from unless given, and at most 31.
+             */
+            to?: string;
+            attendee: components["schemas"]["AttendeeCreate"];
+            meeting: components["schemas"]["MeetingCreate"];
+            /**
+             * Format: uuid
+             * @description What it is about.
+             */
+            record_id?: string;
+            object?: components["schemas"]["AboutObject"];
+        };
+        BookingItem: {
+            booking: components["schemas"]["Booking"];
+        };
+        BookingAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["BookingItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description The attendee is told.
+         * @example The attendee is ill
+         */
+        BookingChangeReason: string;
+        BookingReschedule: {
+            /** Format: date-time */
+            from: string;
+            /**
+             * Format: date-time
+             * @description As long after from as before.
+             */
+            to: string;
+            reason?: components["schemas"]["BookingChangeReason"];
+        };
+        BookingCancel: {
+            reason?: components["schemas"]["BookingChangeReason"];
+        };
+        PoolMember: {
+            user_id: components["schemas"]["Uuid"];
+            /** @example Omar Nasser */
+            full_name: string;
+            /** @example 1 */
+            weight: number;
+            /** @description Inactive users are not met. */
+            is_active: boolean;
+        };
+        /**
+         * @description Who gets a meeting of those who are free: whose turn it is by weight, whoever has fewest ahead, or the first in the order of the pool.
+         * @example round_robin
+         * @enum {string}
+         */
+        AssignmentStrategy: "round_robin" | "least_busy" | "priority";
+        SchedulingPool: {
+            id: components["schemas"]["Uuid"];
+            /** @example Sales */
+            name: string;
+            /** @example Whoever sells */
+            description: string | null;
+            member_ids: components["schemas"]["Uuid"][];
+            members: components["schemas"]["PoolMember"][];
+            /**
+             * Format: uuid
+             * @description Null for the default policy.
+             */
+            policy_id: string | null;
+            /** @description Null for the policy’s. */
+            assignment_strategy: components["schemas"]["AssignmentStrategy"] | null;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SchedulingPoolList: {
+            pools: components["schemas"]["SchedulingPool"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        SchedulingPoolListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SchedulingPoolList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description Unique in the workspace, whatever the case; space at the ends is removed.
+         * @example Demo call
+         */
+        SchedulingName: string;
+        /** @example Whoever sells */
+        PoolDescription: string | null;
+        /**
+         * @description Active users, in order.
+         * @example [
+         *       "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12"
+         *     ]
+         */
+        PoolMemberIds: components["schemas"]["Uuid"][];
+        /**
+         * @description Turns of members, by the id of the user; whoever is not named has 1.
+         * @example {
+         *       "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12": 2
+         *     }
+         */
+        PoolWeights: {
+            [key: string]: number;
+        };
+        SchedulingPoolCreate: {
+            name: components["schemas"]["SchedulingName"];
+            description?: components["schemas"]["PoolDescription"];
+            member_ids: components["schemas"]["PoolMemberIds"];
+            weights?: components["schemas"]["PoolWeights"];
+            /**
+             * Format: uuid
+             * @description The default policy when null.
+             */
+            policy_id?: string | null;
+            assignment_strategy?: components["schemas"]["AssignmentStrategy"];
+            readonly id?: unknown;
+            /** @description Send member_ids and weights. */
+            readonly members?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SchedulingPoolItem: {
+            pool: components["schemas"]["SchedulingPool"];
+        };
+        SchedulingPoolAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SchedulingPoolItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        SchedulingPoolDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        SchedulingPoolDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SchedulingPoolDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        SchedulingPoolPatch: {
+            name?: components["schemas"]["SchedulingName"];
+            description?: components["schemas"]["PoolDescription"];
+            member_ids?: components["schemas"]["PoolMemberIds"];
+            weights?: components["schemas"]["PoolWeights"];
+            /**
+             * Format: uuid
+             * @description The default policy when null.
+             */
+            policy_id?: string | null;
+            assignment_strategy?: components["schemas"]["AssignmentStrategy"];
+            readonly id?: unknown;
+            /** @description Send member_ids and weights. */
+            readonly members?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SuggestedUser: {
+            id: components["schemas"]["Uuid"];
+            /** @example Omar Nasser */
+            full_name: string;
+        };
+        ExcludedMember: {
+            user_id: components["schemas"]["Uuid"];
+            reason: components["schemas"]["UnavailableReason"];
+        };
+        SchedulingSuggestion: {
+            pool_id: components["schemas"]["Uuid"];
+            policy_id: components["schemas"]["Uuid"];
+            /** Format: date-time */
+            at: string | null;
+            user: components["schemas"]["SuggestedUser"];
+            strategy: components["schemas"]["AssignmentStrategy"];
+            eligible_user_ids: components["schemas"]["Uuid"][];
+            excluded: components["schemas"]["ExcludedMember"][];
+        };
+        SchedulingSuggestionAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SchedulingSuggestion"];
+            meta: components["schemas"]["Meta"];
+        };
+        SchedulingAssignmentCreate: {
+            /**
+             * Format: uuid
+             * @description In place of the pool's own policy.
+             */
+            policy_id?: string;
+            /**
+             * Format: date-time
+             * @description When the meeting begins, so that only those count who are free then.
+             */
+            at?: string;
+            /**
+             * Format: uuid
+             * @description What it is about.
+             */
+            record_id?: string;
+            object?: components["schemas"]["AboutObject"];
+            /** @description Whom not to pick. */
+            exclude_user_ids?: components["schemas"]["Uuid"][];
+        };
+        SchedulingAssignment: {
+            id: components["schemas"]["Uuid"];
+            pool_id: components["schemas"]["Uuid"];
+            policy_id: components["schemas"]["Uuid"];
+            user_id: components["schemas"]["Uuid"];
+            /** @example Omar Nasser */
+            user_name: string;
+            strategy: components["schemas"]["AssignmentStrategy"];
+            /**
+             * @description Which turn of the pool it is, from 1, since its members or their weights changed.
+             * @example 7
+             */
+            rotation_index: number;
+            /** @example leads */
+            object: string | null;
+            /** Format: uuid */
+            record_id: string | null;
+            assigned_at: components["schemas"]["Timestamp"];
+            test_mode: boolean;
+        };
+        SchedulingAssignmentItem: {
+            assignment: components["schemas"]["SchedulingAssignment"];
+        };
+        SchedulingAssignmentAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SchedulingAssignmentItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description A stretch of a day of the week. On the night on which clocks change it is as long as the clock on the wall says. */
+        WorkingWindow: {
+            /**
+             * @description 0 is Monday.
+             * @example 0
+             */
+            weekday: number;
+            /**
+             * @description HH:MM
+             * @example 09:00
+             */
+            start: string;
+            /**
+             * @description HH:MM, after start; 24:00 is midnight.
+             * @example 17:00
+             */
+            end: string;
+        };
+        /** @description When meetings may be, in the time zone of the policy; null for each user's own hours. */
+        PolicyWorkingHours: components["schemas"]["WorkingWindow"][] | null;
+        SchedulingPolicy: {
+            id: components["schemas"]["Uuid"];
+            /** @example Demo call */
+            name: string;
+            is_default: boolean;
+            /** @example 30 */
+            duration_minutes: number;
+            /** @example 30 */
+            slot_interval_minutes: number;
+            /** @example 0 */
+            buffer_before_minutes: number;
+            /** @example 15 */
+            buffer_after_minutes: number;
+            /** @example 60 */
+            min_notice_minutes: number;
+            /** @example 60 */
+            horizon_days: number;
+            /** @example 600 */
+            reservation_ttl_seconds: number;
+            /** @example 1800 */
+            reservation_hard_cap_seconds: number;
+            /** @example Europe/Berlin */
+            timezone: string;
+            working_hours: components["schemas"]["PolicyWorkingHours"];
+            assignment_strategy: components["schemas"]["AssignmentStrategy"];
+            exposure: components["schemas"]["SlotExposure"];
+            /** @example 6 */
+            max_bookings_per_day: number | null;
+            meeting_location_kind: components["schemas"]["MeetingLocationKind"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SchedulingPolicyList: {
+            policies: components["schemas"]["SchedulingPolicy"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        SchedulingPolicyListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SchedulingPolicyList"];
+            meta: components["schemas"]["Meta"];
+        };
+        SchedulingPolicyCreate: {
+            name: components["schemas"]["SchedulingName"];
+            /** @default false */
+            is_default: boolean;
+            /**
+             * @description How long a meeting is.
+             * @default 30
+             */
+            duration_minutes: number;
+            /**
+             * @description Minutes from one possible beginning to the next, counted from the beginning of each stretch of working hours.
+             * @default 30
+             */
+            slot_interval_minutes: number;
+            /**
+             * @description Free time before a meeting. It may lie outside of working hours.
+             * @default 0
+             */
+            buffer_before_minutes: number;
+            /**
+             * @description Free time after a meeting.
+             * @default 0
+             */
+            buffer_after_minutes: number;
+            /**
+             * @description Nothing is offered that begins sooner.
+             * @default 60
+             */
+            min_notice_minutes: number;
+            /**
+             * @description Nothing is offered that ends later.
+             * @default 60
+             */
+            horizon_days: number;
+            /**
+             * @description How long a slot token is good and a reservation holds.
+             * @default 600
+             */
+            reservation_ttl_seconds: number;
+            /**
+             * @description How long a reservation can be extended in all, from its beginning; not below reservation_ttl_seconds.
+             * @default 1800
+             */
+            reservation_hard_cap_seconds: number;
+            /**
+             * @description IANA name of the time zone of its working hours and days; the company’s when left out.
+             * @example Europe/Berlin
+             */
+            timezone?: string;
+            working_hours?: components["schemas"]["PolicyWorkingHours"];
+            /** @default round_robin */
+            assignment_strategy: components["schemas"]["AssignmentStrategy"];
+            /** @default individual */
+            exposure: components["schemas"]["SlotExposure"];
+            /**
+             * @description Of one person, whatever the policy of the others, on a day of this time zone; null for no maximum.
+             * @default null
+             */
+            max_bookings_per_day: number | null;
+            /** @default video */
+            meeting_location_kind: components["schemas"]["MeetingLocationKind"];
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SchedulingPolicyItem: {
+            policy: components["schemas"]["SchedulingPolicy"];
+        };
+        SchedulingPolicyAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SchedulingPolicyItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        SchedulingPolicyDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        SchedulingPolicyDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SchedulingPolicyDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        SchedulingPolicyPatch: {
+            name?: components["schemas"]["SchedulingName"];
+            is_default?: boolean;
+            duration_minutes?: number;
+            slot_interval_minutes?: number;
+            buffer_before_minutes?: number;
+            buffer_after_minutes?: number;
+            min_notice_minutes?: number;
+            horizon_days?: number;
+            reservation_ttl_seconds?: number;
+            reservation_hard_cap_seconds?: number;
+            /** @example Europe/Berlin */
+            timezone?: string;
+            working_hours?: components["schemas"]["PolicyWorkingHours"];
+            assignment_strategy?: components["schemas"]["AssignmentStrategy"];
+            exposure?: components["schemas"]["SlotExposure"];
+            max_bookings_per_day?: number | null;
+            meeting_location_kind?: components["schemas"]["MeetingLocationKind"];
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        /**
+         * @example holiday
+         * @enum {string}
+         */
+        DayOffReason: "time_off" | "holiday";
+        /** @description Days on which somebody is not met, the last one included. */
+        DayOff: {
+            /**
+             * Format: date
+             * @example 2026-12-24
+             */
+            from: string;
+            /**
+             * Format: date
+             * @description Not before from.
+             * @example 2026-12-26
+             */
+            to: string;
+            /** @default time_off */
+            reason: components["schemas"]["DayOffReason"];
+        };
+        WorkingHours: {
+            user_id: components["schemas"]["Uuid"];
+            /** @example Europe/Berlin */
+            timezone: string;
+            weekly: components["schemas"]["WorkingWindow"][];
+            days_off: components["schemas"]["DayOff"][];
+            /** @description False where they are those of the default policy. */
+            is_own: boolean;
+            /** Format: date-time */
+            updated_at: string | null;
+        };
+        WorkingHoursItem: {
+            working_hours: components["schemas"]["WorkingHours"];
+        };
+        WorkingHoursAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WorkingHoursItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        WorkingHoursPut: {
+            /**
+             * @description IANA name of the time zone of the hours and days.
+             * @example Europe/Berlin
+             */
+            timezone: string;
+            /** @description Empty for somebody who never works. */
+            weekly: components["schemas"]["WorkingWindow"][];
+            /** @default [] */
+            days_off: components["schemas"]["DayOff"][];
+            readonly user_id?: unknown;
+            readonly is_own?: unknown;
+            readonly updated_at?: unknown;
+        };
         /**
          * @description What a plan is called by programs; GET /v1/plans lists them.
          * @example growth
@@ -9026,6 +10369,76 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11
          */
         WebhookDeliveryId: components["schemas"]["Uuid"];
+        /**
+         * @description Ids of 1 to 50 users, separated by commas.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+         */
+        MemberIds: string;
+        /**
+         * @description The default policy unless given.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
+         */
+        SlotPolicy: string;
+        /** @description Where it begins; now unless given. */
+        WindowFrom: string;
+        /** @description Where it ends; seven days after it begins unless given, and at most 31. */
+        WindowTo: string;
+        /**
+         * @description Ids of 1 to 50 users, separated by commas.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+         */
+        UserIds: string;
+        /**
+         * @description The id of the reservation.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
+         */
+        ReservationId: string;
+        /**
+         * @description Only bookings of this user.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+         */
+        BookingUser: string;
+        /**
+         * @description Only bookings of these statuses, separated by commas: confirmed, cancelled, rescheduled, completed, no_show.
+         * @example confirmed,completed
+         */
+        BookingStatuses: string;
+        /** @description Only bookings that begin then or later. */
+        BookingFrom: string;
+        /** @description Only bookings that begin then or earlier; not before `from`. */
+        BookingTo: string;
+        /**
+         * @description The id of the booking.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
+         */
+        BookingId: string;
+        /**
+         * @description The id of the booking.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c05
+         */
+        BookingToCancelId: string;
+        /**
+         * @description The id of the pool.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+         */
+        SchedulingPoolId: string;
+        /**
+         * @description In place of the pool's own policy.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
+         */
+        SuggestionPolicy: string;
+        /** @description When a meeting would begin. */
+        SuggestionAt: string;
+        /**
+         * @description The id of the policy.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
+         */
+        SchedulingPolicyId: string;
+        /**
+         * @description The id of the user.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+         */
+        WorkingHoursUserId: string;
     };
     requestBodies: {
         Onboarding: {
@@ -18036,6 +19449,2169 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSlots: {
+        parameters: {
+            query: {
+                /**
+                 * @description Ids of 1 to 50 users, separated by commas.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                member_ids: components["parameters"]["MemberIds"];
+                /**
+                 * @description The default policy unless given.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
+                 */
+                policy_id?: components["parameters"]["SlotPolicy"];
+                /** @description Where it begins; now unless given. */
+                from?: components["parameters"]["WindowFrom"];
+                /** @description Where it ends; seven days after it begins unless given, and at most 31. */
+                to?: components["parameters"]["WindowTo"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The slots. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *         "from": "2026-11-23T08:00:00.000Z",
+                     *         "to": "2026-11-23T16:00:00.000Z",
+                     *         "truncated": false,
+                     *         "slots": [
+                     *           {
+                     *             "start_at": "2026-11-23T09:00:00.000Z",
+                     *             "end_at": "2026-11-23T09:30:00.000Z",
+                     *             "user_ids": [
+                     *               "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12"
+                     *             ]
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlotListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    searchSlots: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                 *       "limit": 10
+                 *     }
+                 */
+                "application/json": components["schemas"]["SlotSearch"];
+            };
+        };
+        responses: {
+            /** @description The slots. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *         "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *         "exposure": "individual",
+                     *         "slots": [
+                     *           {
+                     *             "start_at": "2026-11-23T09:00:00.000Z",
+                     *             "end_at": "2026-11-23T09:30:00.000Z",
+                     *             "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "slot_token": "st_eyJ2IjoxLCJwIjoiMDE5YTlmNWUifQ.3VZk2p6mVbq8s1mQmC0pQy3yqR4mJ8vC2pZkq0aX1uE",
+                     *             "token_expires_at": "2026-11-21T00:05:00.000Z"
+                     *           }
+                     *         ],
+                     *         "alternatives": []
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlotSearchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getUserAvailability: {
+        parameters: {
+            query: {
+                /**
+                 * @description Ids of 1 to 50 users, separated by commas.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                user_ids: components["parameters"]["UserIds"];
+                /** @description Where it begins; now unless given. */
+                from?: components["parameters"]["WindowFrom"];
+                /** @description Where it ends; seven days after it begins unless given, and at most 31. */
+                to?: components["parameters"]["WindowTo"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Each user. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "from": "2026-11-23T08:00:00.000Z",
+                     *         "to": "2026-11-23T16:00:00.000Z",
+                     *         "timezone": "UTC",
+                     *         "users": [
+                     *           {
+                     *             "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "full_name": "Omar Nasser",
+                     *             "bookable": true,
+                     *             "reasons": [],
+                     *             "timezone": "Europe/Berlin",
+                     *             "working_hours": [
+                     *               {
+                     *                 "start_at": "2026-11-23T08:00:00.000Z",
+                     *                 "end_at": "2026-11-23T16:00:00.000Z"
+                     *               }
+                     *             ],
+                     *             "free": [
+                     *               {
+                     *                 "start_at": "2026-11-23T09:00:00.000Z",
+                     *                 "end_at": "2026-11-23T16:00:00.000Z"
+                     *               }
+                     *             ],
+                     *             "busy": [
+                     *               {
+                     *                 "start_at": "2026-11-23T08:00:00.000Z",
+                     *                 "end_at": "2026-11-23T09:00:00.000Z",
+                     *                 "reason": "booking"
+                     *               }
+                     *             ],
+                     *             "calendar": {
+                     *               "status": "connected",
+                     *               "provider": "internal",
+                     *               "checked_at": null
+                     *             }
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UsersAvailabilityAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createReservation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
+                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "slot_token": "st_eyJ2IjoxLCJwIjoiMDE5YTlmNWUifQ.3VZk2p6mVbq8s1mQmC0pQy3yqR4mJ8vC2pZkq0aX1uE"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReservationCreate"];
+            };
+        };
+        responses: {
+            /** @description The reservation. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "reservation": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03",
+                     *           "status": "held",
+                     *           "start_at": "2026-11-23T09:00:00.000Z",
+                     *           "end_at": "2026-11-23T09:30:00.000Z",
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "ttl_seconds": 600,
+                     *           "expires_at": "2026-11-21T00:05:00.000Z",
+                     *           "hard_cap_at": "2026-11-21T00:25:00.000Z",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "test_mode": false
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReservationAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getReservation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the reservation.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
+                 */
+                id: components["parameters"]["ReservationId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The reservation. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "reservation": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03",
+                     *           "status": "held",
+                     *           "start_at": "2026-11-23T09:00:00.000Z",
+                     *           "end_at": "2026-11-23T09:30:00.000Z",
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "ttl_seconds": 600,
+                     *           "expires_at": "2026-11-21T00:05:00.000Z",
+                     *           "hard_cap_at": "2026-11-21T00:25:00.000Z",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "test_mode": false
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReservationAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteReservation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the reservation.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
+                 */
+                id: components["parameters"]["ReservationId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is released. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03",
+                     *         "released": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReservationReleasedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    extendReservation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the reservation.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
+                 */
+                id: components["parameters"]["ReservationId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "ttl_seconds": 300
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReservationExtend"];
+            };
+        };
+        responses: {
+            /** @description The reservation as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "reservation": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03",
+                     *           "status": "held",
+                     *           "start_at": "2026-11-23T09:00:00.000Z",
+                     *           "end_at": "2026-11-23T09:30:00.000Z",
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "ttl_seconds": 600,
+                     *           "expires_at": "2026-11-21T00:05:00.000Z",
+                     *           "hard_cap_at": "2026-11-21T00:25:00.000Z",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "test_mode": false
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReservationAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listBookings: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only bookings of this user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                user_id?: components["parameters"]["BookingUser"];
+                /**
+                 * @description Only bookings of these statuses, separated by commas: confirmed, cancelled, rescheduled, completed, no_show.
+                 * @example confirmed,completed
+                 */
+                status?: components["parameters"]["BookingStatuses"];
+                /** @description Only bookings that begin then or later. */
+                from?: components["parameters"]["BookingFrom"];
+                /** @description Only bookings that begin then or earlier; not before `from`. */
+                to?: components["parameters"]["BookingTo"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of bookings. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "bookings": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04",
+                     *             "status": "confirmed",
+                     *             "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "user_name": "Omar Nasser",
+                     *             "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *             "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *             "start_at": "2026-11-23T09:00:00.000Z",
+                     *             "end_at": "2026-11-23T09:30:00.000Z",
+                     *             "timezone": "Europe/Berlin",
+                     *             "attendee": {
+                     *               "name": "Sara Ali",
+                     *               "email": "sara@example.com",
+                     *               "phone": null,
+                     *               "timezone": "Asia/Dubai",
+                     *               "locale": null
+                     *             },
+                     *             "meeting_title": "First call",
+                     *             "meeting_description": null,
+                     *             "location_kind": "video",
+                     *             "location": "https://meet.example.com/sara",
+                     *             "meeting_url": "https://meet.example.com/sara",
+                     *             "calendar_event_link": null,
+                     *             "provider": "internal",
+                     *             "object": "leads",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *             "rescheduled_from": null,
+                     *             "rescheduled_to": null,
+                     *             "cancelled_at": null,
+                     *             "cancellation_reason": null,
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Website"
+                     *             },
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BookingListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createBooking: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
+                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BookingCreate"];
+            };
+        };
+        responses: {
+            /** @description The booking. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "booking": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04",
+                     *           "status": "confirmed",
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "user_name": "Omar Nasser",
+                     *           "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "start_at": "2026-11-23T09:00:00.000Z",
+                     *           "end_at": "2026-11-23T09:30:00.000Z",
+                     *           "timezone": "Europe/Berlin",
+                     *           "attendee": {
+                     *             "name": "Sara Ali",
+                     *             "email": "sara@example.com",
+                     *             "phone": null,
+                     *             "timezone": "Asia/Dubai",
+                     *             "locale": null
+                     *           },
+                     *           "meeting_title": "First call",
+                     *           "meeting_description": null,
+                     *           "location_kind": "video",
+                     *           "location": "https://meet.example.com/sara",
+                     *           "meeting_url": "https://meet.example.com/sara",
+                     *           "calendar_event_link": null,
+                     *           "provider": "internal",
+                     *           "object": "leads",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "rescheduled_from": null,
+                     *           "rescheduled_to": null,
+                     *           "cancelled_at": null,
+                     *           "cancellation_reason": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BookingAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getBooking: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the booking.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
+                 */
+                id: components["parameters"]["BookingId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The booking. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "booking": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04",
+                     *           "status": "confirmed",
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "user_name": "Omar Nasser",
+                     *           "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "start_at": "2026-11-23T09:00:00.000Z",
+                     *           "end_at": "2026-11-23T09:30:00.000Z",
+                     *           "timezone": "Europe/Berlin",
+                     *           "attendee": {
+                     *             "name": "Sara Ali",
+                     *             "email": "sara@example.com",
+                     *             "phone": null,
+                     *             "timezone": "Asia/Dubai",
+                     *             "locale": null
+                     *           },
+                     *           "meeting_title": "First call",
+                     *           "meeting_description": null,
+                     *           "location_kind": "video",
+                     *           "location": "https://meet.example.com/sara",
+                     *           "meeting_url": "https://meet.example.com/sara",
+                     *           "calendar_event_link": null,
+                     *           "provider": "internal",
+                     *           "object": "leads",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "rescheduled_from": null,
+                     *           "rescheduled_to": null,
+                     *           "cancelled_at": null,
+                     *           "cancellation_reason": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BookingAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rescheduleBooking: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the booking.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
+                 */
+                id: components["parameters"]["BookingId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "from": "2036-01-07T09:00:00.000Z",
+                 *       "to": "2036-01-07T09:30:00.000Z",
+                 *       "reason": "The attendee asked for it"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BookingReschedule"];
+            };
+        };
+        responses: {
+            /** @description The new booking. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "booking": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04",
+                     *           "status": "confirmed",
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "user_name": "Omar Nasser",
+                     *           "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "start_at": "2026-11-23T09:00:00.000Z",
+                     *           "end_at": "2026-11-23T09:30:00.000Z",
+                     *           "timezone": "Europe/Berlin",
+                     *           "attendee": {
+                     *             "name": "Sara Ali",
+                     *             "email": "sara@example.com",
+                     *             "phone": null,
+                     *             "timezone": "Asia/Dubai",
+                     *             "locale": null
+                     *           },
+                     *           "meeting_title": "First call",
+                     *           "meeting_description": null,
+                     *           "location_kind": "video",
+                     *           "location": "https://meet.example.com/sara",
+                     *           "meeting_url": "https://meet.example.com/sara",
+                     *           "calendar_event_link": null,
+                     *           "provider": "internal",
+                     *           "object": "leads",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "rescheduled_from": null,
+                     *           "rescheduled_to": null,
+                     *           "cancelled_at": null,
+                     *           "cancellation_reason": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BookingAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    cancelBooking: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the booking.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c05
+                 */
+                id: components["parameters"]["BookingToCancelId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "The attendee is ill"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BookingCancel"];
+            };
+        };
+        responses: {
+            /** @description The booking as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "booking": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04",
+                     *           "status": "cancelled",
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "user_name": "Omar Nasser",
+                     *           "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "start_at": "2026-11-23T09:00:00.000Z",
+                     *           "end_at": "2026-11-23T09:30:00.000Z",
+                     *           "timezone": "Europe/Berlin",
+                     *           "attendee": {
+                     *             "name": "Sara Ali",
+                     *             "email": "sara@example.com",
+                     *             "phone": null,
+                     *             "timezone": "Asia/Dubai",
+                     *             "locale": null
+                     *           },
+                     *           "meeting_title": "First call",
+                     *           "meeting_description": null,
+                     *           "location_kind": "video",
+                     *           "location": "https://meet.example.com/sara",
+                     *           "meeting_url": "https://meet.example.com/sara",
+                     *           "calendar_event_link": null,
+                     *           "provider": "internal",
+                     *           "object": "leads",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "rescheduled_from": null,
+                     *           "rescheduled_to": null,
+                     *           "cancelled_at": "2026-11-20T23:55:00.000Z",
+                     *           "cancellation_reason": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BookingAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSchedulingPools: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pools. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pools": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *             "name": "Sales",
+                     *             "description": "Whoever sells",
+                     *             "member_ids": [
+                     *               "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *               "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a"
+                     *             ],
+                     *             "members": [
+                     *               {
+                     *                 "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *                 "full_name": "Omar Nasser",
+                     *                 "weight": 1,
+                     *                 "is_active": true
+                     *               },
+                     *               {
+                     *                 "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a",
+                     *                 "full_name": "Lina Haddad",
+                     *                 "weight": 2,
+                     *                 "is_active": true
+                     *               }
+                     *             ],
+                     *             "policy_id": null,
+                     *             "assignment_strategy": "round_robin",
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingPoolListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSchedulingPool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Second line",
+                 *       "member_ids": [
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a"
+                 *       ],
+                 *       "weights": {
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a": 2
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["SchedulingPoolCreate"];
+            };
+        };
+        responses: {
+            /** @description The pool. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pool": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "name": "Sales",
+                     *           "description": "Whoever sells",
+                     *           "member_ids": [
+                     *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a"
+                     *           ],
+                     *           "members": [
+                     *             {
+                     *               "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *               "full_name": "Omar Nasser",
+                     *               "weight": 1,
+                     *               "is_active": true
+                     *             },
+                     *             {
+                     *               "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a",
+                     *               "full_name": "Lina Haddad",
+                     *               "weight": 2,
+                     *               "is_active": true
+                     *             }
+                     *           ],
+                     *           "policy_id": null,
+                     *           "assignment_strategy": "round_robin",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingPoolAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSchedulingPool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the pool.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+                 */
+                id: components["parameters"]["SchedulingPoolId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pool. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pool": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "name": "Sales",
+                     *           "description": "Whoever sells",
+                     *           "member_ids": [
+                     *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a"
+                     *           ],
+                     *           "members": [
+                     *             {
+                     *               "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *               "full_name": "Omar Nasser",
+                     *               "weight": 1,
+                     *               "is_active": true
+                     *             },
+                     *             {
+                     *               "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a",
+                     *               "full_name": "Lina Haddad",
+                     *               "weight": 2,
+                     *               "is_active": true
+                     *             }
+                     *           ],
+                     *           "policy_id": null,
+                     *           "assignment_strategy": "round_robin",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingPoolAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteSchedulingPool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the pool.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+                 */
+                id: components["parameters"]["SchedulingPoolId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingPoolDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateSchedulingPool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the pool.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+                 */
+                id: components["parameters"]["SchedulingPoolId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "Whoever sells in Europe"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SchedulingPoolPatch"];
+            };
+        };
+        responses: {
+            /** @description The pool as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pool": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "name": "Sales",
+                     *           "description": "Whoever sells",
+                     *           "member_ids": [
+                     *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a"
+                     *           ],
+                     *           "members": [
+                     *             {
+                     *               "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *               "full_name": "Omar Nasser",
+                     *               "weight": 1,
+                     *               "is_active": true
+                     *             },
+                     *             {
+                     *               "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a",
+                     *               "full_name": "Lina Haddad",
+                     *               "weight": 2,
+                     *               "is_active": true
+                     *             }
+                     *           ],
+                     *           "policy_id": null,
+                     *           "assignment_strategy": "round_robin",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingPoolAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSchedulingSuggestion: {
+        parameters: {
+            query?: {
+                /**
+                 * @description In place of the pool's own policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
+                 */
+                policy_id?: components["parameters"]["SuggestionPolicy"];
+                /** @description When a meeting would begin. */
+                at?: components["parameters"]["SuggestionAt"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the pool.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+                 */
+                id: components["parameters"]["SchedulingPoolId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Whose turn it is. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *         "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *         "at": null,
+                     *         "user": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "full_name": "Omar Nasser"
+                     *         },
+                     *         "strategy": "round_robin",
+                     *         "eligible_user_ids": [
+                     *           "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a"
+                     *         ],
+                     *         "excluded": []
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingSuggestionAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSchedulingAssignment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
+                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the pool.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+                 */
+                id: components["parameters"]["SchedulingPoolId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SchedulingAssignmentCreate"];
+            };
+        };
+        responses: {
+            /** @description Who it is. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "assignment": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c06",
+                     *           "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "user_name": "Omar Nasser",
+                     *           "strategy": "round_robin",
+                     *           "rotation_index": 7,
+                     *           "object": "leads",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "assigned_at": "2026-11-20T23:55:00.000Z",
+                     *           "test_mode": false
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingAssignmentAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSchedulingPolicies: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All policies. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "policies": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *             "name": "Demo call",
+                     *             "is_default": false,
+                     *             "duration_minutes": 30,
+                     *             "slot_interval_minutes": 30,
+                     *             "buffer_before_minutes": 0,
+                     *             "buffer_after_minutes": 15,
+                     *             "min_notice_minutes": 60,
+                     *             "horizon_days": 60,
+                     *             "reservation_ttl_seconds": 600,
+                     *             "reservation_hard_cap_seconds": 1800,
+                     *             "timezone": "Europe/Berlin",
+                     *             "working_hours": [
+                     *               {
+                     *                 "weekday": 0,
+                     *                 "start": "09:00",
+                     *                 "end": "17:00"
+                     *               },
+                     *               {
+                     *                 "weekday": 1,
+                     *                 "start": "09:00",
+                     *                 "end": "17:00"
+                     *               }
+                     *             ],
+                     *             "assignment_strategy": "round_robin",
+                     *             "exposure": "individual",
+                     *             "max_bookings_per_day": null,
+                     *             "meeting_location_kind": "video",
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingPolicyListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSchedulingPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Short call",
+                 *       "duration_minutes": 15,
+                 *       "slot_interval_minutes": 15,
+                 *       "working_hours": [
+                 *         {
+                 *           "weekday": 0,
+                 *           "start": "09:00",
+                 *           "end": "17:00"
+                 *         },
+                 *         {
+                 *           "weekday": 1,
+                 *           "start": "09:00",
+                 *           "end": "17:00"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["SchedulingPolicyCreate"];
+            };
+        };
+        responses: {
+            /** @description The policy. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "policy": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "name": "Demo call",
+                     *           "is_default": false,
+                     *           "duration_minutes": 30,
+                     *           "slot_interval_minutes": 30,
+                     *           "buffer_before_minutes": 0,
+                     *           "buffer_after_minutes": 15,
+                     *           "min_notice_minutes": 60,
+                     *           "horizon_days": 60,
+                     *           "reservation_ttl_seconds": 600,
+                     *           "reservation_hard_cap_seconds": 1800,
+                     *           "timezone": "Europe/Berlin",
+                     *           "working_hours": [
+                     *             {
+                     *               "weekday": 0,
+                     *               "start": "09:00",
+                     *               "end": "17:00"
+                     *             },
+                     *             {
+                     *               "weekday": 1,
+                     *               "start": "09:00",
+                     *               "end": "17:00"
+                     *             }
+                     *           ],
+                     *           "assignment_strategy": "round_robin",
+                     *           "exposure": "individual",
+                     *           "max_bookings_per_day": null,
+                     *           "meeting_location_kind": "video",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingPolicyAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSchedulingPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
+                 */
+                id: components["parameters"]["SchedulingPolicyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The policy. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "policy": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "name": "Demo call",
+                     *           "is_default": false,
+                     *           "duration_minutes": 30,
+                     *           "slot_interval_minutes": 30,
+                     *           "buffer_before_minutes": 0,
+                     *           "buffer_after_minutes": 15,
+                     *           "min_notice_minutes": 60,
+                     *           "horizon_days": 60,
+                     *           "reservation_ttl_seconds": 600,
+                     *           "reservation_hard_cap_seconds": 1800,
+                     *           "timezone": "Europe/Berlin",
+                     *           "working_hours": [
+                     *             {
+                     *               "weekday": 0,
+                     *               "start": "09:00",
+                     *               "end": "17:00"
+                     *             },
+                     *             {
+                     *               "weekday": 1,
+                     *               "start": "09:00",
+                     *               "end": "17:00"
+                     *             }
+                     *           ],
+                     *           "assignment_strategy": "round_robin",
+                     *           "exposure": "individual",
+                     *           "max_bookings_per_day": null,
+                     *           "meeting_location_kind": "video",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingPolicyAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteSchedulingPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
+                 */
+                id: components["parameters"]["SchedulingPolicyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingPolicyDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateSchedulingPolicy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the policy.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
+                 */
+                id: components["parameters"]["SchedulingPolicyId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "buffer_after_minutes": 15,
+                 *       "max_bookings_per_day": 6
+                 *     }
+                 */
+                "application/json": components["schemas"]["SchedulingPolicyPatch"];
+            };
+        };
+        responses: {
+            /** @description The policy as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "policy": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "name": "Demo call",
+                     *           "is_default": false,
+                     *           "duration_minutes": 30,
+                     *           "slot_interval_minutes": 30,
+                     *           "buffer_before_minutes": 0,
+                     *           "buffer_after_minutes": 15,
+                     *           "min_notice_minutes": 60,
+                     *           "horizon_days": 60,
+                     *           "reservation_ttl_seconds": 600,
+                     *           "reservation_hard_cap_seconds": 1800,
+                     *           "timezone": "Europe/Berlin",
+                     *           "working_hours": [
+                     *             {
+                     *               "weekday": 0,
+                     *               "start": "09:00",
+                     *               "end": "17:00"
+                     *             },
+                     *             {
+                     *               "weekday": 1,
+                     *               "start": "09:00",
+                     *               "end": "17:00"
+                     *             }
+                     *           ],
+                     *           "assignment_strategy": "round_robin",
+                     *           "exposure": "individual",
+                     *           "max_bookings_per_day": null,
+                     *           "meeting_location_kind": "video",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SchedulingPolicyAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getWorkingHours: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["WorkingHoursUserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The hours. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "working_hours": {
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "timezone": "Europe/Berlin",
+                     *           "weekly": [
+                     *             {
+                     *               "weekday": 0,
+                     *               "start": "09:00",
+                     *               "end": "17:00"
+                     *             },
+                     *             {
+                     *               "weekday": 1,
+                     *               "start": "09:00",
+                     *               "end": "17:00"
+                     *             }
+                     *           ],
+                     *           "days_off": [
+                     *             {
+                     *               "from": "2026-12-24",
+                     *               "to": "2026-12-26",
+                     *               "reason": "holiday"
+                     *             }
+                     *           ],
+                     *           "is_own": true,
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkingHoursAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateWorkingHours: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["WorkingHoursUserId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "timezone": "Europe/Berlin",
+                 *       "weekly": [
+                 *         {
+                 *           "weekday": 0,
+                 *           "start": "09:00",
+                 *           "end": "17:00"
+                 *         },
+                 *         {
+                 *           "weekday": 1,
+                 *           "start": "09:00",
+                 *           "end": "17:00"
+                 *         }
+                 *       ],
+                 *       "days_off": [
+                 *         {
+                 *           "from": "2026-12-24",
+                 *           "to": "2026-12-26",
+                 *           "reason": "holiday"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkingHoursPut"];
+            };
+        };
+        responses: {
+            /** @description The hours as they are now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "working_hours": {
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "timezone": "Europe/Berlin",
+                     *           "weekly": [
+                     *             {
+                     *               "weekday": 0,
+                     *               "start": "09:00",
+                     *               "end": "17:00"
+                     *             },
+                     *             {
+                     *               "weekday": 1,
+                     *               "start": "09:00",
+                     *               "end": "17:00"
+                     *             }
+                     *           ],
+                     *           "days_off": [
+                     *             {
+                     *               "from": "2026-12-24",
+                     *               "to": "2026-12-26",
+                     *               "reason": "holiday"
+                     *             }
+                     *           ],
+                     *           "is_own": true,
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkingHoursAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

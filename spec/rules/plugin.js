@@ -25,6 +25,8 @@ const verbs = [
   'downgrade',
   'cancel',
   'reactivate',
+  'extend',
+  'reschedule',
 ];
 const operationExtensions = new Set([
   'x-idempotency',

@@ -1676,6 +1676,272 @@ export interface Operations {
    */
   replayWebhookDelivery: Method<'replayWebhookDelivery'>;
   /**
+   * Slots of users
+   *
+   * All times at which one or more of the users can be met under a policy, the earliest first, without tokens: to show a calendar, not to book from.
+   * At most 500; `truncated` says that there are more.
+   *
+   * Not limited to the reach of the key. Answers may be reused for 30 seconds.
+   *
+   * Needs `bookings:view`. **400** as for [availability](#operation/getUserAvailability), with ids of `member_ids`. **404**: there is no such policy. **409**
+   * `no_policy`: none is named, and there is no default.
+   */
+  getSlots: Method<'getSlots'>;
+  /**
+   * Search for slots to book
+   *
+   * Times at which somebody of a pool can be met, the earliest first, each with a `slot_token`. A token holds nothing: it proves that the slot was
+   * offered, and is good until `token_expires_at`. [Hold](#operation/createReservation) the slot while a person fills in a form, then
+   * [book](#operation/createBooking) it.
+   *
+   * `exposure` says what you learn of who would be met: `individual` names one person (`user_id`, whoever would get it now; turns do not move),
+   * `merged` all who are free (`user_ids`), `shared` nobody. Times that are held or booked are left out.
+   *
+   * Where there is nothing, `alternatives` has up to five slots after `to`, within the horizon of the policy.
+   *
+   * Members outside of the reach of the key are not offered. Needs `bookings:view`. **400**: a time that ends before it begins or is longer than 31 days.
+   * **404**: there is no such pool or policy in reach. **409**: `no_policy`; `no_eligible_rep`: the pool has no active member; `no_calendar`: no
+   * member's calendar can be read.
+   */
+  searchSlots: Method<'searchSlots'>;
+  /**
+   * When people are free
+   *
+   * For each user, in the order asked: whether they can be met at all in this time, and what speaks against it; their working hours; what of these
+   * is free; and what is taken, with its reason. Hours are the user's own, or those of the default policy. Titles of events in other calendars
+   * are never shown.
+   *
+   * Of a calendar outside, such as CalDAV, it tells what was found when it was last looked at (`calendar.checked_at`); it is looked at again
+   * right before anything is booked. With test keys calendars are always free except for test bookings.
+   *
+   * Not limited to the reach of the key. Answers may be reused for 30 seconds.
+   *
+   * Needs `bookings:view`. **400**: a time that ends before it begins or is longer than 31 days; ids that are no users of this workspace,
+   * listed in `details.unknown_user_ids`.
+   */
+  getUserAvailability: Method<'getUserAvailability'>;
+  /**
+   * Hold a slot
+   *
+   * Nobody else can hold or book the person then, until it expires, is released or is booked. It holds as long as the policy says, or shorter with
+   * `ttl_seconds`. Of a `shared` slot `user_id` is null: somebody is held, and who it is is told with the booking.
+   *
+   * Needs `bookings:create`. **400** `invalid_slot_token`: it is none of ours, or of another workspace or mode; `ttl_seconds` longer than the policy's.
+   * **409**: `slot_token_expired`: search again; `slot_reserved`: somebody else holds it; `slot_conflict`: it is taken, and
+   * `details.alternatives` has others. **404**: the pool of the token is gone or out of reach. **428** without an Idempotency-Key.
+   */
+  createReservation: Method<'createReservation'>;
+  /**
+   * Get a reservation
+   *
+   * Needs `bookings:view`. **404**: there is none with this id in this mode and in reach; also once it is released, expired or booked.
+   */
+  getReservation: Method<'getReservation'>;
+  /**
+   * Release a reservation
+   *
+   * The slot is free again at once.
+   *
+   * Needs `bookings:create`. **404** as for reading it.
+   */
+  deleteReservation: Method<'deleteReservation'>;
+  /**
+   * Extend a reservation
+   *
+   * From now on it holds for `ttl_seconds`, or for as long as the policy says, and never beyond `hard_cap_at`; it never becomes shorter.
+   *
+   * Needs `bookings:create`. **404** as for reading it. **409** `hard_cap_reached`: it cannot be extended any more. **400**: `ttl_seconds` longer than the
+   * policy's.
+   */
+  extendReservation: Method<'extendReservation'>;
+  /**
+   * List bookings
+   *
+   * The latest beginning first. A key of a branch or a team sees those of users in its reach.
+   *
+   * Needs `bookings:view`. **400**: a cursor of another list, a status that there is not, a time that ends before it begins.
+   */
+  listBookings: ListMethod<'listBookings', 'bookings'>;
+  /**
+   * Book a meeting
+   *
+   * In one of two ways, never both:
+   *
+   * - **what was held**: `slot_token` and `reservation_id`. The reservation is consumed.
+   * - **whoever is free first**: `member_ids`, and where you like `policy_id`, `from` and `to`. The earliest time at which one of them can be met under the
+   *   policy is booked; of several who are free then, the strategy of the policy decides.
+   *
+   * A calendar outside is asked once more right before anything is written: what was put into it meanwhile is a `slot_conflict`, and where it cannot be
+   * asked nothing is booked. The event is written into it right after the booking, once, whatever happens in between.
+   *
+   * With an email address the attendee gets an invitation that calendars understand, with live keys. `appointment.scheduled` is told of live bookings.
+   * Where `meeting.location` is an address of the web it is the `meeting_url` of a video call.
+   *
+   * Needs `bookings:create`. **400**: both ways at once (`CONFLICTING_FIELDS`), neither, no email and no phone; `invalid_slot_token`; ids in `member_ids` that
+   * are no active users in reach, in `details.unknown_user_ids`. **404**: there is no such reservation any more, or no such policy. **409**: `slot_token_expired`;
+   * `slot_conflict`: it is taken meanwhile, and `details.alternatives` has others; `no_slot`: nobody is free in this time, and `details.alternatives`
+   * has what comes after; `no_policy`; `no_eligible_rep`; `no_calendar`. **422**: there is no such record. **503** `provider_error`: the calendar
+   * cannot be asked, and nothing was booked; try again. **428** without an Idempotency-Key.
+   */
+  createBooking: Method<'createBooking'>;
+  /**
+   * Get a booking
+   *
+   * Needs `bookings:view`. **404**: there is none with this id in this mode and in reach.
+   */
+  getBooking: Method<'getBooking'>;
+  /**
+   * Move a booking
+   *
+   * To another time of the same person, as long as before. It may lie outside of working hours and of the rules of the policy, since it was agreed with the
+   * attendee; what the person has otherwise at that time still counts. The old booking stays, as `rescheduled`, and the answer is the new one; each
+   * names the other.
+   *
+   * Needs `bookings:edit`. **404**: there is none with this id in reach. **400**: the new time is as long as the old one must be, and not in the past. **409**:
+   * `not_confirmed`: it was cancelled, moved or held already; `slot_conflict`: the person is taken then, and `details.alternatives` has others. **503**
+   * `provider_error`: the calendar cannot be asked; nothing was moved.
+   */
+  rescheduleBooking: Method<'rescheduleBooking'>;
+  /**
+   * Cancel a booking
+   *
+   * The time is free again at once, the attendee is told, and the event is taken out of a calendar outside as soon as that can be reached. The booking stays, as
+   * `cancelled`. Cancelled once more it answers the same and changes nothing.
+   *
+   * Needs `bookings:edit`. **404**: there is none with this id in reach. **409** `not_confirmed`: it was moved, or is over.
+   */
+  cancelBooking: Method<'cancelBooking'>;
+  /**
+   * List pools
+   *
+   * All pools by name, with their members in order. A key of a branch or a team sees those with a member in its reach. Both modes share pools.
+   *
+   * Needs `bookings:view`. **400**: a cursor of another list.
+   */
+  listSchedulingPools: ListMethod<'listSchedulingPools', 'pools'>;
+  /**
+   * Create a pool
+   *
+   * `member_ids` are active users, in the order that `priority` goes by. `weights` says how many turns somebody has for each turn of the others,
+   * 1 unless given. Without `policy_id` the default policy holds, without `assignment_strategy` the policy's.
+   *
+   * Needs `bookings:configure`, with a live key and a credential that sees the whole company (403 `company_reach_required`). **400** with
+   * `details.unknown_user_ids`: these are no active users. **409** ALREADY_EXISTS: the name is taken; `pool_limit_reached`: a workspace has 200.
+   * **422**: there is no such policy.
+   */
+  createSchedulingPool: Method<'createSchedulingPool'>;
+  /**
+   * Get a pool
+   *
+   * Needs `bookings:view`. **404**: there is none with this id, or nobody of it is in reach.
+   */
+  getSchedulingPool: Method<'getSchedulingPool'>;
+  /**
+   * Change a pool
+   *
+   * Changes what you send and leaves the rest; `member_ids` and `weights` replace what they were. When members or weights change, turns are
+   * counted anew from there.
+   *
+   * Needs `bookings:configure`, with a live key and a credential that sees the whole company. **404**: there is none with this id. **400**,
+   * **409** and **422** as on creation.
+   */
+  updateSchedulingPool: Method<'updateSchedulingPool'>;
+  /**
+   * Delete a pool
+   *
+   * Bookings keep the id of their pool; slot tokens of it are refused from now on.
+   *
+   * Needs `bookings:configure`, with a live key and a credential that sees the whole company. **404**: there is none with this id. **409**
+   * `in_use`: reservations of it are held just now; `details.references` says how many.
+   */
+  deleteSchedulingPool: Method<'deleteSchedulingPool'>;
+  /**
+   * Whose turn it is
+   *
+   * Who [an assignment](#operation/createSchedulingAssignment) would pick now, and who is left out for which reason. Nothing moves: asked twice it
+   * says the same. With `at` only those count who are free for a meeting that begins then.
+   *
+   * Needs `bookings:view`. **404**: there is no such pool or policy in reach. **409** `no_policy`: neither the call nor the pool names one, and
+   * there is no default; `no_eligible_rep`: the pool has no active member in reach, or nobody is free then; `no_calendar`: the calendars of all
+   * members cannot be read, mend them first.
+   */
+  getSchedulingSuggestion: Method<'getSchedulingSuggestion'>;
+  /**
+   * Assign somebody
+   *
+   * Picks whoever's turn it is, and moves the turn. Round robin honours weights exactly: whatever the number of assignments, nobody is a
+   * whole turn away from their share, also when many are asked for at once. The owner of the record is not changed.
+   *
+   * Needs `bookings:create`. **404**, **409** as for [the suggestion](#operation/getSchedulingSuggestion). **422**: there is no such record. **428**
+   * without an Idempotency-Key.
+   */
+  createSchedulingAssignment: Method<'createSchedulingAssignment'>;
+  /**
+   * List scheduling policies
+   *
+   * All policies by name. Both modes share them.
+   *
+   * Needs `bookings:view`. **400**: a cursor of another list.
+   */
+  listSchedulingPolicies: ListMethod<'listSchedulingPolicies', 'policies'>;
+  /**
+   * Create a scheduling policy
+   *
+   * What is left out has its default; of the time zone that is the company's. `is_default: true` takes the place of the policy that was the
+   * default before: there is always exactly one. It holds where neither a call nor a pool names another.
+   *
+   * `working_hours` holds for everybody who is met by this policy; where it is null each user's own hours hold, and the default policy's
+   * for those who have none. Days off of users hold in any case.
+   *
+   * Needs `bookings:configure`, with a live key: both modes share policies. **409** ALREADY_EXISTS: the name is taken, whatever the case;
+   * `policy_limit_reached`: a workspace has 100. **400**: a time zone that there is not, hours that end before they begin, a hard cap below
+   * the time of a reservation.
+   */
+  createSchedulingPolicy: Method<'createSchedulingPolicy'>;
+  /**
+   * Get a scheduling policy
+   *
+   * Needs `bookings:view`. **404**: there is none with this id.
+   */
+  getSchedulingPolicy: Method<'getSchedulingPolicy'>;
+  /**
+   * Change a scheduling policy
+   *
+   * Changes what you send and leaves the rest; it holds for searches, holds and bookings from now on. What was booked stays booked, and
+   * tokens that are out stay good until they expire. `is_default: true` makes it the default; `false` is refused for the default policy (409
+   * `default_policy`): make another one the default instead.
+   *
+   * Needs `bookings:configure`, with a live key. **404**: there is none with this id. **409** ALREADY_EXISTS: the name is taken. **400** as on
+   * creation.
+   */
+  updateSchedulingPolicy: Method<'updateSchedulingPolicy'>;
+  /**
+   * Delete a scheduling policy
+   *
+   * Bookings keep the id of their policy.
+   *
+   * Needs `bookings:configure`, with a live key. **404**: there is none with this id. **409**: `default_policy`: it is the default, make another one
+   * the default first; `in_use`: pools have it.
+   */
+  deleteSchedulingPolicy: Method<'deleteSchedulingPolicy'>;
+  /**
+   * Get the working hours of a user
+   *
+   * A user without hours of their own has those of the default policy; `is_own` is false then.
+   *
+   * Needs `bookings:view`, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+   */
+  getWorkingHours: Method<'getWorkingHours'>;
+  /**
+   * Set the working hours of a user
+   *
+   * Replaces all of it. The hours hold wherever a policy leaves `working_hours` null; days off hold under every policy. What is booked stays booked.
+   *
+   * Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+   * **400**: a time zone that there is not, a window or a day off that ends before it begins.
+   */
+  updateWorkingHours: Method<'updateWorkingHours'>;
+  /**
    * List the plans
    *
    * Every plan with its prices and what it includes, the cheapest first. `is_current` marks the one that the workspace is on, in a trial too;
@@ -2037,6 +2303,32 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   replayWebhookDeliveries: { method: 'POST', path: '/v1/webhooks/{id}/replay' },
   getWebhookDelivery: { method: 'GET', path: '/v1/webhooks/{id}/deliveries/{deliveryId}' },
   replayWebhookDelivery: { method: 'POST', path: '/v1/webhooks/deliveries/{deliveryId}/replay' },
+  getSlots: { method: 'GET', path: '/v1/scheduling/slots' },
+  searchSlots: { method: 'POST', path: '/v1/scheduling/slots/search' },
+  getUserAvailability: { method: 'GET', path: '/v1/scheduling/availability' },
+  createReservation: { method: 'POST', path: '/v1/scheduling/reservations', takesKey: true },
+  getReservation: { method: 'GET', path: '/v1/scheduling/reservations/{id}' },
+  deleteReservation: { method: 'DELETE', path: '/v1/scheduling/reservations/{id}' },
+  extendReservation: { method: 'POST', path: '/v1/scheduling/reservations/{id}/extend' },
+  listBookings: { method: 'GET', path: '/v1/bookings', items: 'bookings' },
+  createBooking: { method: 'POST', path: '/v1/bookings', takesKey: true },
+  getBooking: { method: 'GET', path: '/v1/bookings/{id}' },
+  rescheduleBooking: { method: 'POST', path: '/v1/bookings/{id}/reschedule', takesKey: true },
+  cancelBooking: { method: 'POST', path: '/v1/bookings/{id}/cancel', takesKey: true },
+  listSchedulingPools: { method: 'GET', path: '/v1/scheduling/pools', items: 'pools' },
+  createSchedulingPool: { method: 'POST', path: '/v1/scheduling/pools' },
+  getSchedulingPool: { method: 'GET', path: '/v1/scheduling/pools/{id}' },
+  updateSchedulingPool: { method: 'PATCH', path: '/v1/scheduling/pools/{id}' },
+  deleteSchedulingPool: { method: 'DELETE', path: '/v1/scheduling/pools/{id}' },
+  getSchedulingSuggestion: { method: 'GET', path: '/v1/scheduling/pools/{id}/suggestion' },
+  createSchedulingAssignment: { method: 'POST', path: '/v1/scheduling/pools/{id}/assignments', takesKey: true },
+  listSchedulingPolicies: { method: 'GET', path: '/v1/scheduling/policies', items: 'policies' },
+  createSchedulingPolicy: { method: 'POST', path: '/v1/scheduling/policies' },
+  getSchedulingPolicy: { method: 'GET', path: '/v1/scheduling/policies/{id}' },
+  updateSchedulingPolicy: { method: 'PATCH', path: '/v1/scheduling/policies/{id}' },
+  deleteSchedulingPolicy: { method: 'DELETE', path: '/v1/scheduling/policies/{id}' },
+  getWorkingHours: { method: 'GET', path: '/v1/users/{id}/working-hours' },
+  updateWorkingHours: { method: 'PUT', path: '/v1/users/{id}/working-hours' },
   listPlans: { method: 'GET', path: '/v1/plans', items: 'plans' },
   listModules: { method: 'GET', path: '/v1/modules', items: 'modules' },
   getSubscription: { method: 'GET', path: '/v1/subscription' },
