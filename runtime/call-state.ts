@@ -5,6 +5,7 @@ import type { Caller } from './caller.ts';
 import { type ModuleState, requireScope } from './credentials/authorization.ts';
 import type { Secrets } from './credentials/secrets.ts';
 import type { SessionTokens } from './credentials/session-tokens.ts';
+import type { SignedTokens } from './credentials/signed-tokens.ts';
 import type { Charge, Database, Quota, Transaction } from './database.ts';
 import { Deadline } from './deadline.ts';
 import type { DeprecatedUse } from './document/deprecation.ts';
@@ -24,6 +25,7 @@ export interface CallParts {
   document: Document;
   database: Database;
   cursors: Cursors;
+  signedTokens: SignedTokens;
   sessionTokens: SessionTokens;
   limits: RateLimits;
   moduleState: ModuleState;
@@ -80,6 +82,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   readonly caller: Caller;
   readonly now: Date;
   readonly cursors: Cursors;
+  readonly signedTokens: SignedTokens;
   readonly sessionTokens: SessionTokens;
   readonly document: PreparedBody;
   readonly mailIsSent: boolean;
@@ -133,6 +136,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     this.#deadline = deadline;
     this.#configVersion = configVersion;
     this.cursors = parts.cursors;
+    this.signedTokens = parts.signedTokens;
     this.sessionTokens = parts.sessionTokens;
     this.document = parts.document.body;
     this.mailIsSent = parts.mailIsSent;

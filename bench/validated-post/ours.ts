@@ -92,7 +92,8 @@ listen(
     payments: { settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
     screens: [],
     mailIsSent: false,
-    cursors: new Cursors(secrets),
+    cursors: new Cursors(signedTokens),
+    signedTokens,
     sessionTokens,
     bearerTokens: new BearerTokens({
       issuer: sessionTokens.issuer,
