@@ -5,8 +5,9 @@ import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/
 import { findTurns, type PoolMember, type PoolRow } from '../db/scheduling/pools.ts';
 import { countAhead, findTakenTimes } from '../db/scheduling/taken-times.ts';
 import type { Candidate } from '../domain/scheduling/assignment.ts';
+import type { CalendarStatus } from '../domain/scheduling/availability.ts';
 import type { Interval } from '../domain/scheduling/intervals.ts';
-import type { Busy, Member, SlotRules } from '../domain/scheduling/slots.ts';
+import type { Busy, Member, SlotDemand, SlotRules } from '../domain/scheduling/slots.ts';
 import type { WorkingHours } from '../domain/scheduling/working-time.ts';
 import { ApiError, conflict, found, problem, validationFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
@@ -63,11 +64,18 @@ export function rulesOf(policy: PolicyRow, within: Interval, now: Date, minutes 
   const soonest = now.getTime() + policy.min_notice_minutes * minute;
   const latest = now.getTime() + policy.horizon_days * day;
   return {
-    durationMinutes: minutes,
+    ...demandOf(policy, minutes),
     intervalMinutes: policy.slot_interval_minutes,
+    within: { start: Math.max(within.start, soonest), end: Math.min(within.end, latest) },
+  };
+}
+
+/** What a policy asks of whoever takes a slot, whenever that is. @param minutes in place of the policy's duration */
+export function demandOf(policy: PolicyRow, minutes = policy.duration_minutes): SlotDemand {
+  return {
+    durationMinutes: minutes,
     bufferBeforeMinutes: policy.buffer_before_minutes,
     bufferAfterMinutes: policy.buffer_after_minutes,
-    within: { start: Math.max(within.start, soonest), end: Math.min(within.end, latest) },
     maxPerDay: policy.max_bookings_per_day,
     timezone: policy.timezone,
   };
@@ -77,7 +85,10 @@ export function rulesOf(policy: PolicyRow, within: Interval, now: Date, minutes 
 export interface Person extends Member {
   fullName: string;
   isActive: boolean;
-  calendar: { provider: 'caldav' | 'internal' | 'test'; hasFault: boolean; checkedAt: Date | null };
+  calendar: CalendarStatus;
+  provider: 'caldav' | 'internal' | 'test';
+  /** When the calendar was last looked at; null for the internal one. */
+  checkedAt: Date | null;
 }
 
 /**
@@ -145,7 +156,7 @@ export async function peopleOf(
       reason: isHeld ? 'reservation' : 'booking',
     }));
     const external: Busy[] = (calendar?.busy ?? []).map((interval) => ({ ...interval, reason: 'external_event' }));
-    const busy = external.length === 0 ? own : [...own, ...external].sort((a, b) => a.start - b.start);
+    const busy = [...own, ...external];
     return {
       userId: user.id,
       fullName: user.fullName,
@@ -155,11 +166,9 @@ export async function peopleOf(
       daysOffTimezone: user.timezone ?? standard?.timezone ?? 'UTC',
       busy,
       bookedStarts: (taken.get(user.id) ?? []).map(({ startAt }) => startAt),
-      calendar: {
-        provider: testMode ? 'test' : (calendar?.provider ?? 'internal'),
-        hasFault: calendar?.fault !== undefined && calendar.fault !== null,
-        checkedAt: calendar?.checkedAt ?? null,
-      },
+      calendar: calendar?.fault ? 'error' : 'connected',
+      provider: testMode ? 'test' : (calendar?.provider ?? 'internal'),
+      checkedAt: calendar?.checkedAt ?? null,
     };
   });
 }
