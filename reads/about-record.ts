@@ -1,6 +1,7 @@
 // The record that something is about, where a body names one.
-import { isVisible } from '../domain/records/reading.ts';
+
 import { holdRecord } from '../db/records/records.ts';
+import { isVisible } from '../domain/records/reading.ts';
 import { problem, validationFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 

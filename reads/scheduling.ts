@@ -98,9 +98,13 @@ export interface Person extends Member {
 export function idsIn(field: string, list: string): string[] {
   const ids = [...new Set(list.split(',').map((id) => id.trim().toLowerCase()))];
   const isId = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
-  if (ids.length > mostIds) throw validationFailed([problem(field, 'OUT_OF_RANGE', `${field} takes ${mostIds} ids at most`)], 400);
+  if (ids.length > mostIds)
+    throw validationFailed([problem(field, 'OUT_OF_RANGE', `${field} takes ${mostIds} ids at most`)], 400);
   if (!ids.every((id) => isId.test(id)))
-    throw validationFailed([problem(field, 'INVALID_FORMAT', `${field} must be ids of users, separated by commas`)], 400);
+    throw validationFailed(
+      [problem(field, 'INVALID_FORMAT', `${field} must be ids of users, separated by commas`)],
+      400,
+    );
   return ids;
 }
 
@@ -124,7 +128,9 @@ export async function usersIn(
   ids: readonly string[],
   reach: Call['caller']['reach'],
 ): Promise<MemberRow[]> {
-  const rows = new Map((await findMembers(sql, { companyId: caller.companyId, reach }, ids)).map((row) => [row.id, row]));
+  const rows = new Map(
+    (await findMembers(sql, { companyId: caller.companyId, reach }, ids)).map((row) => [row.id, row]),
+  );
   const unknown = ids.filter((id) => !rows.has(id));
   if (unknown.length > 0) throw unknownUsers(field, unknown);
   return ids.map((id) => found(rows.get(id)));
@@ -146,7 +152,9 @@ export async function peopleOf(
   const { companyId, testMode } = caller;
   const [taken, calendars] = await Promise.all([
     findTakenTimes(sql, { companyId, testMode }, ids, around, now),
-    testMode ? undefined : findCalendars(sql, companyId, ids, { start: around.from.getTime(), end: around.to.getTime() }),
+    testMode
+      ? undefined
+      : findCalendars(sql, companyId, ids, { start: around.from.getTime(), end: around.to.getTime() }),
   ]);
   return users.map((user) => {
     const calendar = calendars?.get(user.id);
@@ -192,7 +200,12 @@ export async function candidatesOf(
 ): Promise<Candidate[]> {
   const [turns, ahead] = await Promise.all([
     findTurns(sql, caller, pool),
-    countAhead(sql, caller, members.map(({ user_id }) => user_id), now),
+    countAhead(
+      sql,
+      caller,
+      members.map(({ user_id }) => user_id),
+      now,
+    ),
   ]);
   return members.map(({ user_id: userId, weight }) => ({
     userId,

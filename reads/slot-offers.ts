@@ -46,9 +46,13 @@ export async function openPool(
   const users = rows.filter(({ isActive }) => isActive).sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
   if (users.length === 0) throw conflict('no_eligible_rep', `The pool ${pool.name} has no active member in reach.`);
   const members = pool.members.filter(({ user_id }) => users.some(({ id }) => id === user_id));
-  const [people, candidates] = await Promise.all([peopleOf(call, users, policies, within), candidatesOf(call, pool, members)]);
+  const [people, candidates] = await Promise.all([
+    peopleOf(call, users, policies, within),
+    candidatesOf(call, pool, members),
+  ]);
   const readable = people.filter(({ calendar }) => calendar !== 'error');
-  if (readable.length === 0) throw conflict('no_calendar', `No calendar of the pool ${pool.name} can be read. Mend them first.`);
+  if (readable.length === 0)
+    throw conflict('no_calendar', `No calendar of the pool ${pool.name} can be read. Mend them first.`);
   return {
     ...policies,
     pool,
@@ -67,7 +71,12 @@ export interface OfferTerms {
   timezone: string | null;
 }
 
-export function offersOf(call: OfferingCall, opened: OpenPool, slots: readonly FreeSlot[], terms: OfferTerms): SlotOffer[] {
+export function offersOf(
+  call: OfferingCall,
+  opened: OpenPool,
+  slots: readonly FreeSlot[],
+  terms: OfferTerms,
+): SlotOffer[] {
   const { companyId, testMode } = call.caller;
   const { pool, policy } = opened;
   const expiresAt = call.now.getTime() + policy.reservation_ttl_seconds * 1000;
@@ -124,7 +133,11 @@ export async function alternativesFrom(
   return offersOf(call, opened, slots, terms);
 
   async function peopleFrom(readable: readonly Person[]) {
-    return findMembers(call.sql, call.caller, readable.map(({ userId }) => userId));
+    return findMembers(
+      call.sql,
+      call.caller,
+      readable.map(({ userId }) => userId),
+    );
   }
 }
 
@@ -142,12 +155,18 @@ export async function nextSlots(
   const { policy } = policies;
   const horizon = call.now.getTime() + policy.horizon_days * 86_400_000;
   const slots: FreeSlot[] = [];
-  for (let start = Math.max(from, call.now.getTime()); start < horizon && slots.length < alternatives; start += stretch) {
+  for (
+    let start = Math.max(from, call.now.getTime());
+    start < horizon && slots.length < alternatives;
+    start += stretch
+  ) {
     // What begins in one stretch and ends in the next is found in the first.
     const end = start + stretch + (minutes ?? policy.duration_minutes) * 60_000 - 1;
     const people = await peopleOf(call, users, policies, { start, end });
     const usable = people.filter(({ calendar, isActive }) => isActive && calendar !== 'error');
-    slots.push(...findSlots(usable, rulesOf(policy, { start, end }, call.now, minutes), alternatives - slots.length).slots);
+    slots.push(
+      ...findSlots(usable, rulesOf(policy, { start, end }, call.now, minutes), alternatives - slots.length).slots,
+    );
   }
   return slots;
 }

@@ -101,7 +101,8 @@ export class Cursors {
   /** @throws ApiError 400 when the cursor is not one of ours or belongs to another list */
   decode(cursor: string, list: string): CursorValue[] {
     const read = this.#tokens.read('cursors', cursor) as { k: CursorValue[]; s: string } | undefined;
-    if (!read) throw validationFailed([problem('cursor', 'INVALID_FORMAT', 'cursor is not one that this API gave out')], 400);
+    if (!read)
+      throw validationFailed([problem('cursor', 'INVALID_FORMAT', 'cursor is not one that this API gave out')], 400);
     if (read.s !== fingerprint(list)) {
       throw validationFailed([problem('cursor', 'INVALID_FORMAT', 'cursor does not belong to this query')], 400);
     }

@@ -153,7 +153,10 @@ export async function endBooking(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   id: string,
-  end: Pick<StoredBooking, 'status' | 'rescheduled_to' | 'cancelled_at' | 'cancellation_reason' | 'invitation_sequence'>,
+  end: Pick<
+    StoredBooking,
+    'status' | 'rescheduled_to' | 'cancelled_at' | 'cancellation_reason' | 'invitation_sequence'
+  >,
   now: Date,
 ): Promise<void> {
   await sql`

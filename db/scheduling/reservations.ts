@@ -105,7 +105,6 @@ export async function countHeld(
 /** Days that a reservation is kept. */
 const keptDays = 30;
 
-
 /** Removes reservations that are past their time. @returns how many, at most the limit */
 export async function sweepReservations(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);

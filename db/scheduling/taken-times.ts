@@ -29,7 +29,8 @@ const lockUser = (sql: Sql, { companyId, testMode }: TenantScope, userId: string
   lockValues(sql, companyId, [`time of ${userId} ${testMode}`]);
 
 /** What has run out is nobody's; sent at once. */
-const dropExpired = (sql: Sql, { companyId, testMode }: TenantScope, userId: string, now: Date) => sql`
+const dropExpired = (sql: Sql, { companyId, testMode }: TenantScope, userId: string, now: Date) =>
+  sql`
   delete from taken_times
   where company_id = ${companyId} and test_mode = ${testMode} and user_id = ${userId} and expires_at <= ${now}`.execute();
 
@@ -56,7 +57,13 @@ export async function takeTime(
   return count === 1;
 }
 
-function roomOnDay(sql: Sql, { companyId, testMode }: TenantScope, userId: string, but: string | null, maximum: DailyMaximum | null) {
+function roomOnDay(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  userId: string,
+  but: string | null,
+  maximum: DailyMaximum | null,
+) {
   if (!maximum) return sql`true`;
   return sql`(
     select count(*) from taken_times
@@ -88,7 +95,13 @@ export async function bookHeldTime(
 export async function moveTime(
   sql: Sql,
   scope: TenantScope,
-  { bookingId, newId, userId, startAt, endAt }: { bookingId: string; newId: string; userId: string; startAt: Date; endAt: Date },
+  {
+    bookingId,
+    newId,
+    userId,
+    startAt,
+    endAt,
+  }: { bookingId: string; newId: string; userId: string; startAt: Date; endAt: Date },
   now: Date,
 ): Promise<boolean> {
   const { companyId, testMode } = scope;
@@ -114,7 +127,13 @@ export async function moveTime(
 }
 
 /** Lets a held time last longer. @returns false where it has run out */
-export async function extendTime(sql: Sql, { companyId, testMode }: TenantScope, id: string, until: Date, now: Date): Promise<boolean> {
+export async function extendTime(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  until: Date,
+  now: Date,
+): Promise<boolean> {
   const extended = await sql`
     update taken_times set expires_at = ${until}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and expires_at > ${now}`;

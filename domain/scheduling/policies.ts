@@ -56,7 +56,10 @@ export interface SettingProblem {
 }
 
 export function policyProblems(policy: PolicySettings): SettingProblem[] {
-  const problems = [...timezoneProblems('timezone', policy.timezone), ...windowProblems('working_hours', policy.working_hours ?? [])];
+  const problems = [
+    ...timezoneProblems('timezone', policy.timezone),
+    ...windowProblems('working_hours', policy.working_hours ?? []),
+  ];
   if (policy.reservation_hard_cap_seconds < policy.reservation_ttl_seconds) {
     const message = `reservation_hard_cap_seconds must be at least reservation_ttl_seconds, ${policy.reservation_ttl_seconds}`;
     problems.push({ field: 'reservation_hard_cap_seconds', code: 'OUT_OF_RANGE', message });
@@ -66,18 +69,36 @@ export function policyProblems(policy: PolicySettings): SettingProblem[] {
 
 export function timezoneProblems(field: string, timezone: string): SettingProblem[] {
   if (isTimezone(timezone)) return [];
-  return [{ field, code: 'INVALID_FORMAT', message: `${field} must be the IANA name of a time zone, e.g. Europe/Berlin` }];
+  return [
+    { field, code: 'INVALID_FORMAT', message: `${field} must be the IANA name of a time zone, e.g. Europe/Berlin` },
+  ];
 }
 
 /** @param field that the windows are in */
 export function windowProblems(field: string, windows: readonly WorkingWindow[]): SettingProblem[] {
   return windows.flatMap(({ start, end }, index) =>
-    start < end ? [] : [{ field: `${field}[${index}].end`, code: 'OUT_OF_RANGE', message: `${field}[${index}].end must be after start` }],
+    start < end
+      ? []
+      : [
+          {
+            field: `${field}[${index}].end`,
+            code: 'OUT_OF_RANGE',
+            message: `${field}[${index}].end must be after start`,
+          },
+        ],
   );
 }
 
 export function dayOffProblems(days: readonly DayOff[]): SettingProblem[] {
   return days.flatMap(({ from, to }, index) =>
-    from <= to ? [] : [{ field: `days_off[${index}].to`, code: 'OUT_OF_RANGE', message: `days_off[${index}].to must not be before from` }],
+    from <= to
+      ? []
+      : [
+          {
+            field: `days_off[${index}].to`,
+            code: 'OUT_OF_RANGE',
+            message: `days_off[${index}].to must not be before from`,
+          },
+        ],
   );
 }

@@ -40,6 +40,7 @@ export function writeClaim(claim: SlotClaim, nonce: string): Written {
 
 /** @param written what this server signed */
 export function readClaim(written: unknown): SlotClaim {
-  const [, companyId, testMode, poolId, policyId, userId, exposure, start, end, expiresAt, timezone] = written as Written;
+  const [, companyId, testMode, poolId, policyId, userId, exposure, start, end, expiresAt, timezone] =
+    written as Written;
   return { companyId, testMode: testMode === 1, poolId, policyId, userId, exposure, start, end, expiresAt, timezone };
 }

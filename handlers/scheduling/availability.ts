@@ -1,9 +1,10 @@
 // When people are free, and what speaks against meeting them.
+
+import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
 import { type Availability, describeAvailability } from '../../domain/scheduling/availability.ts';
 import type { Interval } from '../../domain/scheduling/intervals.ts';
 import { ZoneClocks } from '../../domain/scheduling/zone-clocks.ts';
 import type { components } from '../../generated/api.ts';
-import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
 import { idsIn, type Person, peopleOf, usersIn, windowOf } from '../../reads/scheduling.ts';
 import type { Handler } from '../../runtime/handler.ts';
 

@@ -5,7 +5,7 @@ import { type PolicySettings, policyProblems, standardPolicy } from '../../domai
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, found, validationFailed } from '../../runtime/errors.ts';
-import type { Call, Handler } from '../../runtime/handler.ts';
+import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
 
@@ -25,9 +25,14 @@ export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (
   const { companyId } = call.caller;
   await db.lockScheduling(sql, companyId);
   const policies = await db.listPolicies(sql, companyId);
-  const { timezone } = await call.workspace();
-  const policy = { id: uuidv7(), ...standardPolicy(timezone), ...body, name: body.name.trim(), created_at: now, updated_at: now };
-  if (body.working_hours === undefined) policy.working_hours = null;
+  const timezone = body.timezone ?? (await call.workspace()).timezone;
+  const policy: db.PolicyRow = {
+    ...{ ...standardPolicy(timezone), working_hours: null, ...body },
+    id: uuidv7(),
+    name: body.name.trim(),
+    created_at: now,
+    updated_at: now,
+  };
   refuseUnfit(policy);
   refuseTwin('a policy', policy.name, policies);
   const full = (limit: number) => `A workspace has ${limit} scheduling policies at most.`;
@@ -48,7 +53,8 @@ export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (
   refuseUnfit(after);
   refuseTwin('a policy', after.name, policies, before.id);
   if (before.is_default && !after.is_default) throw isDefault(before.name);
-  if (!recordChange(call, 'scheduling_policy', shown(before), shown(after))) return { status: 200, data: { policy: shown(before) } };
+  if (!recordChange(call, 'scheduling_policy', shown(before), shown(after)))
+    return { status: 200, data: { policy: shown(before) } };
   if (after.is_default && !before.is_default) await db.clearDefault(sql, companyId);
   await db.updatePolicy(sql, companyId, after);
   return { status: 200, data: { policy: shown(after) } };
@@ -62,7 +68,9 @@ export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (
   if (policy.is_default) throw isDefault(policy.name);
   const pools = await db.countPoolsOf(sql, companyId, policy.id);
   if (pools > 0)
-    throw conflict('in_use', `Pools have the policy ${policy.name}. Give them another one first.`, { references: { pools } });
+    throw conflict('in_use', `Pools have the policy ${policy.name}. Give them another one first.`, {
+      references: { pools },
+    });
   await db.deletePolicy(sql, companyId, policy.id);
   recordChange(call, 'scheduling_policy', shown(policy), undefined);
   return { status: 200, data: { id: policy.id, deleted: true } };

@@ -69,7 +69,8 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
   refuseTwin('a pool', name, pools, before.id);
   const members = await askedMembers(call, before.members);
   await refuseUnknownPolicy(call);
-  const isSame = JSON.stringify(members) === JSON.stringify(before.members.map(({ user_id, weight }) => ({ user_id, weight })));
+  const isSame =
+    JSON.stringify(members) === JSON.stringify(before.members.map(({ user_id, weight }) => ({ user_id, weight })));
   const { members: _, ...settings } = before;
   const after: db.PoolSettings = {
     ...settings,
@@ -83,7 +84,8 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
   await db.updatePool(sql, companyId, after);
   if (!isSame) await db.replaceMembers(sql, companyId, before.id, members);
   const changed = found(await db.findPool(sql, caller, before.id));
-  if (!recordChange(call, 'scheduling_pool', shown(before), shown(changed))) return { status: 200, data: { pool: shown(before) } };
+  if (!recordChange(call, 'scheduling_pool', shown(before), shown(changed)))
+    return { status: 200, data: { pool: shown(before) } };
   return { status: 200, data: { pool: shown(changed) } };
 };
 
@@ -95,7 +97,9 @@ export const deleteSchedulingPool: Handler<'deleteSchedulingPool'> = async (call
   const pool = found(await db.findPool(sql, caller, path.id));
   const reservations = await countHeld(sql, caller, pool.id, now);
   if (reservations > 0)
-    throw conflict('in_use', `Slots of the pool ${pool.name} are held just now. Try again later.`, { references: { reservations } });
+    throw conflict('in_use', `Slots of the pool ${pool.name} are held just now. Try again later.`, {
+      references: { reservations },
+    });
   await db.deletePool(sql, companyId, pool.id);
   recordChange(call, 'scheduling_pool', shown(pool), undefined);
   return { status: 200, data: { id: pool.id, deleted: true } };
@@ -110,7 +114,9 @@ async function askedMembers({ sql, body, caller }: WritingCall, before: readonly
   const weights = new Map(Object.entries(body.weights ?? {}).map(([id, weight]) => [id.toLowerCase(), weight]));
   const strangers = [...weights.keys()].filter((id) => !ids.includes(id));
   if (strangers.length > 0) {
-    const problems = strangers.map((id) => problem(`weights.${id}`, 'NOT_FOUND', `weights.${id} is of no member of the pool`));
+    const problems = strangers.map((id) =>
+      problem(`weights.${id}`, 'NOT_FOUND', `weights.${id} is of no member of the pool`),
+    );
     throw validationFailed(problems, 400);
   }
   const known = new Set(before.map(({ user_id }) => user_id));

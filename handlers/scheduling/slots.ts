@@ -1,6 +1,7 @@
 // Slots: times at which somebody can be met, to look at, or with tokens to hold and book.
-import { findSlots } from '../../domain/scheduling/slots.ts';
+
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
+import { findSlots } from '../../domain/scheduling/slots.ts';
 import { idsIn, peopleOf, policiesOf, rulesOf, usersIn, windowOf } from '../../reads/scheduling.ts';
 import { alternativesFrom, type OfferTerms, offersOf, openPool } from '../../reads/slot-offers.ts';
 import { validationFailed } from '../../runtime/errors.ts';
