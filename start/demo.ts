@@ -42,6 +42,7 @@ import {
   tags,
 } from '../domain/demo/workspace.ts';
 import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
+import { standardPolicy } from '../domain/scheduling/policies.ts';
 import { storageKey } from '../domain/records/file-names.ts';
 import { hashPassword } from '../runtime/credentials/passwords.ts';
 import { newApiKey, type Secrets, sha256 } from '../runtime/credentials/secrets.ts';
@@ -137,6 +138,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     activityTypes,
     taskTypes,
     trial: { packageCode: 'enterprise', endsAt: now },
+    policy: standardPolicy(demoCompany.timezone),
   };
   await enterTestMode(sql, companyId);
   const company = await createCompany(

@@ -1,4 +1,4 @@
-// What every change of a booking leaves: an audit row, an event, a mail to the attendee, an order to a calendar outside.
+// What every change of a booking leaves: an audit row, an event, a mail, an order to a calendar.
 import type { BookingRow } from '../db/scheduling/bookings.ts';
 import { appointmentEvent } from '../domain/scheduling/bookings.ts';
 import type { Call } from '../runtime/handler.ts';

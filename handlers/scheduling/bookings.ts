@@ -295,7 +295,7 @@ function refuseUnfit({ body }: CreateCall): void {
 /** @throws ApiError 409 for a booking that is not confirmed any more */
 function refuseOver(row: db.BookingRow): void {
   if (row.status === 'confirmed') return;
-  throw conflict('not_confirmed', `This booking is ${row.status}.`, { status: row.status });
+  throw conflict('not_confirmed', `This booking is ${row.status}.`, { booking_status: row.status });
 }
 
 /** @throws ApiError 400 for a time that is over, or not as long as the one before */
