@@ -55,7 +55,7 @@ const rules: Readonly<Record<string, Rule>> = {
     may: ['domain/'],
     mayTypes: ['generated/'],
     // These compute and do nothing else.
-    packages: ['ajv-formats', 'libphonenumber-js', 'luxon'],
+    packages: ['ajv-formats', 'libphonenumber-js', 'luxon', 'temporal-polyfill'],
     node: [],
     mustNotUse: [...clock, ...chance, ...environment, ...network],
   },

@@ -1,0 +1,81 @@
+// What is known of one person's time between two moments, and whether they can be booked in it.
+import { type Interval, Occupied, subtract } from './intervals.ts';
+import type { Busy, BusyReason } from './slots.ts';
+import { type DayOff, type DayOffReason, daysOff, type WorkingHours, workingTime } from './working-time.ts';
+import { ZoneClocks } from './zone-clocks.ts';
+
+export type CalendarStatus = 'connected' | 'not_connected' | 'error';
+
+export interface Person {
+  isActive: boolean;
+  /** Of their calendar elsewhere; who has none is booked in ours. */
+  calendar: CalendarStatus;
+  hours: WorkingHours;
+  daysOff: readonly DayOff[];
+  /** The zone of the days off. */
+  daysOffTimezone: string;
+  /** In any order, overlapping or not. */
+  busy: readonly Busy[];
+}
+
+/** What takes a person's time. */
+export type TakenReason = BusyReason | DayOffReason;
+
+/** In the order in which they are named. */
+const reasons = [
+  'user_inactive',
+  'calendar_error',
+  'calendar_not_connected',
+  'outside_working_hours',
+  'time_off',
+  'holiday',
+  'booking',
+  'reservation',
+  'external_event',
+  'buffer',
+] as const;
+
+export type UnavailableReason = (typeof reasons)[number];
+
+export interface Availability {
+  bookable: boolean;
+  /** Why not, each once; and `calendar_not_connected`, which does not keep anybody from being booked. */
+  reasons: UnavailableReason[];
+  workingHours: Interval[];
+  /** Working hours that nothing takes. */
+  free: Interval[];
+  /** In order of start, in working hours or not; overlapping where two things take the same time. */
+  busy: (Interval & { reason: TakenReason })[];
+}
+
+/**
+ * A person's time, all of it cut to what is asked for.
+ * @param within milliseconds since 1970
+ * @param clocks shared where the call is about several people
+ */
+export function describeAvailability(person: Person, within: Interval, clocks = new ZoneClocks()): Availability {
+  const workingHours = workingTime(person.hours, within, clocks);
+  const off = daysOff(person.daysOff, person.daysOffTimezone, within, clocks);
+  const busy = [...off, ...cut(person.busy, within)].sort((a, b) => a.start - b.start);
+  const free = subtract(workingHours, busy);
+  const found = new Set<UnavailableReason>();
+  if (!person.isActive) found.add('user_inactive');
+  if (person.calendar === 'error') found.add('calendar_error');
+  if (free.length === 0) for (const reason of nothingFree(workingHours, busy)) found.add(reason);
+  const bookable = found.size === 0;
+  if (person.calendar === 'not_connected') found.add('calendar_not_connected');
+  return { bookable, reasons: reasons.filter((reason) => found.has(reason)), workingHours, free, busy };
+}
+
+function cut(busy: readonly Busy[], within: Interval): Busy[] {
+  return busy
+    .map((entry) => ({ ...entry, start: Math.max(entry.start, within.start), end: Math.min(entry.end, within.end) }))
+    .filter(({ start, end }) => start < end);
+}
+
+/** What fills the working hours, or that there are none. */
+function nothingFree(working: readonly Interval[], busy: Availability['busy']): UnavailableReason[] {
+  if (working.length === 0) return ['outside_working_hours'];
+  const hours = new Occupied(working);
+  return busy.filter(({ start, end }) => hours.firstMeeting(start, end)).map(({ reason }) => reason);
+}

@@ -1,0 +1,184 @@
+// Which slots can be offered, and whether somebody can take one: the same rule for both.
+import { type Interval, Occupied } from './intervals.ts';
+import {
+  type DayOff,
+  type DayOffReason,
+  daysOff,
+  type WindowOfDay,
+  type WorkingHours,
+  windowsByWeekday,
+  workingTime,
+} from './working-time.ts';
+import { dateAt, day, minute, type Stretch, wallDays, ZoneClocks } from './zone-clocks.ts';
+
+/** What takes somebody's time. */
+export type BusyReason = 'booking' | 'reservation' | 'external_event' | 'buffer';
+
+export interface Busy extends Interval {
+  reason: BusyReason;
+}
+
+export interface Member {
+  userId: string;
+  hours: WorkingHours;
+  daysOff: readonly DayOff[];
+  /** The zone of the days off. */
+  daysOffTimezone: string;
+  /** In any order, overlapping or not: bookings and holds with their own buffers, events of other calendars. */
+  busy: readonly Busy[];
+  /** Starts of confirmed bookings and of holds, for the most of a day. */
+  bookedStarts: readonly number[];
+}
+
+/** What a slot asks of who takes it. */
+export interface SlotDemand {
+  durationMinutes: number;
+  /** Not taken by anything else, but outside of working time if need be. */
+  bufferBeforeMinutes: number;
+  bufferAfterMinutes: number;
+  /** Bookings and holds that one person has on one day; null: as many as fit. */
+  maxPerDay: number | null;
+  /** Of the policy: on its wall begin the days that the maximum counts. */
+  timezone: string;
+}
+
+export interface SlotRules extends SlotDemand {
+  /** Above 0: from the start of each window of working hours, on the wall. */
+  intervalMinutes: number;
+  /** Slots lie wholly in it: from the earliest notice to the horizon. */
+  within: Interval;
+}
+
+export interface FreeSlot extends Interval {
+  /** In the order of the members. */
+  userIds: string[];
+}
+
+/** Why somebody cannot take a slot; `buffer` also where only the time around it is taken. */
+export type Refusal = 'outside_working_hours' | DayOffReason | BusyReason | 'daily_maximum';
+
+/** What is known of a member over some time, arranged to be asked for many slots. */
+interface Calendar {
+  working: Occupied<Interval>;
+  off: Occupied<Interval & { reason: DayOffReason }>;
+  busy: Occupied<Busy>;
+  /** Bookings and holds by date, and the clock that says the date; undefined: they are not counted. */
+  daily: { stretches: readonly Stretch[]; counts: ReadonlyMap<number, number>; most: number } | undefined;
+}
+
+/**
+ * Slots that at least one member can take, at the wall times of their grids: a window's start and every interval after it.
+ * A wall time that the night repeats is offered twice.
+ * @param limit how many at most
+ * @param clocks shared with what else the call asks
+ * @returns in order of start; truncated: there are more
+ */
+export function findSlots(
+  members: readonly Member[],
+  rules: SlotRules,
+  limit: number,
+  clocks = new ZoneClocks(),
+): { slots: FreeSlot[]; truncated: boolean } {
+  const { within, intervalMinutes } = rules;
+  const duration = rules.durationMinutes * minute;
+  const people = members.map(({ userId, hours, ...member }) => ({
+    userId,
+    windows: windowsByWeekday(hours),
+    stretches: clocks.stretches(hours.timezone, within),
+    calendar: calendarOf({ userId, hours, ...member }, rules, within, clocks),
+  }));
+  const slots: FreeSlot[] = [];
+  // All members day by day, so that what is beyond the limit is not looked at.
+  const end = within.end - duration + 1;
+  for (let from = within.start; from < end && slots.length <= limit; from += day) {
+    const part = { start: from, end: Math.min(from + day, end) };
+    const found = new Map<number, string[]>();
+    for (const { userId, windows, stretches, calendar } of people) {
+      for (const start of gridStarts(windows, stretches, part, intervalMinutes * minute)) {
+        if (refusal(calendar, rules, start) !== undefined) continue;
+        const userIds = found.get(start);
+        if (!userIds) found.set(start, [userId]);
+        // Windows that overlap can name one start twice.
+        else if (userIds.at(-1) !== userId) userIds.push(userId);
+      }
+    }
+    const starts = [...found.keys()].sort((a, b) => a - b);
+    for (const start of starts) slots.push({ start, end: start + duration, userIds: found.get(start) ?? [] });
+  }
+  return { slots: slots.slice(0, limit), truncated: slots.length > limit };
+}
+
+/**
+ * Whether a member can take the slot that starts then: what findSlots offers can be taken, and on its grid all that can be taken
+ * is offered.
+ * @param start milliseconds since 1970, on the grid or not
+ * @param clocks shared with what else the call asks
+ * @returns why not; undefined: it can be taken
+ */
+export function canTake(
+  member: Member,
+  demand: SlotDemand,
+  start: number,
+  clocks = new ZoneClocks(),
+): Refusal | undefined {
+  const slot = { start, end: start + demand.durationMinutes * minute };
+  return refusal(calendarOf(member, demand, slot, clocks), demand, start);
+}
+
+/** @param within has in it all slots that will be asked for */
+function calendarOf(member: Member, demand: SlotDemand, within: Interval, clocks: ZoneClocks): Calendar {
+  return {
+    working: new Occupied(workingTime(member.hours, within, clocks)),
+    off: new Occupied(daysOff(member.daysOff, member.daysOffTimezone, within, clocks)),
+    busy: new Occupied(member.busy),
+    daily: dailyCounts(member, demand, within, clocks),
+  };
+}
+
+function dailyCounts(
+  { bookedStarts }: Member,
+  { maxPerDay, timezone }: SlotDemand,
+  within: Interval,
+  clocks: ZoneClocks,
+): Calendar['daily'] {
+  if (maxPerDay === null) return undefined;
+  // No date lasts two days, so that whatever shares one with a slot lies in here.
+  const around = { start: within.start - 2 * day, end: within.end + 2 * day };
+  const stretches = clocks.stretches(timezone, around);
+  const counts = new Map<number, number>();
+  for (const start of bookedStarts) {
+    const date = dateAt(stretches, start);
+    if (date !== undefined) counts.set(date, (counts.get(date) ?? 0) + 1);
+  }
+  return { stretches, counts, most: maxPerDay };
+}
+
+function refusal({ working, off, busy, daily }: Calendar, demand: SlotDemand, start: number): Refusal | undefined {
+  const end = start + demand.durationMinutes * minute;
+  const work = working.firstMeeting(start, end);
+  if (!work || work.start > start || work.end < end) return 'outside_working_hours';
+  const dayOff = off.firstMeeting(start, end);
+  if (dayOff) return dayOff.reason;
+  const [before, after] = [demand.bufferBeforeMinutes * minute, demand.bufferAfterMinutes * minute];
+  if (busy.firstMeeting(start - before, end + after)) return busy.firstMeeting(start, end)?.reason ?? 'buffer';
+  if (!daily) return undefined;
+  const date = dateAt(daily.stretches, start);
+  return date !== undefined && (daily.counts.get(date) ?? 0) >= daily.most ? 'daily_maximum' : undefined;
+}
+
+/** Moments in an interval at which the wall shows a window's start, or some full intervals later, within that window. */
+function* gridStarts(
+  windows: readonly (readonly WindowOfDay[])[],
+  stretches: readonly Stretch[],
+  within: Interval,
+  interval: number,
+): Generator<number> {
+  for (const { start, end, midnight, weekday } of wallDays(stretches, within)) {
+    for (const window of windows[weekday] ?? []) {
+      const opening = midnight + window.start;
+      const closing = Math.min(midnight + window.end, end);
+      const skipped = Math.max(0, Math.ceil((start - opening) / interval));
+      for (let moment = opening + skipped * interval; moment < closing; moment += interval) yield moment;
+    }
+  }
+}

@@ -1,0 +1,65 @@
+// What the clocks on the walls of time zones show: stretches of time without a change of theirs.
+import { Temporal } from 'temporal-polyfill';
+import type { Interval } from './intervals.ts';
+
+export const minute = 60_000;
+export const day = 24 * 60 * minute;
+
+/** A time in which the wall shows what UTC shows and so many milliseconds more. */
+export interface Stretch extends Interval {
+  offset: number;
+}
+
+/** Asks for each change of a zone's clocks once; made for a call, and shared by all whom it is about. */
+export class ZoneClocks {
+  readonly #stretches = new Map<string, Stretch[]>();
+
+  /**
+   * Stretches of a zone, in order and without gaps, that cover an interval, or more.
+   * @param timezone as IANA names it
+   * @throws RangeError for a zone that is none
+   */
+  stretches(timezone: string, { start, end }: Interval): readonly Stretch[] {
+    let known = this.#stretches.get(timezone);
+    if (!known?.[0] || known[0].start > start) known = [stretchFrom(start, timezone)];
+    for (let last = known.at(-1); last && last.end < end; last = known.at(-1))
+      known.push(stretchFrom(last.end, timezone));
+    this.#stretches.set(timezone, known);
+    return known;
+  }
+}
+
+/** From a moment to the next change. */
+function stretchFrom(start: number, timezone: string): Stretch {
+  const time = Temporal.Instant.fromEpochMilliseconds(start).toZonedDateTimeISO(timezone);
+  const end = time.getTimeZoneTransition('next')?.epochMilliseconds ?? Number.POSITIVE_INFINITY;
+  return { start, end, offset: time.offsetNanoseconds / 1e6 };
+}
+
+/** A date of a wall, or the part of one that lies in a stretch. */
+export interface WallDay extends Interval {
+  /** Days since 1970-01-01. */
+  date: number;
+  /** 0 for Monday. */
+  weekday: number;
+  /** The moment at which this wall shows its 00:00, or would if it were not changed before. */
+  midnight: number;
+}
+
+/** Each date of the wall within an interval; one that a change divides comes in parts. */
+export function* wallDays(stretches: readonly Stretch[], within: Interval): Generator<WallDay> {
+  for (const stretch of stretches) {
+    const [from, to] = [Math.max(stretch.start, within.start), Math.min(stretch.end, within.end)];
+    for (let date = Math.floor((from + stretch.offset) / day); date * day - stretch.offset < to; date += 1) {
+      const midnight = date * day - stretch.offset;
+      const [start, end] = [Math.max(midnight, from), Math.min(midnight + day, to)];
+      if (start < end) yield { start, end, date, midnight, weekday: (((date + 3) % 7) + 7) % 7 };
+    }
+  }
+}
+
+/** The date that the wall shows at a moment within the stretches, in days since 1970-01-01. */
+export function dateAt(stretches: readonly Stretch[], moment: number): number | undefined {
+  const stretch = stretches.find(({ start, end }) => start <= moment && moment < end);
+  return stretch && Math.floor((moment + stretch.offset) / day);
+}
