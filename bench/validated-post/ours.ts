@@ -1,4 +1,5 @@
 // The runtime alone: everything it does for a public operation, with a database that opens nothing.
+import { testCalendar } from '../../calendars/test-calendar.ts';
 import { noLoad } from '../../runtime/connections.ts';
 import { BearerTokens } from '../../runtime/credentials/bearer-tokens.ts';
 import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';
@@ -88,7 +89,8 @@ listen(
     load: noLoad(),
     secrets,
     moduleState: () => 'on',
-    outgoing: new OutgoingClient({ allowPrivate: false }),
+    outgoing: new OutgoingClient({ privateAddresses: 'refused' }),
+    calendars: testCalendar,
     payments: { settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
     screens: [],
     mailIsSent: false,
