@@ -6,6 +6,7 @@ import type { Caller } from './caller.ts';
 import { type ModuleState, requireScope } from './credentials/authorization.ts';
 import type { Secrets } from './credentials/secrets.ts';
 import type { SessionTokens } from './credentials/session-tokens.ts';
+import type { SignedTokens } from './credentials/signed-tokens.ts';
 import type { Charge, Database, Quota, Transaction } from './database.ts';
 import { Deadline } from './deadline.ts';
 import type { DeprecatedUse } from './document/deprecation.ts';
@@ -25,6 +26,7 @@ export interface CallParts {
   document: Document;
   database: Database;
   cursors: Cursors;
+  signedTokens: SignedTokens;
   sessionTokens: SessionTokens;
   limits: RateLimits;
   moduleState: ModuleState;
@@ -82,6 +84,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   readonly caller: Caller;
   readonly now: Date;
   readonly cursors: Cursors;
+  readonly signedTokens: SignedTokens;
   readonly sessionTokens: SessionTokens;
   readonly document: PreparedBody;
   readonly mailIsSent: boolean;
@@ -137,6 +140,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     this.#deadline = deadline;
     this.#configVersion = configVersion;
     this.cursors = parts.cursors;
+    this.signedTokens = parts.signedTokens;
     this.sessionTokens = parts.sessionTokens;
     this.document = parts.document.body;
     this.mailIsSent = parts.mailIsSent;

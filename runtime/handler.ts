@@ -9,6 +9,7 @@ import type { operations } from '../generated/api.ts';
 import type { Actor, Caller } from './caller.ts';
 import type { Secrets } from './credentials/secrets.ts';
 import type { SessionTokens } from './credentials/session-tokens.ts';
+import type { SignedTokens } from './credentials/signed-tokens.ts';
 import type { PreparedBody } from './document/prepared-body.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
 import type { FileBody, Files, UploadedFile } from './files/files.ts';
@@ -140,6 +141,8 @@ export interface Call<Id extends OperationId = OperationId> {
    */
   countWrongPassword(email: string): Promise<void>;
   cursors: Cursors;
+  /** For what is given out and comes back. */
+  signedTokens: SignedTokens;
   /** Encrypts what must be readable again by this server alone. */
   secrets: Pick<Secrets, 'encrypt' | 'decrypt'>;
   /** Calls addresses that tenants name. Always aside: no transaction waits for them. */

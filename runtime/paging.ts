@@ -1,7 +1,7 @@
 // Pages: the limit, and cursors that cannot be forged or carried over to another query.
 import { createHash } from 'node:crypto';
 import { maxPageSize } from '../domain/service/request-limits.ts';
-import { type Secrets, sameText, sign } from './credentials/secrets.ts';
+import type { SignedTokens } from './credentials/signed-tokens.ts';
 import { problem, validationFailed } from './errors.ts';
 
 /** A value of a cursor's key: what the row had in a sort column. */
@@ -87,29 +87,26 @@ function cut<Row>(rows: Row[], limit: number, cursorOf: (last: Row) => string): 
 
 /** Makes and reads cursors: the sort values of the last row, bound to the query by a hash and to the server by a signature. */
 export class Cursors {
-  readonly #key: Buffer;
+  readonly #tokens: SignedTokens;
 
-  constructor(secrets: Secrets) {
-    this.#key = secrets.derive('cursors');
+  constructor(tokens: SignedTokens) {
+    this.#tokens = tokens;
   }
 
   /** @param list everything that the list depends on: tenant, mode, reach, object, sort, filter */
   encode(values: readonly CursorValue[], list: string): string {
-    const payload = Buffer.from(JSON.stringify({ v: 1, k: values, s: fingerprint(list) })).toString('base64url');
-    return `${payload}.${sign(this.#key, payload)}`;
+    return this.#tokens.write('cursors', { v: 1, k: values, s: fingerprint(list) });
   }
 
   /** @throws ApiError 400 when the cursor is not one of ours or belongs to another list */
   decode(cursor: string, list: string): CursorValue[] {
-    const [payload = '', signature = '', ...rest] = cursor.split('.');
-    if (rest.length > 0 || !sameText(signature, sign(this.#key, payload))) {
+    const read = this.#tokens.read('cursors', cursor) as { k: CursorValue[]; s: string } | undefined;
+    if (!read)
       throw validationFailed([problem('cursor', 'INVALID_FORMAT', 'cursor is not one that this API gave out')], 400);
-    }
-    const { k, s } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as { k: CursorValue[]; s: string };
-    if (s !== fingerprint(list)) {
+    if (read.s !== fingerprint(list)) {
       throw validationFailed([problem('cursor', 'INVALID_FORMAT', 'cursor does not belong to this query')], 400);
     }
-    return k;
+    return read.k;
   }
 }
 

@@ -15,6 +15,7 @@ import { IssuerKeys, ownKeys } from '../runtime/credentials/issuer-keys.ts';
 import { readSecretKey } from '../runtime/credentials/secret-key.ts';
 import { Secrets } from '../runtime/credentials/secrets.ts';
 import { SessionTokens } from '../runtime/credentials/session-tokens.ts';
+import { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
 import { docsPages } from '../runtime/document/docs-page.ts';
 import { loadDocument } from '../runtime/document/document.ts';
 import { Files } from '../runtime/files/files.ts';
@@ -73,6 +74,7 @@ export async function serve(
   const news = new News((companyIds) => database.lastPositions(companyIds), log);
   const redis = config.redisUrl === undefined ? undefined : await openRedis(config.redisUrl, log);
   const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
+  const signedTokens = new SignedTokens(secrets);
   const sessionTokens = await SessionTokens.fromKey(config.authUrl, signingKey);
   const { issuer, jwksUri, audience } = config.oauth;
   const keys = jwksUri === undefined ? ownKeys(sessionTokens.jwks) : new IssuerKeys(jwksUri, log);
@@ -103,7 +105,8 @@ export async function serve(
       baseUrl,
       log,
     }),
-    cursors: new Cursors(secrets),
+    cursors: new Cursors(signedTokens),
+    signedTokens,
     secrets,
     outgoing: new OutgoingClient({ privateAddresses: config.webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
     payments,

@@ -5,6 +5,7 @@ import { BearerTokens } from '../../runtime/credentials/bearer-tokens.ts';
 import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { newSigningKey, SessionTokens } from '../../runtime/credentials/session-tokens.ts';
+import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import type { Database, Transaction } from '../../runtime/database.ts';
 import { loadDocument } from '../../runtime/document/document.ts';
 import { Files } from '../../runtime/files/files.ts';
@@ -69,6 +70,7 @@ const createLead = async (call: { body: LeadBody; now: Date }) => ({
 const unpaid = (): Promise<never> => Promise.reject(new Error('there are no payments here'));
 const { log, ...opened } = openLog(process.env.LOG_LEVEL ?? 'info');
 const secrets = new Secrets('5e'.repeat(32));
+const signedTokens = new SignedTokens(secrets);
 const sessionTokens = await SessionTokens.fromKey('http://127.0.0.1', await newSigningKey('bench'));
 listen(
   buildServer({
@@ -94,7 +96,8 @@ listen(
     payments: { settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
     screens: [],
     mailIsSent: false,
-    cursors: new Cursors(secrets),
+    cursors: new Cursors(signedTokens),
+    signedTokens,
     sessionTokens,
     bearerTokens: new BearerTokens({
       issuer: sessionTokens.issuer,

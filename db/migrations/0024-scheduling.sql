@@ -207,6 +207,7 @@ create table taken_times (
   primary key (company_id, test_mode, id),
   exclude using gist (company_id with =, test_mode with =, user_id with =, during with &&)
 );
+create index taken_times_of_user on taken_times (company_id, test_mode, user_id, start_at);
 create index taken_times_expired on taken_times (expires_at) where expires_at is not null;
 
 -- What a calendar outside is to be told of a booking: kept with the booking, done afterwards. Test mode tells none.
@@ -260,7 +261,7 @@ begin
 end $$;
 grant select (company_id, user_id, due_at) on user_calendars to crm_platform;
 grant select (company_id, booking_id, due_at) on calendar_orders to crm_platform;
-grant select (company_id, test_mode, id, status, end_at) on bookings to crm_platform;
+grant select (company_id, test_mode, id, status, end_at), update (status, updated_at) on bookings to crm_platform;
 grant select (company_id, test_mode, id, created_at), delete on slot_reservations to crm_platform;
 grant select (company_id, test_mode, id, expires_at), delete on taken_times to crm_platform;
 

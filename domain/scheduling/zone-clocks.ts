@@ -63,3 +63,13 @@ export function dateAt(stretches: readonly Stretch[], moment: number): number | 
   const stretch = stretches.find(({ start, end }) => start <= moment && moment < end);
   return stretch && Math.floor((moment + stretch.offset) / day);
 }
+
+/** The date of the wall around a moment, from its beginning to its end. @throws RangeError for a zone that is none */
+export function dayAround(moment: number, timezone: string, clocks = new ZoneClocks()): Interval {
+  // No date lasts two days.
+  const around = { start: moment - 2 * day, end: moment + 2 * day };
+  const stretches = clocks.stretches(timezone, around);
+  const today = dateAt(stretches, moment);
+  const parts = [...wallDays(stretches, around)].filter(({ date }) => date === today);
+  return { start: parts[0]?.start ?? moment, end: parts.at(-1)?.end ?? moment };
+}

@@ -43,4 +43,6 @@ export const configurationLimits = {
   activityTypes: 200,
   /** In each mode. */
   webhooks: 50,
+  schedulingPolicies: 100,
+  schedulingPools: 200,
 } as const;

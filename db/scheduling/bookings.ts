@@ -1,0 +1,186 @@
+// Bookings: meetings with people from outside. That nobody is taken twice is kept in taken_times.
+import type { LocationKind } from '../../domain/scheduling/policies.ts';
+import type { Sql } from '../connect.ts';
+import { type Actor, type CreatedByRow, createdColumns } from '../created-by.ts';
+import { members, type Reach } from '../reach.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export type BookingStatus = 'confirmed' | 'cancelled' | 'rescheduled' | 'completed' | 'no_show';
+export type BookingProvider = 'google' | 'microsoft' | 'caldav' | 'internal' | 'test';
+
+/** A booking as it is stored. */
+export interface StoredBooking {
+  id: string;
+  status: BookingStatus;
+  user_id: string;
+  pool_id: string | null;
+  policy_id: string;
+  start_at: Date;
+  end_at: Date;
+  timezone: string;
+  attendee_name: string;
+  attendee_email: string | null;
+  attendee_phone: string | null;
+  attendee_timezone: string | null;
+  attendee_locale: string | null;
+  meeting_title: string;
+  meeting_description: string | null;
+  location_kind: LocationKind;
+  location: string | null;
+  meeting_url: string | null;
+  provider: BookingProvider;
+  calendar_event_link: string | null;
+  object: string | null;
+  record_id: string | null;
+  rescheduled_from: string | null;
+  rescheduled_to: string | null;
+  cancelled_at: Date | null;
+  cancellation_reason: string | null;
+  invitation_id: string;
+  invitation_sequence: number;
+  created_at: Date;
+  updated_at: Date;
+}
+
+export interface BookingRow extends StoredBooking, CreatedByRow {
+  user_name: string;
+}
+
+type BookingScope = TenantScope & { reach: Reach };
+
+const columns = [
+  'id',
+  'status',
+  'user_id',
+  'pool_id',
+  'policy_id',
+  'start_at',
+  'end_at',
+  'timezone',
+  'attendee_name',
+  'attendee_email',
+  'attendee_phone',
+  'attendee_timezone',
+  'attendee_locale',
+  'meeting_title',
+  'meeting_description',
+  'location_kind',
+  'location',
+  'meeting_url',
+  'provider',
+  'calendar_event_link',
+  'object',
+  'record_id',
+  'rescheduled_from',
+  'rescheduled_to',
+  'cancelled_at',
+  'cancellation_reason',
+  'invitation_id',
+  'invitation_sequence',
+  'created_by_kind',
+  'created_by_id',
+  'created_by_name',
+  'created_at',
+  'updated_at',
+] as const;
+
+const withName = (sql: Sql, companyId: string) => sql`
+  ${sql(columns)}, (select full_name from users where company_id = ${companyId} and id = bookings.user_id) as user_name`;
+
+const inReach = (sql: Sql, { companyId, reach }: BookingScope) =>
+  reach.kind === 'company' ? sql`true` : sql`user_id in (${members(sql, companyId, reach)})`;
+
+/** What a list of bookings is limited to. */
+export interface BookingFilter {
+  userId: string | undefined;
+  statuses: readonly string[] | undefined;
+  from: Date | undefined;
+  to: Date | undefined;
+}
+
+/** A page of bookings, the latest beginning first. */
+export async function listBookings(
+  sql: Sql,
+  scope: BookingScope,
+  { userId, statuses, from, to }: BookingFilter,
+  after: readonly [startAt: string, id: string] | undefined,
+  limit: number,
+): Promise<BookingRow[]> {
+  const { companyId, testMode } = scope;
+  return await sql<BookingRow[]>`
+    select ${withName(sql, companyId)}
+    from bookings
+    where company_id = ${companyId} and test_mode = ${testMode} and ${inReach(sql, scope)}
+      ${userId ? sql`and user_id = ${userId}` : sql``}
+      ${statuses ? sql`and status = any(${[...statuses]})` : sql``}
+      ${from ? sql`and start_at >= ${from}` : sql``}
+      ${to ? sql`and start_at <= ${to}` : sql``}
+      ${after ? sql`and (start_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by start_at desc, id desc
+    limit ${limit}`;
+}
+
+export async function findBooking(sql: Sql, scope: BookingScope, id: string): Promise<BookingRow | undefined> {
+  const { companyId, testMode } = scope;
+  const [row] = await sql<BookingRow[]>`
+    select ${withName(sql, companyId)} from bookings
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and ${inReach(sql, scope)}`;
+  return row;
+}
+
+/** As findBooking, and keeps it from changing under this call. */
+export async function lockBooking(sql: Sql, scope: BookingScope, id: string): Promise<BookingRow | undefined> {
+  const { companyId, testMode } = scope;
+  const [row] = await sql<BookingRow[]>`
+    select ${withName(sql, companyId)} from bookings
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and ${inReach(sql, scope)}
+    for update`;
+  return row;
+}
+
+export async function insertBooking(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  booking: StoredBooking,
+  actor: Actor,
+): Promise<void> {
+  const { created_by_user: _, ...creator } = createdColumns({ actor, userId: null });
+  await sql`insert into bookings ${sql({ company_id: companyId, test_mode: testMode, ...booking, ...creator })}`;
+}
+
+/** Ends a confirmed booking. */
+export async function endBooking(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  end: Pick<
+    StoredBooking,
+    'status' | 'rescheduled_to' | 'cancelled_at' | 'cancellation_reason' | 'invitation_sequence'
+  >,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update bookings set ${sql({ ...end, updated_at: now })}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}
+
+/** Milliseconds after its end when a confirmed booking is taken for held. */
+const grace = 15 * 60_000;
+
+/** Completes what is over. @returns how many, at most the limit */
+export async function completeBookings(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - grace);
+  const due = await sql<{ companyId: string; testMode: boolean; id: string }[]>`
+    select company_id as "companyId", test_mode as "testMode", id from bookings
+    where status = 'confirmed' and end_at <= ${before} order by end_at limit ${limit}`;
+  const groups = [...Map.groupBy(due, ({ companyId, testMode }) => `${companyId} ${testMode}`).values()];
+  const completed = await Promise.all(
+    groups.map((rows) => {
+      const [{ companyId = '', testMode = false } = {}] = rows;
+      return sql`
+        update bookings set status = 'completed', updated_at = ${now}
+        where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[]) and status = 'confirmed'`;
+    }),
+  );
+  return completed.reduce((total, { count }) => total + count, 0);
+}

@@ -1,0 +1,48 @@
+// Users as scheduling sees them: whether they are there, and when they work.
+import type { DayOff, WorkingWindow } from '../../domain/scheduling/working-time.ts';
+import type { Sql } from '../connect.ts';
+import { type Reach, userInReach } from '../reach.ts';
+
+export interface MemberRow {
+  id: string;
+  fullName: string;
+  isActive: boolean;
+  /** null: the user has no hours of their own. */
+  timezone: string | null;
+  weekly: WorkingWindow[] | null;
+  daysOff: DayOff[] | null;
+  updatedAt: Date | null;
+}
+
+/** Of these users those that are there, in reach. */
+export async function findMembers(
+  sql: Sql,
+  { companyId, reach }: { companyId: string; reach: Reach },
+  ids: readonly string[],
+): Promise<MemberRow[]> {
+  return await sql<MemberRow[]>`
+    select u.id, u.full_name as "fullName", u.status = 'active' as "isActive", h.timezone, h.weekly, h.days_off as "daysOff", h.updated_at as "updatedAt"
+    from users u
+    left join user_working_hours h on h.company_id = ${companyId} and h.user_id = u.id
+    where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and ${userInReach(sql, reach, 'u')}`;
+}
+
+export interface NewHours {
+  timezone: string;
+  weekly: readonly WorkingWindow[];
+  daysOff: readonly DayOff[];
+}
+
+export async function saveHours(
+  sql: Sql,
+  companyId: string,
+  userId: string,
+  { timezone, weekly, daysOff }: NewHours,
+  now: Date,
+): Promise<void> {
+  await sql`
+    insert into user_working_hours (company_id, user_id, timezone, weekly, days_off, created_at, updated_at)
+    values (${companyId}, ${userId}, ${timezone}, ${sql.json(weekly as never)}, ${sql.json(daysOff as never)}, ${now}, ${now})
+    on conflict (company_id, user_id) do update
+    set timezone = excluded.timezone, weekly = excluded.weekly, days_off = excluded.days_off, updated_at = excluded.updated_at`;
+}

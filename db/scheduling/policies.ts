@@ -1,0 +1,84 @@
+// Scheduling policies: by which rules people are met. Whoever changes them has locked scheduling.
+import type { PolicySettings } from '../../domain/scheduling/policies.ts';
+import type { Sql } from '../connect.ts';
+
+export interface PolicyRow extends PolicySettings {
+  id: string;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = [
+  'id',
+  'name',
+  'is_default',
+  'duration_minutes',
+  'slot_interval_minutes',
+  'buffer_before_minutes',
+  'buffer_after_minutes',
+  'min_notice_minutes',
+  'horizon_days',
+  'reservation_ttl_seconds',
+  'reservation_hard_cap_seconds',
+  'timezone',
+  'working_hours',
+  'assignment_strategy',
+  'exposure',
+  'max_bookings_per_day',
+  'meeting_location_kind',
+  'created_at',
+  'updated_at',
+] as const;
+
+/** Policies and pools of a company stay as they are until this call ends. */
+export async function lockScheduling(sql: Sql, companyId: string): Promise<void> {
+  await sql`select from companies where id = ${companyId} for no key update`.execute();
+}
+
+/** All policies by name. */
+export async function listPolicies(sql: Sql, companyId: string): Promise<PolicyRow[]> {
+  return await sql<PolicyRow[]>`
+    select ${sql(columns)} from scheduling_policies where company_id = ${companyId} order by lower(name), id`;
+}
+
+export async function findPolicy(sql: Sql, companyId: string, id: string): Promise<PolicyRow | undefined> {
+  const [row] = await sql<PolicyRow[]>`
+    select ${sql(columns)} from scheduling_policies where company_id = ${companyId} and id = ${id}`;
+  return row;
+}
+
+export async function findDefaultPolicy(sql: Sql, companyId: string): Promise<PolicyRow | undefined> {
+  const [row] = await sql<PolicyRow[]>`
+    select ${sql(columns)} from scheduling_policies where company_id = ${companyId} and is_default`;
+  return row;
+}
+
+export async function insertPolicy(sql: Sql, companyId: string, policy: PolicyRow): Promise<void> {
+  await sql`insert into scheduling_policies ${sql({ company_id: companyId, ...toRow(sql, policy) })}`;
+}
+
+export async function updatePolicy(sql: Sql, companyId: string, { id, ...policy }: PolicyRow): Promise<void> {
+  await sql`update scheduling_policies set ${sql(toRow(sql, policy))} where company_id = ${companyId} and id = ${id}`;
+}
+
+/** No policy is the default any more, until one is made it. */
+export async function clearDefault(sql: Sql, companyId: string): Promise<void> {
+  await sql`update scheduling_policies set is_default = false where company_id = ${companyId} and is_default`;
+}
+
+export async function deletePolicy(sql: Sql, companyId: string, id: string): Promise<void> {
+  await sql`delete from scheduling_policies where company_id = ${companyId} and id = ${id}`;
+}
+
+/** How many pools have a policy of their own choice. */
+export async function countPoolsOf(sql: Sql, companyId: string, policyId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from scheduling_pools where company_id = ${companyId} and policy_id = ${policyId}`;
+  return row?.count ?? 0;
+}
+
+/** What is kept as JSON is said to be so. */
+function toRow<Policy extends Partial<PolicyRow>>(sql: Sql, policy: Policy) {
+  const { working_hours: hours } = policy;
+  return { ...policy, working_hours: hours ? sql.json(hours as never) : null };
+}

@@ -1,0 +1,177 @@
+// Pools: who can be met for one purpose, and how often whose turn it was. Whoever changes a pool has locked scheduling.
+import type { AssignmentStrategy } from '../../domain/scheduling/assignment.ts';
+import type { Sql } from '../connect.ts';
+import { type Reach, userInReach } from '../reach.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface PoolMember {
+  user_id: string;
+  full_name: string;
+  weight: number;
+  is_active: boolean;
+}
+
+export interface PoolRow {
+  id: string;
+  name: string;
+  description: string | null;
+  policy_id: string | null;
+  assignment_strategy: AssignmentStrategy | null;
+  rotation: number;
+  /** In order. */
+  members: PoolMember[];
+  created_at: Date;
+  updated_at: Date;
+}
+
+interface PoolScope {
+  companyId: string;
+  reach: Reach;
+}
+
+const columns = (sql: Sql, companyId: string) => sql`
+  p.id, p.name, p.description, p.policy_id, p.assignment_strategy, p.rotation, p.created_at, p.updated_at, coalesce((
+    select json_agg(json_build_object('user_id', u.id, 'full_name', u.full_name, 'weight', m.weight, 'is_active', u.status = 'active')
+      order by m.position)
+    from scheduling_pool_members m
+    join users u on u.company_id = ${companyId} and u.id = m.user_id
+    where m.company_id = ${companyId} and m.pool_id = p.id
+  ), '[]') as members`;
+
+/** True for pools with a member in reach, and for all where the whole company is. */
+function poolInReach(sql: Sql, { companyId, reach }: PoolScope) {
+  if (reach.kind === 'company') return sql`true`;
+  return sql`exists (
+    select from scheduling_pool_members m
+    join users u on u.company_id = ${companyId} and u.id = m.user_id
+    where m.company_id = ${companyId} and m.pool_id = p.id and ${userInReach(sql, reach, 'u')}
+  )`;
+}
+
+/** All pools in reach by name. */
+export async function listPools(sql: Sql, scope: PoolScope): Promise<PoolRow[]> {
+  const { companyId } = scope;
+  return await sql<PoolRow[]>`
+    select ${columns(sql, companyId)} from scheduling_pools p
+    where p.company_id = ${companyId} and ${poolInReach(sql, scope)}
+    order by lower(p.name), p.id`;
+}
+
+export async function findPool(sql: Sql, scope: PoolScope, id: string): Promise<PoolRow | undefined> {
+  const { companyId } = scope;
+  const [row] = await sql<PoolRow[]>`
+    select ${columns(sql, companyId)} from scheduling_pools p
+    where p.company_id = ${companyId} and p.id = ${id} and ${poolInReach(sql, scope)}`;
+  return row;
+}
+
+/** Turns of the pool are taken one after the other until this call ends. @returns the rotation that counts; undefined where it is gone */
+export async function lockTurns(sql: Sql, companyId: string, poolId: string): Promise<number | undefined> {
+  const [row] = await sql<{ rotation: number }[]>`
+    select rotation from scheduling_pools where company_id = ${companyId} and id = ${poolId} for no key update`;
+  return row?.rotation;
+}
+
+/** A pool as it is written. */
+export interface PoolSettings {
+  id: string;
+  name: string;
+  description: string | null;
+  policy_id: string | null;
+  assignment_strategy: AssignmentStrategy | null;
+  rotation: number;
+  created_at: Date;
+  updated_at: Date;
+}
+
+export async function insertPool(sql: Sql, companyId: string, pool: PoolSettings): Promise<void> {
+  await sql`insert into scheduling_pools ${sql({ company_id: companyId, ...pool })}`;
+}
+
+export async function updatePool(sql: Sql, companyId: string, { id, ...pool }: PoolSettings): Promise<void> {
+  await sql`update scheduling_pools set ${sql(pool)} where company_id = ${companyId} and id = ${id}`;
+}
+
+/** @param members in order */
+export async function replaceMembers(
+  sql: Sql,
+  companyId: string,
+  poolId: string,
+  members: readonly { user_id: string; weight: number }[],
+): Promise<void> {
+  await sql`delete from scheduling_pool_members where company_id = ${companyId} and pool_id = ${poolId}`;
+  if (members.length === 0) return;
+  const rows = members.map(({ user_id, weight }, position) => ({
+    company_id: companyId,
+    pool_id: poolId,
+    user_id,
+    position,
+    weight,
+  }));
+  await sql`insert into scheduling_pool_members ${sql(rows)}`;
+}
+
+export async function deletePool(sql: Sql, companyId: string, id: string): Promise<void> {
+  await sql`delete from scheduling_pools where company_id = ${companyId} and id = ${id}`;
+}
+
+/** Of these users the active ones. */
+export async function findActiveUsers(
+  sql: Sql,
+  { companyId, reach }: PoolScope,
+  ids: readonly string[],
+): Promise<{ id: string; full_name: string }[]> {
+  return await sql<{ id: string; full_name: string }[]>`
+    select u.id, u.full_name from users u
+    where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and u.status = 'active' and ${userInReach(sql, reach, 'u')}`;
+}
+
+/** How often it was whose turn in a rotation, by user. */
+export async function findTurns(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { id, rotation }: Pick<PoolRow, 'id' | 'rotation'>,
+): Promise<Map<string, number>> {
+  const rows = await sql<{ userId: string; assigned: number }[]>`
+    select user_id as "userId", assigned from scheduling_turns
+    where company_id = ${companyId} and test_mode = ${testMode} and pool_id = ${id} and rotation = ${rotation}`;
+  return new Map(rows.map(({ userId, assigned }) => [userId, assigned]));
+}
+
+/** Counts a turn; turns of the pool are locked. */
+export async function countTurn(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { id, rotation }: Pick<PoolRow, 'id' | 'rotation'>,
+  userId: string,
+): Promise<void> {
+  await sql`
+    insert into scheduling_turns (company_id, test_mode, pool_id, user_id, rotation, assigned)
+    values (${companyId}, ${testMode}, ${id}, ${userId}, ${rotation}, 1)
+    on conflict (company_id, test_mode, pool_id, user_id) do update
+    set rotation = excluded.rotation,
+      assigned = case when scheduling_turns.rotation = excluded.rotation then scheduling_turns.assigned + 1 else 1 end`;
+}
+
+export interface NewAssignment {
+  id: string;
+  poolId: string;
+  policyId: string;
+  userId: string;
+  strategy: AssignmentStrategy;
+  rotationIndex: number;
+  object: string | null;
+  recordId: string | null;
+}
+
+export async function insertAssignment(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  assignment: NewAssignment,
+  now: Date,
+): Promise<void> {
+  await sql`
+    insert into scheduling_assignments (company_id, test_mode, id, pool_id, policy_id, user_id, strategy, rotation_index, object, record_id, assigned_at)
+    values (${companyId}, ${testMode}, ${assignment.id}, ${assignment.poolId}, ${assignment.policyId}, ${assignment.userId}, ${assignment.strategy},
+      ${assignment.rotationIndex}, ${assignment.object}, ${assignment.recordId}, ${now})`;
+}

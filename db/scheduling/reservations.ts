@@ -1,0 +1,130 @@
+// Reservations: slots that are held for a while. That nobody else gets the time is kept in taken_times.
+import type { Sql } from '../connect.ts';
+import { type Actor, type CreatedByRow, createdColumns } from '../created-by.ts';
+import { members, type Reach } from '../reach.ts';
+import { type DueRow, removeByCompany } from '../sweeping.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface ReservationRow extends CreatedByRow {
+  id: string;
+  status: 'held' | 'released' | 'consumed' | 'expired';
+  user_id: string;
+  /** False: the caller is not told who it is. */
+  is_assigned: boolean;
+  pool_id: string;
+  policy_id: string;
+  start_at: Date;
+  end_at: Date;
+  ttl_seconds: number;
+  expires_at: Date;
+  hard_cap_at: Date;
+  created_at: Date;
+}
+
+const columns = [
+  'id',
+  'status',
+  'user_id',
+  'is_assigned',
+  'pool_id',
+  'policy_id',
+  'start_at',
+  'end_at',
+  'ttl_seconds',
+  'expires_at',
+  'hard_cap_at',
+  'created_by_kind',
+  'created_by_id',
+  'created_by_name',
+  'created_at',
+] as const;
+
+export type NewReservation = Omit<ReservationRow, keyof CreatedByRow>;
+
+export async function insertReservation(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  reservation: NewReservation,
+  actor: Actor,
+): Promise<void> {
+  const { created_by_user: _, ...creator } = createdColumns({ actor, userId: null });
+  await sql`insert into slot_reservations ${sql({ company_id: companyId, test_mode: testMode, ...reservation, ...creator })}`;
+}
+
+/** One that still holds. */
+export async function findHeld(
+  sql: Sql,
+  { companyId, testMode, reach }: TenantScope & { reach: Reach },
+  id: string,
+  now: Date,
+): Promise<ReservationRow | undefined> {
+  const [row] = await sql<ReservationRow[]>`
+    select ${sql(columns)} from slot_reservations
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'held' and expires_at > ${now}
+      and ${reach.kind === 'company' ? sql`true` : sql`user_id in (${members(sql, companyId, reach)})`}`;
+  return row;
+}
+
+/** Ends a reservation. @returns false where it has ended already */
+export async function endReservation(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  status: 'released' | 'consumed',
+): Promise<boolean> {
+  const ended = await sql`
+    update slot_reservations set status = ${status}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'held'`;
+  return ended.count === 1;
+}
+
+export async function extendReservation(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  until: Date,
+): Promise<void> {
+  await sql`
+    update slot_reservations set expires_at = ${until}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'held'`;
+}
+
+/** How many of a pool are held. */
+export async function countHeld(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  poolId: string,
+  now: Date,
+): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from slot_reservations
+    where company_id = ${companyId} and test_mode = ${testMode} and pool_id = ${poolId} and status = 'held' and expires_at > ${now}`;
+  return row?.count ?? 0;
+}
+
+/** Days that a reservation is kept. */
+const keptDays = 30;
+
+/** Removes reservations that are past their time. @returns how many, at most the limit */
+export async function sweepReservations(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - keptDays * 86_400_000);
+  const due = await sql<DueRow[]>`
+    select company_id as "companyId", id from slot_reservations where created_at < ${before} order by created_at limit ${limit}`;
+  return removeByCompany(due, async (companyId, rows) => {
+    const removed = await sql`
+      delete from slot_reservations where company_id = ${companyId} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
+    return removed.count;
+  });
+}
+
+/** Removes held times that have run out. @returns how many, at most the limit */
+export async function sweepHeldTimes(sql: Sql, limit: number, now: Date): Promise<number> {
+  const due = await sql<DueRow[]>`
+    select company_id as "companyId", id from taken_times where expires_at <= ${now} order by expires_at limit ${limit}`;
+  return removeByCompany(due, async (companyId, rows) => {
+    const removed = await sql`
+      delete from taken_times
+      where company_id = ${companyId} and id = any(${rows.map(({ id }) => id)}::uuid[]) and expires_at <= ${now}`;
+    return removed.count;
+  });
+}

@@ -1,0 +1,211 @@
+// When people are taken, by reservations and by bookings: nobody twice at the same time.
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+import { lockValues } from '../value-locks.ts';
+
+/** A time that somebody is to be taken for. */
+export interface TimeToTake {
+  /** Of the reservation or of the booking. */
+  id: string;
+  userId: string;
+  startAt: Date;
+  endAt: Date;
+  /** With the buffers. */
+  from: Date;
+  to: Date;
+  /** Of a reservation; null: of a booking. */
+  expiresAt: Date | null;
+}
+
+/** How many meetings somebody may have on a day. */
+export interface DailyMaximum {
+  meetings: number;
+  dayStart: Date;
+  dayEnd: Date;
+}
+
+/** One call at a time takes times of a user, until it ends; racers that meet at the constraint alone would wait for each other. */
+const lockUser = (sql: Sql, { companyId, testMode }: TenantScope, userId: string) =>
+  lockValues(sql, companyId, [`time of ${userId} ${testMode}`]);
+
+/** What has run out is nobody's; sent at once. */
+const dropExpired = (sql: Sql, { companyId, testMode }: TenantScope, userId: string, now: Date) =>
+  sql`
+  delete from taken_times
+  where company_id = ${companyId} and test_mode = ${testMode} and user_id = ${userId} and expires_at <= ${now}`.execute();
+
+/**
+ * Takes a time of somebody, in one round trip.
+ * @returns false where the user is taken then, or has enough meetings on that day
+ */
+export async function takeTime(
+  sql: Sql,
+  scope: TenantScope,
+  time: TimeToTake,
+  maximum: DailyMaximum | null,
+  now: Date,
+): Promise<boolean> {
+  const { companyId, testMode } = scope;
+  const locked = lockUser(sql, scope, time.userId);
+  const dropped = dropExpired(sql, scope, time.userId, now);
+  const taken = sql`
+    insert into taken_times (company_id, test_mode, id, user_id, start_at, end_at, during, expires_at)
+    select ${companyId}, ${testMode}, ${time.id}, ${time.userId}, ${time.startAt}, ${time.endAt}, tstzrange(${time.from}, ${time.to}), ${time.expiresAt}
+    where ${roomOnDay(sql, scope, time.userId, null, maximum)}
+    on conflict do nothing`;
+  const [{ count }] = await Promise.all([taken, dropped, locked]);
+  return count === 1;
+}
+
+function roomOnDay(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  userId: string,
+  but: string | null,
+  maximum: DailyMaximum | null,
+) {
+  if (!maximum) return sql`true`;
+  return sql`(
+    select count(*) from taken_times
+    where company_id = ${companyId} and test_mode = ${testMode} and user_id = ${userId} and id is distinct from ${but}
+      and start_at >= ${maximum.dayStart} and start_at < ${maximum.dayEnd}
+  ) < ${maximum.meetings}`;
+}
+
+/** Turns a held time into a booked one. @returns false where it has run out */
+export async function bookHeldTime(
+  sql: Sql,
+  scope: TenantScope,
+  { reservationId, bookingId, userId }: { reservationId: string; bookingId: string; userId: string },
+  now: Date,
+): Promise<boolean> {
+  const { companyId, testMode } = scope;
+  const locked = lockUser(sql, scope, userId);
+  const booked = sql`
+    update taken_times set id = ${bookingId}, expires_at = null
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${reservationId} and expires_at > ${now}`;
+  const [{ count }] = await Promise.all([booked, locked]);
+  return count === 1;
+}
+
+/**
+ * Moves a booked time, with the buffers that it has.
+ * @returns false where the user is taken at the new time
+ */
+export async function moveTime(
+  sql: Sql,
+  scope: TenantScope,
+  {
+    bookingId,
+    newId,
+    userId,
+    startAt,
+    endAt,
+  }: { bookingId: string; newId: string; userId: string; startAt: Date; endAt: Date },
+  now: Date,
+): Promise<boolean> {
+  const { companyId, testMode } = scope;
+  const locked = lockUser(sql, scope, userId);
+  const dropped = dropExpired(sql, scope, userId, now);
+  const moved = sql`
+    with place as (
+      select id, tstzrange(${startAt} - (start_at - lower(during)), ${endAt} + (upper(during) - end_at)) as during
+      from taken_times
+      where company_id = ${companyId} and test_mode = ${testMode} and id = ${bookingId}
+    )
+    update taken_times t
+    set id = ${newId}, start_at = ${startAt}, end_at = ${endAt}, during = place.during
+    from place
+    where t.company_id = ${companyId} and t.test_mode = ${testMode} and t.id = place.id
+      and not exists (
+        select from taken_times other
+        where other.company_id = ${companyId} and other.test_mode = ${testMode} and other.user_id = ${userId} and other.id <> ${bookingId}
+          and other.during && place.during
+      )`;
+  const [{ count }] = await Promise.all([moved, dropped, locked]);
+  return count === 1;
+}
+
+/** Lets a held time last longer. @returns false where it has run out */
+export async function extendTime(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  until: Date,
+  now: Date,
+): Promise<boolean> {
+  const extended = await sql`
+    update taken_times set expires_at = ${until}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and expires_at > ${now}`;
+  return extended.count === 1;
+}
+
+/** Gives a time back. */
+export async function freeTime(sql: Sql, { companyId, testMode }: TenantScope, id: string): Promise<void> {
+  await sql`delete from taken_times where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}
+
+/** True where one of these users is taken then by a reservation, and not by a booking. */
+export async function isHeld(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  userIds: readonly string[],
+  { from, to }: { from: Date; to: Date },
+  now: Date,
+): Promise<boolean> {
+  const [row] = await sql`
+    select from unnest(${[...userIds]}::uuid[]) u (id)
+    join taken_times t on t.company_id = ${companyId} and t.test_mode = ${testMode} and t.user_id = u.id
+    where t.during && tstzrange(${from}, ${to}) and t.expires_at > ${now}
+    limit 1`;
+  return row !== undefined;
+}
+
+/** What a user is taken by, in milliseconds since 1970. */
+export interface TakenTime {
+  from: number;
+  to: number;
+  startAt: number;
+  isHeld: boolean;
+}
+
+/** When these users are taken, by user and in order. */
+export async function findTakenTimes(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  userIds: readonly string[],
+  { from, to }: { from: Date; to: Date },
+  now: Date,
+): Promise<Map<string, TakenTime[]>> {
+  // As numbers in one text for each user: thousands of rows would take longer to read than to find.
+  const rows = await sql<{ userId: string; times: [number, number, number, 0 | 1][] }[]>`
+    select t.user_id as "userId", json_agg(json_build_array(
+      extract(epoch from lower(t.during)) * 1000, extract(epoch from upper(t.during)) * 1000, extract(epoch from t.start_at) * 1000,
+      (t.expires_at is not null)::int) order by t.start_at) as times
+    from unnest(${[...userIds]}::uuid[]) u (id)
+    join taken_times t on t.company_id = ${companyId} and t.test_mode = ${testMode} and t.user_id = u.id
+    where t.during && tstzrange(${from}, ${to}) and (t.expires_at is null or t.expires_at > ${now})
+    group by t.user_id`;
+  return new Map(
+    rows.map(({ userId, times }) => [
+      userId,
+      times.map(([start, end, startAt, held]) => ({ from: start, to: end, startAt, isHeld: held === 1 })),
+    ]),
+  );
+}
+
+/** How many meetings these users have ahead, by user. */
+export async function countAhead(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  userIds: readonly string[],
+  now: Date,
+): Promise<Map<string, number>> {
+  const rows = await sql<{ userId: string; ahead: number }[]>`
+    select user_id as "userId", count(*)::int as ahead
+    from taken_times
+    where company_id = ${companyId} and test_mode = ${testMode} and user_id = any(${[...userIds]}::uuid[]) and start_at >= ${now}
+      and (expires_at is null or expires_at > ${now})
+    group by user_id`;
+  return new Map(rows.map(({ userId, ahead }) => [userId, ahead]));
+}

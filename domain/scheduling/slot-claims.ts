@@ -1,0 +1,46 @@
+// What a slot token says: that this slot was offered, to whom it belongs, and until when it is good.
+import type { Exposure } from './policies.ts';
+
+/** Moments are milliseconds since 1970. */
+export interface SlotClaim {
+  companyId: string;
+  testMode: boolean;
+  poolId: string;
+  policyId: string;
+  /** Whom an individual slot names; null: whoever of the pool is free. */
+  userId: string | null;
+  exposure: Exposure;
+  start: number;
+  end: number;
+  expiresAt: number;
+  /** Of whoever searched. */
+  timezone: string | null;
+}
+
+type Written = [
+  version: 1,
+  companyId: string,
+  testMode: 0 | 1,
+  poolId: string,
+  policyId: string,
+  userId: string | null,
+  exposure: Exposure,
+  start: number,
+  end: number,
+  expiresAt: number,
+  timezone: string | null,
+  nonce: string,
+];
+
+/** @param nonce makes every token one of its own */
+export function writeClaim(claim: SlotClaim, nonce: string): Written {
+  const { companyId, testMode, poolId, policyId, userId, exposure, start, end, expiresAt, timezone } = claim;
+  return [1, companyId, testMode ? 1 : 0, poolId, policyId, userId, exposure, start, end, expiresAt, timezone, nonce];
+}
+
+/** @param written what this server signed */
+export function readClaim(written: unknown): SlotClaim {
+  const [, companyId, testMode, poolId, policyId, userId, exposure, start, end, expiresAt, timezone] =
+    written as Written;
+  return { companyId, testMode: testMode === 1, poolId, policyId, userId, exposure, start, end, expiresAt, timezone };
+}

@@ -1,0 +1,127 @@
+// Whose turn it is in a pool: looked at, and taken.
+import { v7 as uuidv7 } from 'uuid';
+import { countTurn, findTurns, insertAssignment, lockTurns } from '../../db/scheduling/pools.ts';
+import { chooseMember } from '../../domain/scheduling/assignment.ts';
+import { canTake } from '../../domain/scheduling/slots.ts';
+import type { components } from '../../generated/api.ts';
+import { aboutRecord } from '../../reads/about-record.ts';
+import { demandOf } from '../../reads/scheduling.ts';
+import { type OpenPool, openPool } from '../../reads/slot-offers.ts';
+import { conflict, found } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+
+type Reason = components['schemas']['UnavailableReason'];
+
+/** Who of a pool counts, and why the others do not. */
+interface Choice {
+  eligible: Set<string>;
+  excluded: { user_id: string; reason: Reason }[];
+}
+
+export const getSchedulingSuggestion: Handler<'getSchedulingSuggestion'> = async (call) => {
+  const { query } = call;
+  const at = query.at === undefined ? undefined : Date.parse(query.at);
+  const opened = await openAt(call, query.policy_id, at);
+  const choice = choiceOf(opened, at, []);
+  const userId = chooseMember(opened.strategy, opened.candidates, choice.eligible);
+  if (userId === undefined) throw nobody(opened, choice);
+  return {
+    status: 200,
+    data: {
+      pool_id: opened.pool.id,
+      policy_id: opened.policy.id,
+      at: at === undefined ? null : new Date(at).toISOString(),
+      user: { id: userId, full_name: nameOf(opened, userId) },
+      strategy: opened.strategy,
+      eligible_user_ids: opened.people.map((person) => person.userId).filter((id) => choice.eligible.has(id)),
+      excluded: choice.excluded,
+    },
+  };
+};
+
+export const createSchedulingAssignment: Handler<'createSchedulingAssignment'> = async (call) => {
+  const { sql, caller, now, path } = call;
+  const body = call.body ?? {};
+  const about = await aboutRecord(call, body);
+  const at = body.at === undefined ? undefined : Date.parse(body.at);
+  // Locked before anything is looked at: what follows sees every turn that was taken.
+  const rotation = found(await lockTurns(sql, caller.companyId, path.id));
+  const opened = await openAt(call, body.policy_id, at);
+  const choice = choiceOf(opened, at, body.exclude_user_ids ?? []);
+  const userId = chooseMember(opened.strategy, opened.candidates, choice.eligible);
+  if (userId === undefined) throw nobody(opened, choice);
+  const pool = { id: opened.pool.id, rotation };
+  await countTurn(sql, caller, pool, userId);
+  const turns = await findTurns(sql, caller, pool);
+  const assignment = {
+    id: uuidv7(),
+    poolId: pool.id,
+    policyId: opened.policy.id,
+    userId,
+    strategy: opened.strategy,
+    rotationIndex: [...turns.values()].reduce((sum, count) => sum + count, 0),
+    ...about,
+  };
+  await insertAssignment(sql, caller, assignment, now);
+  call.record({
+    action: 'scheduling.assign',
+    object: about.object ?? 'scheduling_pools',
+    recordId: about.recordId ?? pool.id,
+    metadata: { pool_id: pool.id, user_id: userId, rotation_index: assignment.rotationIndex },
+  });
+  return {
+    status: 201,
+    data: {
+      assignment: {
+        id: assignment.id,
+        pool_id: pool.id,
+        policy_id: assignment.policyId,
+        user_id: userId,
+        user_name: nameOf(opened, userId),
+        strategy: opened.strategy,
+        rotation_index: assignment.rotationIndex,
+        object: about.object,
+        record_id: about.recordId,
+        assigned_at: now.toISOString(),
+        test_mode: caller.testMode,
+      },
+    },
+  };
+};
+
+type TurnCall = Call<'getSchedulingSuggestion'> | Call<'createSchedulingAssignment'>;
+
+/** The pool, and what its members do around a moment; now unless given. */
+function openAt(call: TurnCall, policyId: string | undefined, at: number | undefined): Promise<OpenPool> {
+  const start = at ?? call.now.getTime();
+  return openPool(call, call.path.id, policyId, { start, end: start + 1 });
+}
+
+function choiceOf(opened: OpenPool, at: number | undefined, without: readonly string[]): Choice {
+  const choice: Choice = { eligible: new Set(), excluded: [] };
+  const left = new Set(without.map((id) => id.toLowerCase()));
+  const readable = new Map(opened.people.map((person) => [person.userId, person]));
+  const unreadable = new Set(opened.unreadable.map((person) => person.userId));
+  for (const { user_id, is_active } of opened.pool.members) {
+    const person = readable.get(user_id);
+    const reason = !is_active
+      ? 'user_inactive'
+      : left.has(user_id)
+        ? 'excluded_by_caller'
+        : unreadable.has(user_id)
+          ? 'calendar_error'
+          : person && at !== undefined
+            ? canTake(person, demandOf(opened.policy), at)
+            : undefined;
+    if (reason) choice.excluded.push({ user_id, reason });
+    else if (person) choice.eligible.add(user_id);
+  }
+  return choice;
+}
+
+const nobody = ({ pool }: OpenPool, { excluded }: Choice) =>
+  conflict('no_eligible_rep', `Nobody of the pool ${pool.name} can be met then.`, { excluded });
+
+function nameOf({ people }: OpenPool, userId: string): string {
+  return people.find((person) => person.userId === userId)?.fullName ?? '';
+}

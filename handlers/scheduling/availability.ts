@@ -1,0 +1,53 @@
+// When people are free, and what speaks against meeting them.
+
+import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
+import { type Availability, describeAvailability } from '../../domain/scheduling/availability.ts';
+import type { Interval } from '../../domain/scheduling/intervals.ts';
+import { ZoneClocks } from '../../domain/scheduling/zone-clocks.ts';
+import type { components } from '../../generated/api.ts';
+import { idsIn, type Person, peopleOf, usersIn, windowOf } from '../../reads/scheduling.ts';
+import type { Handler } from '../../runtime/handler.ts';
+
+export const getUserAvailability: Handler<'getUserAvailability'> = async (call) => {
+  const { query, now } = call;
+  const within = windowOf(now, query.from, query.to);
+  const ids = idsIn('user_ids', query.user_ids);
+  const [users, standard] = await Promise.all([
+    usersIn(call, 'user_ids', ids, { kind: 'company' }),
+    findDefaultPolicy(call.sql, call.caller.companyId),
+  ]);
+  const clocks = new ZoneClocks();
+  const people = await peopleOf(call, users, { policy: undefined, standard }, within);
+  return {
+    status: 200,
+    data: {
+      from: new Date(within.start).toISOString(),
+      to: new Date(within.end).toISOString(),
+      timezone: 'UTC',
+      users: people.map((person) => shown(person, describeAvailability(person, within, clocks))),
+    },
+  };
+};
+
+function shown(person: Person, described: Availability): components['schemas']['UserAvailability'] {
+  return {
+    user_id: person.userId,
+    full_name: person.fullName,
+    bookable: described.bookable,
+    reasons: described.reasons,
+    timezone: person.hours.timezone,
+    working_hours: described.workingHours.map(rangeOf),
+    free: described.free.map(rangeOf),
+    busy: described.busy.map(({ reason, ...interval }) => ({ ...rangeOf(interval), reason })),
+    calendar: {
+      status: person.calendar,
+      provider: person.provider,
+      checked_at: person.checkedAt?.toISOString() ?? null,
+    },
+  };
+}
+
+const rangeOf = ({ start, end }: Interval) => ({
+  start_at: new Date(start).toISOString(),
+  end_at: new Date(end).toISOString(),
+});

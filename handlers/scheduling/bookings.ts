@@ -1,0 +1,374 @@
+// Bookings: made from what was held or of whoever is free first, shown, moved and cancelled.
+import { v7 as uuidv7 } from 'uuid';
+import { actorOf } from '../../db/created-by.ts';
+import * as db from '../../db/scheduling/bookings.ts';
+import { countTurn, lockTurns } from '../../db/scheduling/pools.ts';
+import { endReservation, findHeld, type ReservationRow } from '../../db/scheduling/reservations.ts';
+import { bookHeldTime, countAhead, freeTime, moveTime } from '../../db/scheduling/taken-times.ts';
+import type { AssignmentStrategy, Candidate } from '../../domain/scheduling/assignment.ts';
+import { chooseMember } from '../../domain/scheduling/assignment.ts';
+import { bookingStatuses, meetingUrl } from '../../domain/scheduling/bookings.ts';
+import { timezoneProblems } from '../../domain/scheduling/policies.ts';
+import { findSlots } from '../../domain/scheduling/slots.ts';
+import type { components } from '../../generated/api.ts';
+import { aboutRecord } from '../../reads/about-record.ts';
+import { askCalendar } from '../../reads/calendars.ts';
+import {
+  demandOf,
+  type Person,
+  type Policies,
+  peopleOf,
+  policiesOf,
+  rulesOf,
+  unknownUsers,
+  usersIn,
+  windowOf,
+} from '../../reads/scheduling.ts';
+import { alternativesFrom, claimOf, nextSlots, openPool } from '../../reads/slot-offers.ts';
+import { conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+import { type BookingCall, tellOf } from '../../writes/bookings.ts';
+import { takeFor } from '../../writes/taking-times.ts';
+
+type CreateCall = Call<'createBooking'>;
+type Booking = components['schemas']['Booking'];
+
+/** Times that are tried, the earliest first, before nobody is said to be free. */
+const mostTimes = 20;
+
+export const listBookings: Handler<'listBookings'> = async (call) => {
+  const { sql, caller, query } = call;
+  const filter = filterOf(call);
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['bookings', query.user_id, query.status, query.from, query.to],
+    (after, limit) => db.listBookings(sql, caller, filter, after, limit),
+    (last: db.BookingRow) => [last.start_at.toISOString(), last.id],
+  );
+  return { status: 200, data: { bookings: rows.map((row) => shown(row, caller.testMode)), ...rest } };
+};
+
+export const getBooking: Handler<'getBooking'> = async ({ sql, caller, path }) => {
+  const row = found(await db.findBooking(sql, caller, path.id));
+  return { status: 200, data: { booking: shown(row, caller.testMode) } };
+};
+
+export const createBooking: Handler<'createBooking'> = async (call) => {
+  const { body } = call;
+  refuseUnfit(call);
+  const id = uuidv7();
+  const { person, policies, poolId, start, end, timezone } =
+    body.reservation_id === undefined ? await takeEarliest(call, id) : await takeHeld(call, id, body.reservation_id);
+  const { caller, now } = call;
+  const about = await aboutRecord(call, body);
+  const { attendee } = body;
+  const meeting = {
+    title: body.meeting.title.trim(),
+    description: body.meeting.description ?? null,
+    locationKind: body.meeting.location_kind ?? policies.policy.meeting_location_kind,
+    location: body.meeting.location ?? null,
+  };
+  const booking: db.StoredBooking = {
+    id,
+    status: 'confirmed',
+    user_id: person.userId,
+    pool_id: poolId,
+    policy_id: policies.policy.id,
+    start_at: new Date(start),
+    end_at: new Date(end),
+    timezone: policies.policy.timezone,
+    attendee_name: attendee.name.trim(),
+    attendee_email: attendee.email?.toLowerCase() ?? null,
+    attendee_phone: attendee.phone ?? null,
+    attendee_timezone: attendee.timezone ?? timezone,
+    attendee_locale: attendee.locale ?? null,
+    meeting_title: meeting.title,
+    meeting_description: meeting.description,
+    location_kind: meeting.locationKind,
+    location: meeting.location,
+    meeting_url: meetingUrl(meeting),
+    provider: person.provider,
+    calendar_event_link: null,
+    object: about.object,
+    record_id: about.recordId,
+    rescheduled_from: null,
+    rescheduled_to: null,
+    cancelled_at: null,
+    cancellation_reason: null,
+    invitation_id: id,
+    invitation_sequence: 0,
+    created_at: now,
+    updated_at: now,
+  };
+  await db.insertBooking(call.sql, caller, booking, caller.actor);
+  const row = found(await db.findBooking(call.sql, caller, id));
+  await tellOf(call, 'scheduled', row, {});
+  return { status: 201, data: { booking: shown(row, caller.testMode) } };
+};
+
+export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
+  const { body, caller, path, now } = call;
+  const [start, end] = [Date.parse(body.from), Date.parse(body.to)];
+  const before = found(await db.findBooking(call.sql, caller, path.id));
+  refuseOver(before);
+  refuseOtherTime(before, start, end, now);
+  // An event of its own does not stand in the way; what else is in a calendar outside does.
+  if (await askCalendar(call, before.user_id, { start, end })) throw await takenThen(call, before, start);
+  const row = found(await db.lockBooking(call.sql, caller, path.id));
+  refuseOver(row);
+  const id = uuidv7();
+  const move = { bookingId: row.id, newId: id, userId: row.user_id, startAt: new Date(start), endAt: new Date(end) };
+  if (!(await moveTime(call.sql, caller, move, now))) throw await takenThen(call, row, start);
+  const sequence = row.invitation_sequence + 1;
+  const { user_name: _, created_by_kind, created_by_id, created_by_name, ...stored } = row;
+  const moved: db.StoredBooking = {
+    ...stored,
+    id,
+    start_at: move.startAt,
+    end_at: move.endAt,
+    calendar_event_link: null,
+    rescheduled_from: row.id,
+    invitation_sequence: sequence,
+    created_at: now,
+    updated_at: now,
+  };
+  const ended = { status: 'rescheduled', rescheduled_to: id, cancelled_at: null, cancellation_reason: null } as const;
+  await db.endBooking(call.sql, caller, row.id, { ...ended, invitation_sequence: sequence }, now);
+  await db.insertBooking(call.sql, caller, moved, caller.actor);
+  const created = found(await db.findBooking(call.sql, caller, id));
+  await tellOf(call, 'rescheduled', created, { before: row, reason: body.reason });
+  return { status: 200, data: { booking: shown(created, caller.testMode) } };
+};
+
+export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
+  const { sql, body, caller, path, now } = call;
+  const row = found(await db.lockBooking(sql, caller, path.id));
+  if (row.status === 'cancelled') return { status: 200, data: { booking: shown(row, caller.testMode) } };
+  refuseOver(row);
+  const end = {
+    status: 'cancelled',
+    rescheduled_to: null,
+    cancelled_at: now,
+    cancellation_reason: body?.reason ?? null,
+    invitation_sequence: row.invitation_sequence + 1,
+  } as const;
+  await db.endBooking(sql, caller, row.id, end, now);
+  await freeTime(sql, caller, row.id);
+  const cancelled = { ...row, ...end, updated_at: now };
+  await tellOf(call, 'cancelled', cancelled, { reason: body?.reason });
+  return { status: 200, data: { booking: shown(cancelled, caller.testMode) } };
+};
+
+/** Whose time was taken for a booking. */
+interface Taken {
+  person: Pick<Person, 'userId' | 'provider'>;
+  policies: Policies;
+  poolId: string | null;
+  start: number;
+  end: number;
+  /** Of whoever searched. */
+  timezone: string | null;
+}
+
+/**
+ * Makes the held time a booked one: nobody gets it in between.
+ * @throws ApiError 404 where it is held no more; 400 for a token of another slot; 409 where the person is busy elsewhere meanwhile
+ */
+async function takeHeld(call: CreateCall, id: string, reservationId: string): Promise<Taken> {
+  const { caller, now } = call;
+  const claim = claimOf(call, call.body.slot_token ?? '');
+  const held = found(await findHeld(call.sql, caller, reservationId, now));
+  if (!isOf(held, claim))
+    throw validationFailed(
+      [problem('reservation_id', 'INVALID_FORMAT', 'reservation_id is not of the slot of slot_token')],
+      400,
+    );
+  const opened = await openPool(call, held.pool_id, held.policy_id, claim);
+  const terms = { exposure: claim.exposure, minutes: (claim.end - claim.start) / 60_000, timezone: claim.timezone };
+  if (await askCalendar(call, held.user_id, claim)) {
+    const alternatives = await alternativesFrom(call, opened, claim.start, terms);
+    throw conflict('slot_conflict', 'The person is busy at this time by now.', { alternatives });
+  }
+  const { sql } = call;
+  // Turns before people, as assignments take them.
+  const rotation = await lockTurns(sql, caller.companyId, held.pool_id);
+  const isBooked = await bookHeldTime(
+    sql,
+    caller,
+    { reservationId: held.id, bookingId: id, userId: held.user_id },
+    now,
+  );
+  if (!isBooked || !(await endReservation(sql, caller, held.id, 'consumed'))) found(undefined);
+  if (rotation !== undefined) await countTurn(sql, caller, { id: held.pool_id, rotation }, held.user_id);
+  const person = [...opened.people, ...opened.unreadable].find(({ userId }) => userId === held.user_id);
+  return {
+    ...{ person: found(person), policies: opened, poolId: held.pool_id },
+    ...{ start: claim.start, end: claim.end, timezone: claim.timezone },
+  };
+}
+
+function isOf(held: ReservationRow, claim: ReturnType<typeof claimOf>): boolean {
+  return (
+    held.pool_id === claim.poolId &&
+    held.policy_id === claim.policyId &&
+    held.start_at.getTime() === claim.start &&
+    held.end_at.getTime() === claim.end
+  );
+}
+
+/**
+ * Takes the earliest time at which one of the members can be met.
+ * @throws ApiError 409 where there is none
+ */
+async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
+  const { body, caller, now } = call;
+  const within = windowOf(now, body.from, body.to);
+  const ids = (body.member_ids ?? []).map((each) => each.toLowerCase());
+  const users = await usersIn(call, 'member_ids', ids, caller.reach);
+  const inactive = users.filter(({ isActive }) => !isActive).map((user) => user.id);
+  if (inactive.length > 0) throw unknownUsers('member_ids', inactive);
+  const policies = await policiesOf(call, body.policy_id);
+  const { policy } = policies;
+  const people = await peopleOf(call, users, policies, within);
+  const usable = people.filter(({ calendar }) => calendar !== 'error');
+  if (usable.length === 0) throw conflict('no_calendar', 'No calendar of these users can be read. Mend them first.');
+  const choice = await choiceOf(call, ids, policy.assignment_strategy);
+  const byId = new Map(usable.map((person) => [person.userId, person]));
+  const demand = demandOf(policy);
+  for (const { start, end, userIds } of findSlots(usable, rulesOf(policy, within, now), mostTimes).slots) {
+    const left = new Set(userIds);
+    for (;;) {
+      const person = byId.get(chooseMember(choice.strategy, choice.candidates, left) ?? '');
+      if (!person) break;
+      left.delete(person.userId);
+      if (person.provider === 'caldav' && (await askCalendar(call, person.userId, { start, end }))) continue;
+      if (await takeFor(call, person, { id, start, demand, expiresAt: null }))
+        return { person, policies, poolId: null, start, end, timezone: null };
+    }
+  }
+  const slots = await nextSlots(call, policies, users, within.end, undefined);
+  const alternatives = slots.map((slot) => ({
+    start_at: new Date(slot.start).toISOString(),
+    end_at: new Date(slot.end).toISOString(),
+    user_ids: slot.userIds,
+  }));
+  throw conflict('no_slot', 'Nobody can be met in this time.', { alternatives });
+}
+
+/** Turns belong to pools: among users without one it goes by who has fewest meetings ahead. */
+async function choiceOf(
+  { sql, caller, now }: CreateCall,
+  ids: readonly string[],
+  strategy: AssignmentStrategy,
+): Promise<{ strategy: AssignmentStrategy; candidates: Candidate[] }> {
+  const ahead = await countAhead(sql, caller, ids, now);
+  return {
+    strategy: strategy === 'round_robin' ? 'least_busy' : strategy,
+    candidates: ids.map((userId) => ({ userId, weight: 1, assigned: 0, load: ahead.get(userId) ?? 0 })),
+  };
+}
+
+/** @throws ApiError 400 for a body of both ways, of none, or whose attendee cannot be reached */
+function refuseUnfit({ body }: CreateCall): void {
+  const problems: FieldProblem[] = [];
+  const held = [body.slot_token, body.reservation_id].filter((each) => each !== undefined).length;
+  const others = (['member_ids', 'policy_id', 'from', 'to'] as const).filter((field) => body[field] !== undefined);
+  if (held > 0) {
+    for (const field of others) {
+      const message = `send slot_token and reservation_id, or ${field} with member_ids, not both`;
+      problems.push(problem(field, 'CONFLICTING_FIELDS', message));
+    }
+    for (const field of ['slot_token', 'reservation_id'] as const)
+      if (body[field] === undefined)
+        problems.push(problem(field, 'REQUIRED', `${field} is required with the other of the two`));
+  } else if (body.member_ids === undefined) {
+    problems.push(problem('member_ids', 'REQUIRED', 'send slot_token and reservation_id, or member_ids'));
+  }
+  const { attendee } = body;
+  if (attendee.email === undefined && attendee.phone === undefined)
+    problems.push(problem('attendee.email', 'REQUIRED', 'attendee.email or attendee.phone is required'));
+  if (attendee.timezone !== undefined) problems.push(...timezoneProblems('attendee.timezone', attendee.timezone));
+  if (problems.length > 0) throw validationFailed(problems, 400);
+}
+
+/** @throws ApiError 409 for a booking that is not confirmed any more */
+function refuseOver(row: db.BookingRow): void {
+  if (row.status === 'confirmed') return;
+  throw conflict('not_confirmed', `This booking is ${row.status}.`, { status: row.status });
+}
+
+/** @throws ApiError 400 for a time that is over, or not as long as the one before */
+function refuseOtherTime({ start_at, end_at }: db.BookingRow, start: number, end: number, now: Date): void {
+  const minutes = (end_at.getTime() - start_at.getTime()) / 60_000;
+  const problems: FieldProblem[] = [];
+  if (end - start !== minutes * 60_000)
+    problems.push(problem('to', 'OUT_OF_RANGE', `to must be ${minutes} minutes after from, as long as the booking is`));
+  if (start <= now.getTime()) problems.push(problem('from', 'OUT_OF_RANGE', 'from must be in the future'));
+  if (problems.length > 0) throw validationFailed(problems, 400);
+}
+
+/** 409 with other times of the same person, where there are any. */
+async function takenThen(call: BookingCall, row: db.BookingRow, start: number): Promise<Error> {
+  const policies = await policiesOf(call, row.policy_id).catch(() => undefined);
+  const users = await usersIn(call, 'user_id', [row.user_id], { kind: 'company' });
+  const minutes = (row.end_at.getTime() - row.start_at.getTime()) / 60_000;
+  const slots = policies ? await nextSlots(call, policies, users, start, minutes) : [];
+  const alternatives = slots.map((slot) => ({
+    start_at: new Date(slot.start).toISOString(),
+    end_at: new Date(slot.end).toISOString(),
+  }));
+  return conflict('slot_conflict', `${row.user_name} is taken at that time.`, { alternatives });
+}
+
+/** @throws ApiError 400 for a status that there is not, and a time that ends before it begins */
+function filterOf({ query }: Call<'listBookings'>): db.BookingFilter {
+  const statuses = query.status?.split(',').map((each) => each.trim());
+  const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
+  const problems: FieldProblem[] = [];
+  if (statuses?.some((each) => !(bookingStatuses as readonly string[]).includes(each))) {
+    const message = `status must be one or more of ${bookingStatuses.join(', ')}, separated by commas`;
+    problems.push(problem('status', 'INVALID_OPTION', message, { allowed: bookingStatuses }));
+  }
+  if (from && to && from > to) problems.push(problem('to', 'OUT_OF_RANGE', 'to must not be before from'));
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  return { userId: query.user_id, statuses, from, to };
+}
+
+function shown(row: db.BookingRow, testMode: boolean): Booking {
+  return {
+    id: row.id,
+    status: row.status,
+    user_id: row.user_id,
+    user_name: row.user_name,
+    pool_id: row.pool_id,
+    policy_id: row.policy_id,
+    start_at: row.start_at.toISOString(),
+    end_at: row.end_at.toISOString(),
+    timezone: row.timezone,
+    attendee: {
+      name: row.attendee_name,
+      email: row.attendee_email,
+      phone: row.attendee_phone,
+      timezone: row.attendee_timezone,
+      locale: row.attendee_locale,
+    },
+    meeting_title: row.meeting_title,
+    meeting_description: row.meeting_description,
+    location_kind: row.location_kind,
+    location: row.location,
+    meeting_url: row.meeting_url,
+    calendar_event_link: row.calendar_event_link,
+    provider: row.provider,
+    object: row.object,
+    record_id: row.record_id,
+    rescheduled_from: row.rescheduled_from,
+    rescheduled_to: row.rescheduled_to,
+    cancelled_at: row.cancelled_at?.toISOString() ?? null,
+    cancellation_reason: row.cancellation_reason,
+    created_by: actorOf(row),
+    test_mode: testMode,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,110 @@
+// Scheduling policies: made, shown, changed and deleted.
+import { v7 as uuidv7 } from 'uuid';
+import * as db from '../../db/scheduling/policies.ts';
+import { type PolicySettings, policyProblems, standardPolicy } from '../../domain/scheduling/policies.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import type { components } from '../../generated/api.ts';
+import { conflict, found, validationFailed } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+import { recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+
+export const listSchedulingPolicies: Handler<'listSchedulingPolicies'> = async (call) => {
+  const policies = await db.listPolicies(call.sql, call.caller.companyId);
+  const { rows, ...rest } = pageOfWhole(call, ['scheduling policies'], policies, ({ id }) => id);
+  return { status: 200, data: { policies: rows.map(shown), ...rest } };
+};
+
+export const getSchedulingPolicy: Handler<'getSchedulingPolicy'> = async (call) => {
+  const policy = found(await db.findPolicy(call.sql, call.caller.companyId, call.path.id));
+  return { status: 200, data: { policy: shown(policy) } };
+};
+
+export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (call) => {
+  const { sql, body, now } = call;
+  const { companyId } = call.caller;
+  await db.lockScheduling(sql, companyId);
+  const policies = await db.listPolicies(sql, companyId);
+  const timezone = body.timezone ?? (await call.workspace()).timezone;
+  const policy: db.PolicyRow = {
+    ...{ ...standardPolicy(timezone), working_hours: null, ...body },
+    id: uuidv7(),
+    name: body.name.trim(),
+    created_at: now,
+    updated_at: now,
+  };
+  refuseUnfit(policy);
+  refuseTwin('a policy', policy.name, policies);
+  const full = (limit: number) => `A workspace has ${limit} scheduling policies at most.`;
+  refuseFull(policies.length, configurationLimits.schedulingPolicies, 'policy_limit_reached', full);
+  if (policy.is_default) await db.clearDefault(sql, companyId);
+  await db.insertPolicy(sql, companyId, policy);
+  recordChange(call, 'scheduling_policy', undefined, shown(policy));
+  return { status: 201, data: { policy: shown(policy) } };
+};
+
+export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (call) => {
+  const { sql, body, now, path } = call;
+  const { companyId } = call.caller;
+  await db.lockScheduling(sql, companyId);
+  const policies = await db.listPolicies(sql, companyId);
+  const before = found(policies.find(({ id }) => id === path.id.toLowerCase()));
+  const after = { ...before, ...body, name: body.name?.trim() ?? before.name, updated_at: now } as db.PolicyRow;
+  refuseUnfit(after);
+  refuseTwin('a policy', after.name, policies, before.id);
+  if (before.is_default && !after.is_default) throw isDefault(before.name);
+  if (!recordChange(call, 'scheduling_policy', shown(before), shown(after)))
+    return { status: 200, data: { policy: shown(before) } };
+  if (after.is_default && !before.is_default) await db.clearDefault(sql, companyId);
+  await db.updatePolicy(sql, companyId, after);
+  return { status: 200, data: { policy: shown(after) } };
+};
+
+export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (call) => {
+  const { sql, path } = call;
+  const { companyId } = call.caller;
+  await db.lockScheduling(sql, companyId);
+  const policy = found(await db.findPolicy(sql, companyId, path.id));
+  if (policy.is_default) throw isDefault(policy.name);
+  const pools = await db.countPoolsOf(sql, companyId, policy.id);
+  if (pools > 0)
+    throw conflict('in_use', `Pools have the policy ${policy.name}. Give them another one first.`, {
+      references: { pools },
+    });
+  await db.deletePolicy(sql, companyId, policy.id);
+  recordChange(call, 'scheduling_policy', shown(policy), undefined);
+  return { status: 200, data: { id: policy.id, deleted: true } };
+};
+
+const isDefault = (name: string) =>
+  conflict('default_policy', `${name} is the default policy. Make another one the default first.`);
+
+/** @throws ApiError 400 for settings that contradict each other, and for a time zone that there is not */
+function refuseUnfit(policy: PolicySettings): void {
+  const problems = policyProblems(policy);
+  if (problems.length > 0) throw validationFailed(problems, 400);
+}
+
+function shown(row: db.PolicyRow): components['schemas']['SchedulingPolicy'] {
+  return {
+    id: row.id,
+    name: row.name,
+    is_default: row.is_default,
+    duration_minutes: row.duration_minutes,
+    slot_interval_minutes: row.slot_interval_minutes,
+    buffer_before_minutes: row.buffer_before_minutes,
+    buffer_after_minutes: row.buffer_after_minutes,
+    min_notice_minutes: row.min_notice_minutes,
+    horizon_days: row.horizon_days,
+    reservation_ttl_seconds: row.reservation_ttl_seconds,
+    reservation_hard_cap_seconds: row.reservation_hard_cap_seconds,
+    timezone: row.timezone,
+    working_hours: row.working_hours && [...row.working_hours],
+    assignment_strategy: row.assignment_strategy,
+    exposure: row.exposure,
+    max_bookings_per_day: row.max_bookings_per_day,
+    meeting_location_kind: row.meeting_location_kind,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,150 @@
+// Pools: made, shown, changed and deleted.
+import { v7 as uuidv7 } from 'uuid';
+import { findPolicy, lockScheduling } from '../../db/scheduling/policies.ts';
+import * as db from '../../db/scheduling/pools.ts';
+import { countHeld } from '../../db/scheduling/reservations.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import type { components } from '../../generated/api.ts';
+import { requireCompanyReach } from '../../reads/company-reach.ts';
+import { unknownUsers } from '../../reads/scheduling.ts';
+import { conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOfWhole } from '../../runtime/paging.ts';
+import { recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+
+type Pool = components['schemas']['SchedulingPool'];
+type WritingCall = Call<'createSchedulingPool'> | Call<'updateSchedulingPool'>;
+type Member = { user_id: string; weight: number };
+
+const everybody = { kind: 'company' } as const;
+
+export const listSchedulingPools: Handler<'listSchedulingPools'> = async (call) => {
+  const pools = await db.listPools(call.sql, call.caller);
+  const { rows, ...rest } = pageOfWhole(call, ['scheduling pools'], pools, ({ id }) => id);
+  return { status: 200, data: { pools: rows.map(shown), ...rest } };
+};
+
+export const getSchedulingPool: Handler<'getSchedulingPool'> = async (call) => {
+  const pool = found(await db.findPool(call.sql, call.caller, call.path.id));
+  return { status: 200, data: { pool: shown(pool) } };
+};
+
+export const createSchedulingPool: Handler<'createSchedulingPool'> = async (call) => {
+  const { sql, body, caller, now } = call;
+  const { companyId } = caller;
+  requireCompanyReach(call);
+  await lockScheduling(sql, companyId);
+  const pools = await db.listPools(sql, caller);
+  const name = body.name.trim();
+  refuseTwin('a pool', name, pools);
+  const full = (limit: number) => `A workspace has ${limit} pools at most.`;
+  refuseFull(pools.length, configurationLimits.schedulingPools, 'pool_limit_reached', full);
+  const members = await askedMembers(call, []);
+  await refuseUnknownPolicy(call);
+  const pool: db.PoolSettings = {
+    id: uuidv7(),
+    name,
+    description: body.description ?? null,
+    policy_id: body.policy_id ?? null,
+    assignment_strategy: body.assignment_strategy ?? null,
+    rotation: 1,
+    created_at: now,
+    updated_at: now,
+  };
+  await db.insertPool(sql, companyId, pool);
+  await db.replaceMembers(sql, companyId, pool.id, members);
+  const created = shown(found(await db.findPool(sql, caller, pool.id)));
+  recordChange(call, 'scheduling_pool', undefined, created);
+  return { status: 201, data: { pool: created } };
+};
+
+export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call) => {
+  const { sql, body, caller, path, now } = call;
+  const { companyId } = caller;
+  requireCompanyReach(call);
+  await lockScheduling(sql, companyId);
+  const pools = await db.listPools(sql, caller);
+  const before = found(pools.find(({ id }) => id === path.id.toLowerCase()));
+  const name = body.name?.trim() ?? before.name;
+  refuseTwin('a pool', name, pools, before.id);
+  const members = await askedMembers(call, before.members);
+  await refuseUnknownPolicy(call);
+  const isSame =
+    JSON.stringify(members) === JSON.stringify(before.members.map(({ user_id, weight }) => ({ user_id, weight })));
+  const { members: _, ...settings } = before;
+  const after: db.PoolSettings = {
+    ...settings,
+    name,
+    description: body.description === undefined ? before.description : body.description,
+    policy_id: body.policy_id === undefined ? before.policy_id : body.policy_id,
+    assignment_strategy: body.assignment_strategy ?? before.assignment_strategy,
+    rotation: isSame ? before.rotation : before.rotation + 1,
+    updated_at: now,
+  };
+  await db.updatePool(sql, companyId, after);
+  if (!isSame) await db.replaceMembers(sql, companyId, before.id, members);
+  const changed = found(await db.findPool(sql, caller, before.id));
+  if (!recordChange(call, 'scheduling_pool', shown(before), shown(changed)))
+    return { status: 200, data: { pool: shown(before) } };
+  return { status: 200, data: { pool: shown(changed) } };
+};
+
+export const deleteSchedulingPool: Handler<'deleteSchedulingPool'> = async (call) => {
+  const { sql, caller, path, now } = call;
+  const { companyId } = caller;
+  requireCompanyReach(call);
+  await lockScheduling(sql, companyId);
+  const pool = found(await db.findPool(sql, caller, path.id));
+  const reservations = await countHeld(sql, caller, pool.id, now);
+  if (reservations > 0)
+    throw conflict('in_use', `Slots of the pool ${pool.name} are held just now. Try again later.`, {
+      references: { reservations },
+    });
+  await db.deletePool(sql, companyId, pool.id);
+  recordChange(call, 'scheduling_pool', shown(pool), undefined);
+  return { status: 200, data: { id: pool.id, deleted: true } };
+};
+
+/**
+ * The members that a body asks for, those of before where it does not.
+ * @throws ApiError 400 naming whoever is no active user; one who is in the pool already may stay
+ */
+async function askedMembers({ sql, body, caller }: WritingCall, before: readonly db.PoolMember[]): Promise<Member[]> {
+  const ids = body.member_ids?.map((id) => id.toLowerCase()) ?? before.map(({ user_id }) => user_id);
+  const weights = new Map(Object.entries(body.weights ?? {}).map(([id, weight]) => [id.toLowerCase(), weight]));
+  const strangers = [...weights.keys()].filter((id) => !ids.includes(id));
+  if (strangers.length > 0) {
+    const problems = strangers.map((id) =>
+      problem(`weights.${id}`, 'NOT_FOUND', `weights.${id} is of no member of the pool`),
+    );
+    throw validationFailed(problems, 400);
+  }
+  const known = new Set(before.map(({ user_id }) => user_id));
+  const active = await db.findActiveUsers(sql, { companyId: caller.companyId, reach: everybody }, ids);
+  for (const { id } of active) known.add(id);
+  const unknown = ids.filter((id) => !known.has(id));
+  if (unknown.length > 0) throw unknownUsers('member_ids', unknown);
+  const kept = new Map(body.weights ? [] : before.map(({ user_id, weight }) => [user_id, weight]));
+  return ids.map((id) => ({ user_id: id, weight: weights.get(id) ?? kept.get(id) ?? 1 }));
+}
+
+/** @throws ApiError 422 for a policy that there is not */
+async function refuseUnknownPolicy({ sql, body, caller }: WritingCall): Promise<void> {
+  const { policy_id: id } = body;
+  if (!id || (await findPolicy(sql, caller.companyId, id))) return;
+  throw validationFailed([problem('policy_id', 'NOT_FOUND', 'there is no policy with this id')], 422);
+}
+
+function shown(row: db.PoolRow): Pool {
+  return {
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    member_ids: row.members.map(({ user_id }) => user_id),
+    members: row.members,
+    policy_id: row.policy_id,
+    assignment_strategy: row.assignment_strategy,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,118 @@
+// Reservations: slots held for a while, extended and released.
+import { v7 as uuidv7 } from 'uuid';
+import { actorOf } from '../../db/created-by.ts';
+import { findPolicy } from '../../db/scheduling/policies.ts';
+import * as db from '../../db/scheduling/reservations.ts';
+import { extendTime, freeTime } from '../../db/scheduling/taken-times.ts';
+import type { components } from '../../generated/api.ts';
+import { demandOf } from '../../reads/scheduling.ts';
+import { alternativesFrom, claimOf, openPool } from '../../reads/slot-offers.ts';
+import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { isReserved, type SlotToTake, takeForSomebody, whoCan } from '../../writes/taking-times.ts';
+
+const minute = 60_000;
+
+export const createReservation: Handler<'createReservation'> = async (call) => {
+  const { sql, body, caller, now } = call;
+  const claim = claimOf(call, body.slot_token);
+  if (claim.expiresAt <= now.getTime() || claim.start <= now.getTime())
+    throw conflict('slot_token_expired', 'This offer has expired. Search again.');
+  const opened = await openPool(call, claim.poolId, claim.policyId, claim);
+  const { policy } = opened;
+  const ttl = askedSeconds(body.ttl_seconds, policy.reservation_ttl_seconds);
+  const expiresAt = new Date(now.getTime() + ttl * 1000);
+  const demand = demandOf(policy, (claim.end - claim.start) / minute);
+  const slot: SlotToTake = { id: uuidv7(), start: claim.start, demand, expiresAt };
+  const named = claim.userId === null ? opened.people : opened.people.filter(({ userId }) => userId === claim.userId);
+  const person = await takeForSomebody(call, whoCan(named, slot), opened, slot);
+  if (!person) {
+    if (await isReserved(call, named, slot)) throw conflict('slot_reserved', 'Somebody else holds this slot just now.');
+    const terms = { exposure: claim.exposure, minutes: demand.durationMinutes, timezone: claim.timezone };
+    const alternatives = await alternativesFrom(call, opened, claim.start, terms);
+    throw conflict('slot_conflict', 'This slot is taken.', { alternatives });
+  }
+  const reservation: db.NewReservation = {
+    id: slot.id,
+    status: 'held',
+    user_id: person.userId,
+    is_assigned: claim.exposure !== 'shared',
+    pool_id: opened.pool.id,
+    policy_id: policy.id,
+    start_at: new Date(claim.start),
+    end_at: new Date(claim.end),
+    ttl_seconds: ttl,
+    expires_at: expiresAt,
+    hard_cap_at: new Date(now.getTime() + policy.reservation_hard_cap_seconds * 1000),
+    created_at: now,
+  };
+  await db.insertReservation(sql, caller, reservation, caller.actor);
+  record(call, 'create', reservation.id, { user_id: person.userId, pool_id: opened.pool.id });
+  const { kind, id, name } = caller.actor;
+  const row = { ...reservation, created_by_kind: kind, created_by_id: id, created_by_name: name };
+  return { status: 201, data: { reservation: shown(row, caller.testMode) } };
+};
+
+export const getReservation: Handler<'getReservation'> = async ({ sql, caller, path, now }) => {
+  const row = found(await db.findHeld(sql, caller, path.id, now));
+  return { status: 200, data: { reservation: shown(row, caller.testMode) } };
+};
+
+export const extendReservation: Handler<'extendReservation'> = async (call) => {
+  const { sql, body, caller, path, now } = call;
+  const row = found(await db.findHeld(sql, caller, path.id, now));
+  const policy = await findPolicy(sql, caller.companyId, row.policy_id);
+  const ttl = askedSeconds(body?.ttl_seconds, policy?.reservation_ttl_seconds ?? row.ttl_seconds);
+  if (row.expires_at >= row.hard_cap_at)
+    throw conflict('hard_cap_reached', 'This reservation cannot be extended any more. Book it, or search again.');
+  const asked = Math.min(now.getTime() + ttl * 1000, row.hard_cap_at.getTime());
+  const until = new Date(Math.max(asked, row.expires_at.getTime()));
+  if (!(await extendTime(sql, caller, row.id, until, now))) throw notFound();
+  await db.extendReservation(sql, caller, row.id, until);
+  record(call, 'extend', row.id, { expires_at: until.toISOString() });
+  return { status: 200, data: { reservation: shown({ ...row, expires_at: until }, caller.testMode) } };
+};
+
+export const deleteReservation: Handler<'deleteReservation'> = async (call) => {
+  const { sql, caller, path, now } = call;
+  const row = found(await db.findHeld(sql, caller, path.id, now));
+  // Somebody else may have booked or released it in between.
+  if (!(await db.endReservation(sql, caller, row.id, 'released'))) throw notFound();
+  await freeTime(sql, caller, row.id);
+  record(call, 'release', row.id, {});
+  return { status: 200, data: { id: row.id, released: true } };
+};
+
+/** @throws ApiError 400 for more seconds than the policy gives */
+function askedSeconds(asked: number | undefined, most: number): number {
+  if (asked === undefined || asked <= most) return asked ?? most;
+  const message = `ttl_seconds must be at most ${most}, as the policy says`;
+  throw validationFailed([problem('ttl_seconds', 'OUT_OF_RANGE', message)], 400);
+}
+
+function record(
+  call: Pick<Call, 'record'>,
+  verb: 'create' | 'extend' | 'release',
+  id: string,
+  metadata: Record<string, unknown>,
+): void {
+  call.record({ action: `reservation.${verb}`, object: 'reservations', recordId: id, metadata });
+}
+
+function shown(row: db.ReservationRow, testMode: boolean): components['schemas']['Reservation'] {
+  return {
+    id: row.id,
+    status: row.status,
+    start_at: row.start_at.toISOString(),
+    end_at: row.end_at.toISOString(),
+    user_id: row.is_assigned ? row.user_id : null,
+    pool_id: row.pool_id,
+    policy_id: row.policy_id,
+    ttl_seconds: row.ttl_seconds,
+    expires_at: row.expires_at.toISOString(),
+    hard_cap_at: row.hard_cap_at.toISOString(),
+    created_by: actorOf(row),
+    created_at: row.created_at.toISOString(),
+    test_mode: testMode,
+  };
+}

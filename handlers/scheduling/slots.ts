@@ -1,0 +1,60 @@
+// Slots: times at which somebody can be met, to look at, or with tokens to hold and book.
+
+import { timezoneProblems } from '../../domain/scheduling/policies.ts';
+import { findSlots } from '../../domain/scheduling/slots.ts';
+import { idsIn, peopleOf, policiesOf, rulesOf, usersIn, windowOf } from '../../reads/scheduling.ts';
+import { alternativesFrom, type OfferTerms, offersOf, openPool } from '../../reads/slot-offers.ts';
+import { validationFailed } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+
+const mostPlainSlots = 500;
+
+export const getSlots: Handler<'getSlots'> = async (call) => {
+  const { query, now } = call;
+  const within = windowOf(now, query.from, query.to);
+  const ids = idsIn('member_ids', query.member_ids);
+  const users = await usersIn(call, 'member_ids', ids, { kind: 'company' });
+  const policies = await policiesOf(call, query.policy_id);
+  const people = await peopleOf(call, users, policies, within);
+  const usable = people.filter(({ isActive, calendar }) => isActive && calendar !== 'error');
+  const { slots, truncated } = findSlots(usable, rulesOf(policies.policy, within, now), mostPlainSlots);
+  return {
+    status: 200,
+    data: {
+      policy_id: policies.policy.id,
+      from: new Date(within.start).toISOString(),
+      to: new Date(within.end).toISOString(),
+      slots: slots.map(({ start, end, userIds }) => ({
+        start_at: new Date(start).toISOString(),
+        end_at: new Date(end).toISOString(),
+        user_ids: userIds,
+      })),
+      truncated,
+    },
+  };
+};
+
+export const searchSlots: Handler<'searchSlots'> = async (call) => {
+  const { body, now } = call;
+  const within = windowOf(now, body.from, body.to);
+  const problems = body.timezone === undefined ? [] : timezoneProblems('timezone', body.timezone);
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  const opened = await openPool(call, body.pool_id, body.policy_id, within);
+  const { policy, people } = opened;
+  const terms: OfferTerms = {
+    exposure: body.exposure ?? policy.exposure,
+    minutes: body.duration_minutes,
+    timezone: body.timezone ?? null,
+  };
+  const { slots } = findSlots(people, rulesOf(policy, within, now, terms.minutes), body.limit);
+  return {
+    status: 200,
+    data: {
+      pool_id: opened.pool.id,
+      policy_id: policy.id,
+      exposure: terms.exposure,
+      slots: offersOf(call, opened, slots, terms),
+      alternatives: slots.length === 0 ? await alternativesFrom(call, opened, within.end, terms) : [],
+    },
+  };
+};

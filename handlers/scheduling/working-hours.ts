@@ -1,0 +1,54 @@
+// Working hours and days off of users.
+import { findMembers, type MemberRow, saveHours } from '../../db/scheduling/members.ts';
+import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
+import { dayOffProblems, timezoneProblems, windowProblems } from '../../domain/scheduling/policies.ts';
+import { settingChanges } from '../../domain/settings/setting-changes.ts';
+import type { components } from '../../generated/api.ts';
+import { openUser } from '../../reads/own-user.ts';
+import { hoursOf } from '../../reads/scheduling.ts';
+import { found, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+
+type Hours = components['schemas']['WorkingHours'];
+
+export const getWorkingHours: Handler<'getWorkingHours'> = async (call) => {
+  return { status: 200, data: { working_hours: await shown(call, await memberOf(call)) } };
+};
+
+export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) => {
+  const { sql, body, caller, now } = call;
+  const member = await memberOf(call);
+  const before = await shown(call, member);
+  const daysOff = body.days_off.map(({ from, to, reason }) => ({ from, to, reason }));
+  const problems = [
+    ...timezoneProblems('timezone', body.timezone),
+    ...windowProblems('weekly', body.weekly),
+    ...dayOffProblems(daysOff),
+  ];
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  await saveHours(sql, caller.companyId, member.id, { timezone: body.timezone, weekly: body.weekly, daysOff }, now);
+  const after = await shown(call, await memberOf(call));
+  const changes = settingChanges({ ...before }, { ...after });
+  call.record({ action: 'user.working_hours.update', object: 'users', recordId: member.id, changes });
+  return { status: 200, data: { working_hours: after } };
+};
+
+/** @throws ApiError 404 for a user that there is not in reach; 403 for a person who may not */
+async function memberOf(call: Call<'getWorkingHours'> | Call<'updateWorkingHours'>): Promise<MemberRow> {
+  openUser(call);
+  const [member] = await findMembers(call.sql, call.caller, [call.path.id]);
+  return found(member);
+}
+
+async function shown({ sql, caller }: Pick<Call, 'sql' | 'caller'>, member: MemberRow): Promise<Hours> {
+  const standard = member.timezone === null ? await findDefaultPolicy(sql, caller.companyId) : undefined;
+  const { timezone, weekly } = hoursOf(member, undefined, standard);
+  return {
+    user_id: member.id,
+    timezone,
+    weekly: [...weekly],
+    days_off: member.daysOff ?? [],
+    is_own: member.timezone !== null,
+    updated_at: member.updatedAt?.toISOString() ?? null,
+  };
+}

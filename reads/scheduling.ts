@@ -1,0 +1,216 @@
+// Who can be met, by which policy and when, as operations of scheduling read it.
+import { findCalendars } from '../db/scheduling/calendars.ts';
+import { findMembers, type MemberRow } from '../db/scheduling/members.ts';
+import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/policies.ts';
+import { findTurns, type PoolMember, type PoolRow } from '../db/scheduling/pools.ts';
+import { countAhead, findTakenTimes } from '../db/scheduling/taken-times.ts';
+import type { Candidate } from '../domain/scheduling/assignment.ts';
+import type { CalendarStatus } from '../domain/scheduling/availability.ts';
+import type { Interval } from '../domain/scheduling/intervals.ts';
+import type { Busy, Member, SlotDemand, SlotRules } from '../domain/scheduling/slots.ts';
+import type { WorkingHours } from '../domain/scheduling/working-time.ts';
+import { ApiError, conflict, found, problem, validationFailed } from '../runtime/errors.ts';
+import type { Call } from '../runtime/handler.ts';
+
+type SchedulingCall = Pick<Call, 'sql' | 'caller' | 'now'>;
+
+const minute = 60_000;
+const day = 24 * 60 * minute;
+const usualWindow = 7 * day;
+const longestWindow = 31 * day;
+
+/** The policy of a call, and the one whose hours hold for users without hours of their own. */
+export interface Policies {
+  policy: PolicyRow;
+  standard: PolicyRow | undefined;
+}
+
+/**
+ * @param asked the id that the call names
+ * @param ofPool the id that the pool names
+ * @throws ApiError 404 for a policy that there is not; 409 where none is named and there is no default
+ */
+export async function policiesOf(
+  { sql, caller: { companyId } }: SchedulingCall,
+  asked: string | undefined,
+  ofPool: string | null = null,
+): Promise<Policies> {
+  const id = asked ?? ofPool;
+  const [standard, named] = await Promise.all([
+    findDefaultPolicy(sql, companyId),
+    id === null ? undefined : findPolicy(sql, companyId, id),
+  ]);
+  const policy = id === null ? standard : found(named);
+  if (!policy) throw conflict('no_policy', 'Neither the call nor the pool names a policy, and there is no default.');
+  return { policy, standard };
+}
+
+/**
+ * The time that a call asks about.
+ * @throws ApiError 400 where it ends before it begins, or is longer than 31 days
+ */
+export function windowOf(now: Date, from: string | undefined, to: string | undefined): Interval {
+  const start = from === undefined ? now.getTime() : Date.parse(from);
+  const end = to === undefined ? start + usualWindow : Date.parse(to);
+  if (end <= start) throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must be after from')], 400);
+  // A bare date is its last millisecond.
+  if (end - start >= longestWindow + 1)
+    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must be at most 31 days after from')], 400);
+  return { start, end };
+}
+
+/** What a policy lets be offered within a time. @param minutes in place of the policy's duration */
+export function rulesOf(policy: PolicyRow, within: Interval, now: Date, minutes = policy.duration_minutes): SlotRules {
+  const soonest = now.getTime() + policy.min_notice_minutes * minute;
+  const latest = now.getTime() + policy.horizon_days * day;
+  return {
+    ...demandOf(policy, minutes),
+    intervalMinutes: policy.slot_interval_minutes,
+    within: { start: Math.max(within.start, soonest), end: Math.min(within.end, latest) },
+  };
+}
+
+/** What a policy asks of whoever takes a slot, whenever that is. @param minutes in place of the policy's duration */
+export function demandOf(policy: PolicyRow, minutes = policy.duration_minutes): SlotDemand {
+  return {
+    durationMinutes: minutes,
+    bufferBeforeMinutes: policy.buffer_before_minutes,
+    bufferAfterMinutes: policy.buffer_after_minutes,
+    maxPerDay: policy.max_bookings_per_day,
+    timezone: policy.timezone,
+  };
+}
+
+/** A user with all that decides when they can be met. */
+export interface Person extends Member {
+  fullName: string;
+  isActive: boolean;
+  calendar: CalendarStatus;
+  provider: 'caldav' | 'internal' | 'test';
+  /** When the calendar was last looked at; null for the internal one. */
+  checkedAt: Date | null;
+}
+
+/**
+ * Ids of a list in a query.
+ * @throws ApiError 400 for what is no list of 1 to 50 ids
+ */
+export function idsIn(field: string, list: string): string[] {
+  const ids = [...new Set(list.split(',').map((id) => id.trim().toLowerCase()))];
+  const isId = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
+  if (ids.length > mostIds)
+    throw validationFailed([problem(field, 'OUT_OF_RANGE', `${field} takes ${mostIds} ids at most`)], 400);
+  if (!ids.every((id) => isId.test(id)))
+    throw validationFailed(
+      [problem(field, 'INVALID_FORMAT', `${field} must be ids of users, separated by commas`)],
+      400,
+    );
+  return ids;
+}
+
+const mostIds = 50;
+
+/** 400 for ids that are of no user, or of none that can be met. */
+export function unknownUsers(field: string, ids: readonly string[]): ApiError {
+  const message = `${field} names users that there are not`;
+  const fields = [problem(field, 'NOT_FOUND', message)];
+  return new ApiError('VALIDATION_ERROR', message, { fields, unknown_user_ids: ids }, { status: 400 });
+}
+
+/**
+ * The users of a list, in its order.
+ * @param reach whose: the caller's, or the company's where the operation is not limited to the reach
+ * @throws ApiError 400 naming those that there are not
+ */
+export async function usersIn(
+  { sql, caller }: SchedulingCall,
+  field: string,
+  ids: readonly string[],
+  reach: Call['caller']['reach'],
+): Promise<MemberRow[]> {
+  const rows = new Map(
+    (await findMembers(sql, { companyId: caller.companyId, reach }, ids)).map((row) => [row.id, row]),
+  );
+  const unknown = ids.filter((id) => !rows.has(id));
+  if (unknown.length > 0) throw unknownUsers(field, unknown);
+  return ids.map((id) => found(rows.get(id)));
+}
+
+/**
+ * What is known of users in a time, in their order.
+ * @param policy undefined: their own hours, whatever policies say
+ */
+export async function peopleOf(
+  { sql, caller, now }: SchedulingCall,
+  users: readonly MemberRow[],
+  { policy, standard }: { policy: PolicyRow | undefined; standard: PolicyRow | undefined },
+  within: Interval,
+): Promise<Person[]> {
+  const ids = users.map(({ id }) => id);
+  // Whole days around it: the daily maximum counts them, and buffers reach beyond.
+  const around = { from: new Date(within.start - 2 * day), to: new Date(within.end + 2 * day) };
+  const { companyId, testMode } = caller;
+  const [taken, calendars] = await Promise.all([
+    findTakenTimes(sql, { companyId, testMode }, ids, around, now),
+    testMode
+      ? undefined
+      : findCalendars(sql, companyId, ids, { start: around.from.getTime(), end: around.to.getTime() }),
+  ]);
+  return users.map((user) => {
+    const calendar = calendars?.get(user.id);
+    const own: Busy[] = (taken.get(user.id) ?? []).map(({ from, to, isHeld }) => ({
+      start: from,
+      end: to,
+      reason: isHeld ? 'reservation' : 'booking',
+    }));
+    const external: Busy[] = (calendar?.busy ?? []).map((interval) => ({ ...interval, reason: 'external_event' }));
+    const busy = [...own, ...external];
+    return {
+      userId: user.id,
+      fullName: user.fullName,
+      isActive: user.isActive,
+      hours: hoursOf(user, policy, standard),
+      daysOff: user.daysOff ?? [],
+      daysOffTimezone: user.timezone ?? standard?.timezone ?? 'UTC',
+      busy,
+      bookedStarts: (taken.get(user.id) ?? []).map(({ startAt }) => startAt),
+      calendar: calendar?.fault ? 'error' : 'connected',
+      provider: testMode ? 'test' : (calendar?.provider ?? 'internal'),
+      checkedAt: calendar?.checkedAt ?? null,
+    };
+  });
+}
+
+/** The policy's hours where it has such, else the user's own, else those of the default policy. */
+export function hoursOf(
+  user: Pick<MemberRow, 'timezone' | 'weekly'>,
+  policy: PolicyRow | undefined,
+  standard: PolicyRow | undefined,
+): WorkingHours {
+  if (policy?.working_hours) return { timezone: policy.timezone, weekly: policy.working_hours };
+  if (user.timezone !== null && user.weekly) return { timezone: user.timezone, weekly: user.weekly };
+  return { timezone: standard?.timezone ?? 'UTC', weekly: standard?.working_hours ?? [] };
+}
+
+/** Members of a pool as the choice between them is made, in the order of the pool. */
+export async function candidatesOf(
+  { sql, caller, now }: SchedulingCall,
+  pool: Pick<PoolRow, 'id' | 'rotation'>,
+  members: readonly PoolMember[],
+): Promise<Candidate[]> {
+  const [turns, ahead] = await Promise.all([
+    findTurns(sql, caller, pool),
+    countAhead(
+      sql,
+      caller,
+      members.map(({ user_id }) => user_id),
+      now,
+    ),
+  ]);
+  return members.map(({ user_id: userId, weight }) => ({
+    userId,
+    weight,
+    assigned: turns.get(userId) ?? 0,
+    load: ahead.get(userId) ?? 0,
+  }));
+}

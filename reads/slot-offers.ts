@@ -1,0 +1,172 @@
+// Slots of a pool with their tokens: what a search answers, and what is offered in place of a slot that is gone.
+import { v4 as uuidv4 } from 'uuid';
+import { findMembers } from '../db/scheduling/members.ts';
+import { findPool, type PoolRow } from '../db/scheduling/pools.ts';
+import { type AssignmentStrategy, type Candidate, chooseMember } from '../domain/scheduling/assignment.ts';
+import type { Interval } from '../domain/scheduling/intervals.ts';
+import type { Exposure } from '../domain/scheduling/policies.ts';
+import { readClaim, type SlotClaim, writeClaim } from '../domain/scheduling/slot-claims.ts';
+import { type FreeSlot, findSlots } from '../domain/scheduling/slots.ts';
+import type { components } from '../generated/api.ts';
+import { ApiError, conflict, found } from '../runtime/errors.ts';
+import type { Call } from '../runtime/handler.ts';
+import { candidatesOf, type Person, type Policies, peopleOf, policiesOf, rulesOf } from './scheduling.ts';
+
+type SlotOffer = components['schemas']['SlotOffer'];
+type OfferingCall = Pick<Call, 'sql' | 'caller' | 'now' | 'signedTokens'>;
+
+/** A pool with whoever of it can be met at all. */
+export interface OpenPool extends Policies {
+  pool: PoolRow;
+  strategy: AssignmentStrategy;
+  /** Active, in reach, with a calendar that can be read; in the order of the pool. */
+  people: Person[];
+  candidates: Candidate[];
+  /** Active and in reach, but with a calendar that cannot be read. */
+  unreadable: Person[];
+}
+
+/**
+ * @param within the time that people are asked about
+ * @throws ApiError 404 for a pool or a policy that there is not in reach; 409 no_policy, no_eligible_rep, no_calendar
+ */
+export async function openPool(
+  call: OfferingCall,
+  poolId: string,
+  policyId: string | undefined,
+  within: Interval,
+): Promise<OpenPool> {
+  const { sql, caller } = call;
+  const pool = found(await findPool(sql, caller, poolId));
+  const order = pool.members.filter(({ is_active }) => is_active).map(({ user_id }) => user_id);
+  const [policies, rows] = await Promise.all([
+    policiesOf(call, policyId, pool.policy_id),
+    findMembers(sql, caller, order),
+  ]);
+  const users = rows.filter(({ isActive }) => isActive).sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
+  if (users.length === 0) throw conflict('no_eligible_rep', `The pool ${pool.name} has no active member in reach.`);
+  const members = pool.members.filter(({ user_id }) => users.some(({ id }) => id === user_id));
+  const [people, candidates] = await Promise.all([
+    peopleOf(call, users, policies, within),
+    candidatesOf(call, pool, members),
+  ]);
+  const readable = people.filter(({ calendar }) => calendar !== 'error');
+  if (readable.length === 0)
+    throw conflict('no_calendar', `No calendar of the pool ${pool.name} can be read. Mend them first.`);
+  return {
+    ...policies,
+    pool,
+    strategy: pool.assignment_strategy ?? policies.policy.assignment_strategy,
+    people: readable,
+    candidates,
+    unreadable: people.filter(({ calendar }) => calendar === 'error'),
+  };
+}
+
+/** How slots are offered. */
+export interface OfferTerms {
+  exposure: Exposure;
+  /** Minutes in place of the policy's; undefined: the policy's. */
+  minutes: number | undefined;
+  timezone: string | null;
+}
+
+export function offersOf(
+  call: OfferingCall,
+  opened: OpenPool,
+  slots: readonly FreeSlot[],
+  terms: OfferTerms,
+): SlotOffer[] {
+  const { companyId, testMode } = call.caller;
+  const { pool, policy } = opened;
+  const expiresAt = call.now.getTime() + policy.reservation_ttl_seconds * 1000;
+  return slots.map(({ start, end, userIds }) => {
+    const userId =
+      terms.exposure === 'individual'
+        ? (chooseMember(opened.strategy, opened.candidates, new Set(userIds)) ?? null)
+        : null;
+    const claim: SlotClaim = {
+      ...{ companyId, testMode, poolId: pool.id, policyId: policy.id, userId },
+      ...{ exposure: terms.exposure, start, end, expiresAt, timezone: terms.timezone },
+    };
+    return {
+      start_at: new Date(start).toISOString(),
+      end_at: new Date(end).toISOString(),
+      ...(userId === null ? {} : { user_id: userId }),
+      ...(terms.exposure === 'merged' ? { user_ids: userIds } : {}),
+      slot_token: tokenPrefix + call.signedTokens.write(tokenPurpose, writeClaim(claim, uuidv4().slice(0, 8))),
+      token_expires_at: new Date(expiresAt).toISOString(),
+    };
+  });
+}
+
+const tokenPrefix = 'st_';
+const tokenPurpose = 'slot tokens';
+
+/**
+ * What a slot token says; it may have expired.
+ * @throws ApiError 400 for what is none of this workspace and mode
+ */
+export function claimOf({ caller, signedTokens }: OfferingCall, token: string): SlotClaim {
+  const written = token.startsWith(tokenPrefix)
+    ? signedTokens.read(tokenPurpose, token.slice(tokenPrefix.length))
+    : undefined;
+  const claim = written === undefined ? undefined : readClaim(written);
+  if (claim?.companyId === caller.companyId && claim.testMode === caller.testMode) return claim;
+  const message = 'slot_token is not one that this workspace was given';
+  const fields = [{ field: 'slot_token', code: 'INVALID_FORMAT', message }];
+  throw new ApiError('VALIDATION_ERROR', message, { reason: 'invalid_slot_token', fields }, { status: 400 });
+}
+
+const alternatives = 5;
+const stretch = 31 * 86_400_000;
+
+/** The next slots from a moment on, within the horizon. */
+export async function alternativesFrom(
+  call: OfferingCall,
+  opened: OpenPool,
+  from: number,
+  terms: OfferTerms,
+): Promise<SlotOffer[]> {
+  const people = await peopleFrom(opened.people);
+  const slots = await nextSlots(call, opened, people, from, terms.minutes);
+  return offersOf(call, opened, slots, terms);
+
+  async function peopleFrom(readable: readonly Person[]) {
+    return findMembers(
+      call.sql,
+      call.caller,
+      readable.map(({ userId }) => userId),
+    );
+  }
+}
+
+/**
+ * The next slots of users from a moment on, within the horizon of the policy: stretch by stretch, since most are found soon.
+ * @param users in the order that slots name them
+ */
+export async function nextSlots(
+  call: OfferingCall,
+  policies: Policies,
+  users: Parameters<typeof peopleOf>[1],
+  from: number,
+  minutes: number | undefined,
+): Promise<FreeSlot[]> {
+  const { policy } = policies;
+  const horizon = call.now.getTime() + policy.horizon_days * 86_400_000;
+  const slots: FreeSlot[] = [];
+  for (
+    let start = Math.max(from, call.now.getTime());
+    start < horizon && slots.length < alternatives;
+    start += stretch
+  ) {
+    // What begins in one stretch and ends in the next is found in the first.
+    const end = start + stretch + (minutes ?? policy.duration_minutes) * 60_000 - 1;
+    const people = await peopleOf(call, users, policies, { start, end });
+    const usable = people.filter(({ calendar, isActive }) => isActive && calendar !== 'error');
+    slots.push(
+      ...findSlots(usable, rulesOf(policy, { start, end }, call.now, minutes), alternatives - slots.length).slots,
+    );
+  }
+  return slots;
+}

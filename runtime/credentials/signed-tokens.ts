@@ -1,0 +1,32 @@
+// Tokens that carry what they say: short texts that only this server can make, each for one purpose.
+import { type Secrets, sameText, sign } from './secrets.ts';
+
+export class SignedTokens {
+  readonly #secrets: Secrets;
+  readonly #keys = new Map<string, Buffer>();
+
+  constructor(secrets: Secrets) {
+    this.#secrets = secrets;
+  }
+
+  /** @param value what JSON can hold */
+  write(purpose: string, value: unknown): string {
+    const payload = Buffer.from(JSON.stringify(value)).toString('base64url');
+    return `${payload}.${sign(this.#keyOf(purpose), payload)}`;
+  }
+
+  /** @returns undefined for what was not written for this purpose by this server */
+  read(purpose: string, token: string): unknown {
+    const [payload = '', signature = '', ...rest] = token.split('.');
+    if (rest.length > 0 || !sameText(signature, sign(this.#keyOf(purpose), payload))) return undefined;
+    return JSON.parse(Buffer.from(payload, 'base64url').toString());
+  }
+
+  #keyOf(purpose: string): Buffer {
+    const known = this.#keys.get(purpose);
+    if (known) return known;
+    const key = this.#secrets.derive(purpose);
+    this.#keys.set(purpose, key);
+    return key;
+  }
+}
