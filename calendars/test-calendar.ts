@@ -1,7 +1,7 @@
 // The calendar of whoever tries things out: always free, and remembers nothing.
 import type { Calendars } from '../domain/scheduling/calendars.ts';
 
-export const testCalendar: Calendars = {
+export const testCalendar: Omit<Calendars, 'refusalOf'> = {
   async verify() {},
   async busyTimes() {
     return [];

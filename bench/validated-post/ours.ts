@@ -1,5 +1,5 @@
 // The runtime alone: everything it does for a public operation, with a database that opens nothing.
-import { testCalendar } from '../../calendars/test-calendar.ts';
+import { openCalendars } from '../../calendars/chosen-calendars.ts';
 import { noLoad } from '../../runtime/connections.ts';
 import { BearerTokens } from '../../runtime/credentials/bearer-tokens.ts';
 import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';
@@ -92,7 +92,7 @@ listen(
     secrets,
     moduleState: () => 'on',
     outgoing: new OutgoingClient({ privateAddresses: 'refused' }),
-    calendars: testCalendar,
+    calendars: openCalendars(new OutgoingClient({ privateAddresses: 'refused' })),
     payments: { settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
     screens: [],
     mailIsSent: false,

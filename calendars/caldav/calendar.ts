@@ -8,7 +8,7 @@ import { type CaldavConnection, eventsBody, propertiesBody, send } from './reque
 const xmlType = { 'content-type': 'application/xml; charset=utf-8' };
 
 /** @param client through which all requests go */
-export function caldavCalendars(client: OutgoingClient): Calendars {
+export function caldavCalendars(client: OutgoingClient): Omit<Calendars, 'refusalOf'> {
   const reader = new Reader();
   return {
     async verify(connection) {

@@ -1,4 +1,4 @@
-// What the answers of WebDAV servers say (RFC 4918): the properties of a collection, and the events in it.
+// What answers of WebDAV servers say (RFC 4918): properties of a collection, and the events in it.
 import { XMLParser } from 'fast-xml-parser';
 import { Unreadable } from './unreadable.ts';
 

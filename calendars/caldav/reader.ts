@@ -1,4 +1,4 @@
-// Has what a server sent read in a thread of its own, which is ended when that takes too long or too much.
+// Has what a server sent read in a thread of its own, which is ended when that takes too much.
 import { Worker } from 'node:worker_threads';
 import { CalendarFault } from '../../domain/scheduling/calendars.ts';
 import type { Interval } from '../../domain/scheduling/intervals.ts';

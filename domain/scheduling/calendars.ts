@@ -71,8 +71,10 @@ export interface WrittenEvent {
   link: string | null;
 }
 
-/** What every calendar does for us. All of it throws CalendarFault, after ten seconds at the latest. */
+/** What every calendar does for us. Where one cannot be asked or told it throws CalendarFault, after ten seconds at the latest. */
 export interface Calendars {
+  /** What speaks against calling an address, in words that follow its name; undefined where nothing does. */
+  refusalOf(url: string): Promise<string | undefined>;
   /** Asks whether there is a calendar that these credentials may read and write. */
   verify(connection: Connection): Promise<void>;
   /** When its owner is taken: in order, without overlaps, cut to the time that is asked about. What we wrote ourselves does not count. */

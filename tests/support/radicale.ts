@@ -1,4 +1,4 @@
-// A CalDAV server of a test's own: started on a free port with a temporary folder, ended by its process id.
+// A CalDAV server of a test's own: on a free port, in a temporary folder, ended by its process id.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
