@@ -17,6 +17,7 @@ import { newSigningKey } from './runtime/credentials/session-tokens.ts';
 import { type OpenLog, openLog, raiseAlert, watchUncaught } from './runtime/log.ts';
 import { serveMetrics } from './runtime/metrics-server.ts';
 import { openBilling } from './start/billing.ts';
+import { openCalendarJobs } from './start/calendars.ts';
 import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './start/database.ts';
 import { ensureDemo, greeting } from './start/demo.ts';
 import { type Dispatching, openDispatcher } from './start/dispatcher.ts';
@@ -102,6 +103,7 @@ async function start(): Promise<void> {
   const stopExpiringKeys = startExpiringKeys(backgroundPools, log);
   const stopSearch = startSearch(backgroundPools, log);
   const stopBilling = await openBilling(config, settings, background, storage, log);
+  const stopCalendars = openCalendarJobs(config, settings, background, secrets, log);
   const { port } = serving;
   log.info(
     {
@@ -131,6 +133,7 @@ async function start(): Promise<void> {
       stopExpiringKeys(),
       stopSearch(),
       stopBilling(),
+      stopCalendars(),
       sending.stop(),
     ]);
     await dispatcher.stop();

@@ -55,7 +55,7 @@ const rules: Readonly<Record<string, Rule>> = {
     may: ['domain/'],
     mayTypes: ['generated/'],
     // These compute and do nothing else.
-    packages: ['ajv-formats', 'libphonenumber-js', 'luxon', 'temporal-polyfill'],
+    packages: ['ajv-formats', 'libphonenumber-js', 'luxon', 'temporal-polyfill', 'ical.js'],
     node: [],
     mustNotUse: [...clock, ...chance, ...environment, ...network],
   },
@@ -110,6 +110,13 @@ const rules: Readonly<Record<string, Rule>> = {
     node: ['crypto', 'util'],
     mustNotUse: [...environment, ...network],
   },
+  // Calendars outside: what is asked of them is decided in domain/, and kept by db/.
+  calendars: {
+    may: ['calendars/', 'domain/scheduling/', 'runtime/outgoing/client.ts'],
+    packages: ['fast-xml-parser', 'ical.js', 'temporal-polyfill'],
+    node: ['worker_threads'],
+    mustNotUse: [...environment, ...network, 'Date.now', 'new Date()', ...chance],
+  },
   // A package of its own, which also runs in browsers.
   sdk: { may: ['sdk/src/'], packages: ['openapi-fetch'], node: [], mustNotUse: environment },
   'sdk/generate.ts': { may: [], packages: ['openapi-types'], node: ['fs'] },
@@ -121,6 +128,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'runtime/',
       'jobs/',
       'payments/',
+      'calendars/',
       'checks/',
       'sdk/',
       'generated/',

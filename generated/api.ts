@@ -3609,6 +3609,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/users/{id}/calendar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["CalendarUserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the calendar of a user
+         * @description Which calendar outside of this service is asked before the user is booked, and told of bookings. A user without one has the provider `internal`: their
+         *     bookings here. The calendar is looked at every five minutes, and once more right before something is booked.
+         *
+         *     Needs `bookings:view`, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+         */
+        get: operations["getCalendar"];
+        /**
+         * Connect the calendar of a user
+         * @description Takes the place of the one before, once it was asked whether it is there and may be written. Live bookings are written into it as events, and
+         *     whatever else takes time in it keeps the user from being booked.
+         *
+         *     - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
+         *       this service alone.
+         *     - `test`: a calendar that is always free, for trying things out.
+         *     - `internal`: none outside, as `DELETE`.
+         *
+         *     The password is kept encrypted and never shown. Test mode uses none of these calendars: there everybody is free but for test bookings.
+         *
+         *     Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach. **400**: a
+         *     field that the provider needs is missing, or one that does not go with it; `url` is no address that may be called. **422**: there is no
+         *     calendar for events at `url`, or it does not take `username` and `password`, or does not let them write. **503** `provider_error`: it did not
+         *     answer; nothing was changed.
+         */
+        put: operations["updateCalendar"];
+        post?: never;
+        /**
+         * Disconnect the calendar of a user
+         * @description What was written into it stays there. Where none is connected it answers the same.
+         *
+         *     Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+         */
+        delete: operations["deleteCalendar"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/plans": {
         parameters: {
             query?: never;
@@ -8794,6 +8846,57 @@ export interface components {
             readonly is_own?: unknown;
             readonly updated_at?: unknown;
         };
+        UserCalendar: {
+            user_id: components["schemas"]["Uuid"];
+            /**
+             * @example caldav
+             * @enum {string}
+             */
+            provider: "caldav" | "test" | "internal";
+            /** @example https://dav.example.com/calendars/omar/work/ */
+            url: string | null;
+            /** @example omar */
+            username: string | null;
+            status: components["schemas"]["CalendarStatus"];
+            /**
+             * Format: date-time
+             * @description When it was last looked at; null for `internal`.
+             */
+            checked_at: string | null;
+        };
+        CalendarItem: {
+            calendar: components["schemas"]["UserCalendar"];
+        };
+        CalendarAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["CalendarItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        CalendarPut: {
+            /**
+             * @example caldav
+             * @enum {string}
+             */
+            provider: "caldav" | "test" | "internal";
+            /**
+             * @description With `caldav`: the address of the calendar itself.
+             * @example https://dav.example.com/calendars/omar/work/
+             */
+            url?: string;
+            /**
+             * @description With `caldav`.
+             * @example omar
+             */
+            username?: string;
+            /**
+             * @description With `caldav`.
+             * @example app-password-of-omar
+             */
+            password?: string;
+            readonly user_id?: unknown;
+            readonly status?: unknown;
+            readonly checked_at?: unknown;
+        };
         /**
          * @description What a plan is called by programs; GET /v1/plans lists them.
          * @example growth
@@ -10439,6 +10542,11 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         WorkingHoursUserId: string;
+        /**
+         * @description The id of the user.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+         */
+        CalendarUserId: string;
     };
     requestBodies: {
         Onboarding: {
@@ -21613,6 +21721,182 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getCalendar: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["CalendarUserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The calendar. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "calendar": {
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "provider": "caldav",
+                     *           "url": "https://dav.example.com/calendars/omar/work/",
+                     *           "username": "omar",
+                     *           "status": "connected",
+                     *           "checked_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CalendarAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateCalendar: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["CalendarUserId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CalendarPut"];
+            };
+        };
+        responses: {
+            /** @description The calendar as it is connected now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "calendar": {
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "provider": "caldav",
+                     *           "url": "https://dav.example.com/calendars/omar/work/",
+                     *           "username": "omar",
+                     *           "status": "connected",
+                     *           "checked_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CalendarAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteCalendar: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+                 */
+                id: components["parameters"]["CalendarUserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the user has now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "calendar": {
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "provider": "internal",
+                     *           "url": null,
+                     *           "username": null,
+                     *           "status": "not_connected",
+                     *           "checked_at": null
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CalendarAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

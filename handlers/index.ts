@@ -43,6 +43,7 @@ import * as recordActivities from './sales/record-activities.ts';
 import * as statusMoves from './sales/status-moves.ts';
 import * as schedulingAssignments from './scheduling/assignments.ts';
 import * as bookings from './scheduling/bookings.ts';
+import * as calendars from './scheduling/calendars.ts';
 import * as schedulingPolicies from './scheduling/policies.ts';
 import * as schedulingPools from './scheduling/pools.ts';
 import * as reservations from './scheduling/reservations.ts';
@@ -121,4 +122,5 @@ export const handlers = {
   ...webhookEvents,
   ...webhooks,
   ...workingHours,
+  ...calendars,
 } satisfies Handlers;

@@ -1,8 +1,28 @@
 // Calendars outside, asked right before something is booked.
+import { findConnection } from '../db/scheduling/calendars.ts';
+import { CalendarFault, openConnection } from '../domain/scheduling/calendars.ts';
 import type { Interval } from '../domain/scheduling/intervals.ts';
+import { calendarFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 
-/** @returns true where the user is busy then by a calendar outside; false where there is none. */
-export async function askCalendar(_call: Pick<Call, 'caller'>, _userId: string, _within: Interval): Promise<boolean> {
-  return false;
+/**
+ * Asks the calendar of a user, aside: read call.sql anew. In test mode all of them are free.
+ * @returns true where the user is taken then by what stands in a calendar outside; false, too, where there is none
+ * @throws ApiError 503 provider_error where it cannot be asked
+ */
+export async function askCalendar(
+  call: Pick<Call, 'caller' | 'sql' | 'secrets' | 'calendars' | 'aside'>,
+  userId: string,
+  within: Interval,
+): Promise<boolean> {
+  if (call.caller.testMode) return false;
+  const sealed = await findConnection(call.sql, call.caller.companyId, userId);
+  if (!sealed) return false;
+  const connection = openConnection(sealed, (text) => call.secrets.decrypt(text));
+  try {
+    return (await call.aside(call.calendars.busyTimes(connection, within))).length > 0;
+  } catch (error) {
+    if (error instanceof CalendarFault) throw calendarFailed();
+    throw error;
+  }
 }

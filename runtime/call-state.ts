@@ -1,6 +1,7 @@
 // The state of one call, which handlers see as Call, and what is noted of it on the way.
 import type { PaymentProvider } from '../domain/billing/provider.ts';
 import type { Workspace } from '../domain/objects/workspace.ts';
+import type { Calendars } from '../domain/scheduling/calendars.ts';
 import type { Caller } from './caller.ts';
 import { type ModuleState, requireScope } from './credentials/authorization.ts';
 import type { Secrets } from './credentials/secrets.ts';
@@ -36,6 +37,7 @@ export interface CallParts {
   secrets: Secrets;
   outgoing: OutgoingClient;
   payments: PaymentProvider;
+  calendars: Calendars;
 }
 
 /** What is noted of a request for its answer's headers and its log line. */
@@ -104,6 +106,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   readonly #news: News;
   readonly #outgoing: OutgoingClient;
   readonly #payments: PaymentProvider;
+  readonly #calendars: Calendars;
   readonly retryKey: string | null;
   readonly #trace: Trace;
 
@@ -123,6 +126,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   ) {
     this.retryKey = retryKey;
     this.#payments = parts.payments;
+    this.#calendars = parts.calendars;
     this.files = parts.files;
     this.file = file;
     this.secrets = parts.secrets;
@@ -197,6 +201,11 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   get payments(): PaymentProvider {
     this.#requireCertainty();
     return this.#payments;
+  }
+
+  get calendars(): Calendars {
+    this.#requireCertainty();
+    return this.#calendars;
   }
 
   async outside<T>(work: () => Promise<T>): Promise<T> {

@@ -42,6 +42,8 @@ export interface Config {
   mailFrom: string;
   /** Webhooks of test keys may go to http and private addresses: for development. */
   webhookAllowPrivate: boolean;
+  /** Calendars of users may be at http and private addresses: for development, and for calendars of one's own network. */
+  calendarAllowPrivate: boolean;
   /** Who takes the payments of live workspaces; undefined: the test provider. */
   stripe: StripeSettings | undefined;
 }
@@ -157,6 +159,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     mailServer: mailServer(env),
     mailFrom: mailFrom(env, baseUrl),
     webhookAllowPrivate: flag(env, 'WEBHOOK_ALLOW_PRIVATE', false),
+    calendarAllowPrivate: flag(env, 'CALENDAR_ALLOW_PRIVATE', false),
     stripe: stripeSettings(env),
   };
 }

@@ -166,6 +166,15 @@ export const providerFailed = () =>
     { headers: { 'retry-after': '1' }, keepsWork: true },
   );
 
+/** A calendar outside could not be asked or told; nothing was done. */
+export const calendarFailed = () =>
+  new ApiError(
+    'SERVICE_UNAVAILABLE',
+    'The calendar did not answer as it should, and nothing was done. Try again shortly.',
+    { reason: 'provider_error' },
+    { headers: { 'retry-after': '1' } },
+  );
+
 /** The database had a statement for as long as it may run. */
 export const queryTimeout = () =>
   new ApiError(

@@ -4,6 +4,7 @@ import type { ISql } from 'postgres';
 import type { PaymentProvider } from '../domain/billing/provider.ts';
 import type { Workspace } from '../domain/objects/workspace.ts';
 import type { Possession } from '../domain/possession.ts';
+import type { Calendars } from '../domain/scheduling/calendars.ts';
 import type { operations } from '../generated/api.ts';
 import type { Actor, Caller } from './caller.ts';
 import type { Secrets } from './credentials/secrets.ts';
@@ -149,6 +150,8 @@ export interface Call<Id extends OperationId = OperationId> {
   sessionTokens: SessionTokens;
   /** Whoever takes payments for the caller; asked outside. */
   payments: PaymentProvider;
+  /** Calendars outside of the server. Always aside: no transaction waits for them. */
+  calendars: Calendars;
   /** The document that the server works by, as it is served. */
   document: PreparedBody;
 }

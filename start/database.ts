@@ -126,6 +126,11 @@ export function openPaymentsPool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, ...times, role: 'crm_app', name: 'payments', lanes: 2 });
 }
 
+/** Opens the connections of what asks and tells calendars outside: none of them before the first calendar is connected. */
+export function openCalendarsPool(settings: DatabaseSettings): Pool {
+  return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_app', name: 'calendars', lanes: 2 });
+}
+
 /** Opens the connection of what removes companies, under a role that sees one at a time. */
 export function openPurgePool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_purge', name: 'purges', lanes: 1 });

@@ -3,6 +3,7 @@ import type { Server } from 'node:http';
 import { type AddressInfo, Server as NetServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JWK } from 'jose';
+import { openCalendars } from '../calendars/chosen-calendars.ts';
 import { moduleState } from '../domain/billing/plans.ts';
 import { handlers } from '../handlers/index.ts';
 import { testPages } from '../payments/pages.ts';
@@ -27,6 +28,7 @@ import { type FeedPosition, News } from '../runtime/news.ts';
 import { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { Cursors } from '../runtime/paging.ts';
 import { buildServer } from '../runtime/server.ts';
+import { calendarClient } from './calendars.ts';
 import { buildDatabase, closePools, databaseSettings, openPaymentsPool, openPools } from './database.ts';
 import { openPayments } from './payments.ts';
 import { openStorage, uploadFolder } from './storage.ts';
@@ -106,8 +108,9 @@ export async function serve(
     cursors: new Cursors(signedTokens),
     signedTokens,
     secrets,
-    outgoing: new OutgoingClient({ allowPrivate: config.webhookAllowPrivate }),
+    outgoing: new OutgoingClient({ privateAddresses: config.webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
     payments,
+    calendars: openCalendars(calendarClient(config)),
     screens: [
       ...testPages({ tenants: paymentsPool, provider: payments }, stripe ? 'test' : 'live|test'),
       ...(stripe && config.stripe

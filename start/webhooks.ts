@@ -47,7 +47,7 @@ export function openSender(
   });
   const stop = startWebhookSender({
     ...pools,
-    client: new OutgoingClient({ allowPrivate: webhookAllowPrivate }),
+    client: new OutgoingClient({ privateAddresses: webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
     decrypt: (sealed) => secrets.decrypt(sealed),
     noteAttempt: (outcome) => attempts.inc({ outcome }),
     log,

@@ -1,4 +1,5 @@
 // The runtime alone: everything it does for a public operation, with a database that opens nothing.
+import { openCalendars } from '../../calendars/chosen-calendars.ts';
 import { noLoad } from '../../runtime/connections.ts';
 import { BearerTokens } from '../../runtime/credentials/bearer-tokens.ts';
 import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';
@@ -90,7 +91,8 @@ listen(
     load: noLoad(),
     secrets,
     moduleState: () => 'on',
-    outgoing: new OutgoingClient({ allowPrivate: false }),
+    outgoing: new OutgoingClient({ privateAddresses: 'refused' }),
+    calendars: openCalendars(new OutgoingClient({ privateAddresses: 'refused' })),
     payments: { settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
     screens: [],
     mailIsSent: false,

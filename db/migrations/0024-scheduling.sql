@@ -219,6 +219,8 @@ create table calendar_orders (
   -- null: it was done, or given up.
   due_at timestamptz(3),
   attempts int not null default 0,
+  -- Whoever took it up is at it until then.
+  leased_until timestamptz(3),
   -- Where the event is; null: nobody knows of one.
   event_url text,
   created_at timestamptz(3) not null,

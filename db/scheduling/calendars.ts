@@ -1,19 +1,175 @@
-// Calendars outside of the server.
+// Calendars outside of the server: whose they are, what was found in them, when they are due.
+import type { Connection, SealedConnection } from '../../domain/scheduling/calendars.ts';
 import type { Interval } from '../../domain/scheduling/intervals.ts';
 import type { Sql } from '../connect.ts';
 
-export interface CalendarState {
-  provider: 'caldav' | 'test';
+export interface CalendarRow {
+  provider: Connection['provider'];
+  url: string | null;
+  username: string | null;
+  /** null: the last look went well; else why it did not. */
   fault: string | null;
   checkedAt: Date;
+}
+
+/** What slots are reckoned with. */
+export interface CalendarState extends Pick<CalendarRow, 'provider' | 'fault' | 'checkedAt'> {
+  /** As it was found, in order and without overlaps, cut to the time that was asked about. */
   busy: Interval[];
 }
 
+/** The calendars of users, by their ids; who is not among them has none outside. */
 export async function findCalendars(
-  _sql: Sql,
-  _companyId: string,
-  _userIds: readonly string[],
-  _within: Interval,
+  sql: Sql,
+  companyId: string,
+  userIds: readonly string[],
+  within: Interval,
 ): Promise<Map<string, CalendarState>> {
-  return new Map();
+  // One array of numbers for each: thousands of ranges are read in a few milliseconds.
+  const rows = await sql<(Omit<CalendarState, 'busy'> & { userId: string; bounds: number[] })[]>`
+    select user_id as "userId", provider, fault, checked_at as "checkedAt", array_to_json(array(
+      select bound from unnest(busy * tstzmultirange(tstzrange(${new Date(within.start)}, ${new Date(within.end)}))) during,
+        lateral (values (lower(during)), (upper(during))) bounds (at), lateral (select (date_part('epoch', at) * 1000)::int8 as bound) number
+      order by bound
+    )) as bounds
+    from user_calendars
+    where company_id = ${companyId} and user_id = any(${[...userIds]}::uuid[])`;
+  return new Map(rows.map(({ userId, bounds, ...row }) => [userId, { ...row, busy: intervalsOf(bounds) }]));
+}
+
+function intervalsOf(bounds: readonly number[]): Interval[] {
+  const intervals: Interval[] = [];
+  for (let at = 0; at + 1 < bounds.length; at += 2)
+    intervals.push({ start: bounds[at] as number, end: bounds[at + 1] as number });
+  return intervals;
+}
+
+export async function findCalendar(sql: Sql, companyId: string, userId: string): Promise<CalendarRow | undefined> {
+  const [row] = await sql<CalendarRow[]>`
+    select provider, url, username, fault, checked_at as "checkedAt"
+    from user_calendars
+    where company_id = ${companyId} and user_id = ${userId}`;
+  return row;
+}
+
+/** How to ask the calendar of a user; undefined where there is none outside. */
+export async function findConnection(
+  sql: Sql,
+  companyId: string,
+  userId: string,
+): Promise<SealedConnection | undefined> {
+  const [row] = await sql<SealedConnection[]>`
+    select k.user_id as "userId", k.provider, k.url, k.username, k.sealed_password as "sealedPassword",
+      coalesce(h.timezone, c.timezone) as timezone
+    from user_calendars k
+    join companies c on c.id = ${companyId}
+    left join user_working_hours h on h.company_id = ${companyId} and h.user_id = k.user_id
+    where k.company_id = ${companyId} and k.user_id = ${userId}`;
+  return row;
+}
+
+/** In which the days of a user begin. */
+export async function findTimezone(sql: Sql, companyId: string, userId: string): Promise<string> {
+  const [row] = await sql<[{ timezone: string }]>`
+    select coalesce(h.timezone, c.timezone) as timezone
+    from companies c
+    left join user_working_hours h on h.company_id = ${companyId} and h.user_id = ${userId}
+    where c.id = ${companyId}`;
+  return row.timezone;
+}
+
+/** Connects a calendar in place of the one before; it is looked at at once. */
+export async function saveCalendar(
+  sql: Sql,
+  companyId: string,
+  calendar: Omit<SealedConnection, 'timezone'>,
+  now: Date,
+): Promise<void> {
+  const { userId, provider, url, username, sealedPassword } = calendar;
+  await sql`
+    insert into user_calendars (company_id, user_id, provider, url, username, sealed_password, checked_at, looked_until, due_at, created_at, updated_at)
+    values (${companyId}, ${userId}, ${provider}, ${url}, ${username}, ${sealedPassword}, ${now}, ${now}, ${now}, ${now}, ${now})
+    on conflict (company_id, user_id) do update
+    set provider = excluded.provider, url = excluded.url, username = excluded.username, sealed_password = excluded.sealed_password,
+      fault = null, checked_at = excluded.checked_at, busy = '{}', looked_until = excluded.looked_until, due_at = excluded.due_at,
+      updated_at = excluded.updated_at`;
+}
+
+/** @returns false where there was none */
+export async function removeCalendar(sql: Sql, companyId: string, userId: string): Promise<boolean> {
+  const removed = await sql`delete from user_calendars where company_id = ${companyId} and user_id = ${userId}`;
+  return removed.count === 1;
+}
+
+/** Somebody's calendar or booking that is due. */
+export interface DueRow {
+  companyId: string;
+  id: string;
+}
+
+/** Calendars that are due, those first that have waited longest, and of each company a few. @returns the ids of their users */
+export async function findDueCalendars(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueRow[]> {
+  return await sql<DueRow[]>`
+    select company_id as "companyId", user_id as id
+    from (
+      select company_id, user_id, due_at, row_number() over (partition by company_id order by due_at) as turn
+      from (select company_id, user_id, due_at from user_calendars where due_at <= ${now} order by due_at limit ${10 * limit}) due
+    ) ranked
+    where turn <= ${ofEach}
+    order by due_at
+    limit ${limit}`;
+}
+
+export interface TakenCalendar extends SealedConnection {
+  /** Until when bookings can be made in this company, in days from now. */
+  horizonDays: number;
+  /** Says which look it was. */
+  leasedUntil: Date;
+}
+
+/** Takes a calendar that is due, for one server only. @returns undefined where somebody else has it */
+export async function takeCalendar(
+  sql: Sql,
+  companyId: string,
+  userId: string,
+  lease: number,
+  now: Date,
+): Promise<TakenCalendar | undefined> {
+  const leasedUntil = new Date(now.getTime() + lease);
+  const taken = await sql`
+    update user_calendars set due_at = ${leasedUntil}
+    where company_id = ${companyId} and user_id = ${userId} and due_at <= ${now}`;
+  if (taken.count === 0) return undefined;
+  const [connection, [longest]] = await Promise.all([
+    findConnection(sql, companyId, userId),
+    sql<[{ days: number | null }]>`
+      select max(horizon_days) as days from scheduling_policies where company_id = ${companyId}`.execute(),
+  ]);
+  return connection && { ...connection, horizonDays: longest.days ?? 0, leasedUntil };
+}
+
+/** What a look has found, or why it found nothing; what was found before stays then. */
+export type Look = { busy: readonly Interval[]; until: Date } | { fault: string };
+
+/** Notes a look, unless the calendar was connected anew meanwhile. */
+export async function noteLook(
+  sql: Sql,
+  companyId: string,
+  { userId, leasedUntil }: Pick<TakenCalendar, 'userId' | 'leasedUntil'>,
+  look: Look,
+  next: Date,
+  now: Date,
+): Promise<void> {
+  const found =
+    'fault' in look
+      ? sql`fault = ${look.fault}`
+      : sql`fault = null, looked_until = ${look.until}, busy = ${multirange(look.busy)}::tstzmultirange`;
+  await sql`
+    update user_calendars set ${found}, checked_at = ${now}, due_at = ${next}
+    where company_id = ${companyId} and user_id = ${userId} and due_at = ${leasedUntil}`;
+}
+
+function multirange(busy: readonly Interval[]): string {
+  const ranges = busy.map(({ start, end }) => `[${new Date(start).toISOString()},${new Date(end).toISOString()})`);
+  return `{${ranges.join(',')}}`;
 }

@@ -18,7 +18,7 @@ export class OutgoingError extends Error {
 }
 
 export interface OutgoingRequest {
-  method: 'GET' | 'POST';
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PROPFIND' | 'REPORT';
   url: string;
   headers: Readonly<Record<string, string>>;
   body?: string;
@@ -38,9 +38,11 @@ export interface OutgoingAnswer {
   isWhole: boolean;
 }
 
+/** Who may call http and private addresses: for development. */
+export type PrivateAddresses = 'refused' | 'in_test_mode' | 'allowed';
+
 export interface OutgoingOptions {
-  /** Test mode may call http and private addresses: for development. */
-  allowPrivate: boolean;
+  privateAddresses: PrivateAddresses;
   /** All addresses of a name; the name service of the system unless given. */
   resolve?: (name: string) => Promise<string[]>;
   /** A further certificate to trust. */
@@ -56,12 +58,12 @@ const glanceTime = 500;
 const mostHeaderBytes = 16_384;
 
 export class OutgoingClient {
-  readonly #allowPrivate: boolean;
+  readonly #privateAddresses: PrivateAddresses;
   readonly #resolve: ((name: string) => Promise<string[]>) | undefined;
   readonly #ca: string | undefined;
 
-  constructor({ allowPrivate, resolve, ca }: OutgoingOptions) {
-    this.#allowPrivate = allowPrivate;
+  constructor({ privateAddresses, resolve, ca }: OutgoingOptions) {
+    this.#privateAddresses = privateAddresses;
     this.#resolve = resolve;
     this.#ca = ca;
   }
@@ -71,7 +73,7 @@ export class OutgoingClient {
    * may become so: it is looked up again for each call.
    */
   async refusalOf(url: string, testMode: boolean): Promise<string | undefined> {
-    const isFree = testMode && this.#allowPrivate;
+    const isFree = this.#isFree(testMode);
     const refusal = formRefusal(url, isFree);
     if (refusal || isFree) return refusal;
     let timer: NodeJS.Timeout | undefined;
@@ -89,13 +91,17 @@ export class OutgoingClient {
    * @throws OutgoingError when no status came
    */
   async send(request: OutgoingRequest): Promise<OutgoingAnswer> {
-    const isFree = request.testMode && this.#allowPrivate;
+    const isFree = this.#isFree(request.testMode);
     if (formRefusal(request.url, isFree)) throw new OutgoingError('blocked_address');
     const start = performance.now();
     const url = new URL(request.url);
     const addresses = await inTime(this.#addressesOf(hostOf(url), isFree), connectTime);
     if (!isFree && !addresses.every(isGlobalUnicast)) throw new OutgoingError('blocked_address');
     return exchange(request, url, addresses, { isFree, start, ca: this.#ca });
+  }
+
+  #isFree(testMode: boolean): boolean {
+    return this.#privateAddresses === 'allowed' || (testMode && this.#privateAddresses === 'in_test_mode');
   }
 
   async #addressesOf(host: string, isFree: boolean): Promise<string[]> {

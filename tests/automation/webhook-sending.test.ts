@@ -199,7 +199,7 @@ describe('a delivery', () => {
 
   test('goes to no private address, whatever the subscription says', async () => {
     const { tenant, receiver, id } = await subscribed();
-    const sender = world.newSender({ client: new OutgoingClient({ allowPrivate: true }) });
+    const sender = world.newSender({ client: new OutgoingClient({ privateAddresses: 'in_test_mode' }) });
     await world.tell(tenant, 'live');
     await sender.round();
     await sender.settled();

@@ -27,7 +27,7 @@ afterAll(async () => {
 });
 
 const send = (url: string, options: Partial<OutgoingOptions> = {}, more: Partial<OutgoingRequest> = {}) =>
-  new OutgoingClient({ allowPrivate: false, ...options }).send({
+  new OutgoingClient({ privateAddresses: 'refused', ...options }).send({
     ...{ method: 'POST', url, headers: {}, body: '{}', testMode: false, mostBytes: 1000 },
     ...more,
   });
@@ -81,7 +81,7 @@ describe('no connection is tried', () => {
   test('by a name that led elsewhere when it was checked', async () => {
     const answers = [['8.8.8.8'], ['127.0.0.1']];
     const resolve = async (): Promise<string[]> => answers.shift() ?? [];
-    const client = new OutgoingClient({ allowPrivate: false, resolve });
+    const client = new OutgoingClient({ privateAddresses: 'refused', resolve });
     const url = `https://hooks.test:${new URL(receiver.url).port}/`;
     expect(await client.refusalOf(url, false)).toBeUndefined();
     const request = { method: 'POST', url, headers: {}, testMode: false, mostBytes: 10 } as const;
@@ -109,10 +109,10 @@ describe('no connection is tried', () => {
   );
 
   test('to this machine by a live key, even where test keys may', async () => {
-    expect(await faultOf(send(receiver.url, { allowPrivate: true }))).toBe('blocked_address');
+    expect(await faultOf(send(receiver.url, { privateAddresses: 'in_test_mode' }))).toBe('blocked_address');
     expect(await faultOf(send(receiver.url, {}, { testMode: true }))).toBe('blocked_address');
     expect(opened).toEqual([]);
-    expect((await send(receiver.url, { allowPrivate: true }, { testMode: true })).status).toBe(200);
+    expect((await send(receiver.url, { privateAddresses: 'in_test_mode' }, { testMode: true })).status).toBe(200);
     expect(opened).toHaveLength(1);
   });
 });
@@ -125,7 +125,7 @@ test.each(['8.8.8.8', '1.1.1.1', '93.184.215.14', '172.15.0.1', '172.32.0.1', '2
 );
 
 describe('an answer', () => {
-  const allowed = { allowPrivate: true };
+  const allowed = { privateAddresses: 'in_test_mode' } as const;
   const inTest = { testMode: true };
 
   test('that redirects is an answer like others, and nobody follows it', async () => {
@@ -197,7 +197,7 @@ describe('over TLS', () => {
   const ask = (name: string, ca?: string) =>
     send(
       `https://${name}:${server.port}/`,
-      { allowPrivate: true, resolve: toItself, ...(ca ? { ca } : {}) },
+      { privateAddresses: 'in_test_mode', resolve: toItself, ...(ca ? { ca } : {}) },
       { testMode: true },
     );
 
@@ -210,11 +210,11 @@ describe('over TLS', () => {
 
   test('a receiver that speaks none is told from one that refuses', async () => {
     const plain = `https://127.0.0.1:${new URL(receiver.url).port}/`;
-    expect(await faultOf(send(plain, { allowPrivate: true }, { testMode: true }))).toBe('tls');
+    expect(await faultOf(send(plain, { privateAddresses: 'in_test_mode' }, { testMode: true }))).toBe('tls');
     const gone = await listening(createNetServer());
     await gone.close();
     const closed = `https://127.0.0.1:${gone.port}/`;
-    expect(await faultOf(send(closed, { allowPrivate: true }, { testMode: true }))).toBe('connect');
+    expect(await faultOf(send(closed, { privateAddresses: 'in_test_mode' }, { testMode: true }))).toBe('connect');
   });
 
   test('a name that is not known is no address', async () => {

@@ -23,6 +23,11 @@ export const programs = {
     debianPackage: 'python3',
     neededBy: 'the tests of the samples in Python',
   },
+  radicale: {
+    names: ['radicale'],
+    debianPackage: 'radicale',
+    neededBy: 'the tests with a CalDAV server',
+  },
   redis: { names: ['redis-server'], debianPackage: 'redis-server', neededBy: 'the tests with a Redis' },
 } satisfies Record<string, Program>;
 

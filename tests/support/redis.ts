@@ -1,6 +1,6 @@
 // A Redis of a test's own: started on a free port, keeping nothing, ended by its process id.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { type AddressInfo, createServer } from 'node:net';
+import { freePort } from './free-port.ts';
 import { findProgram } from './programs.ts';
 
 export class TestRedis {
@@ -55,13 +55,4 @@ export class TestRedis {
     child.kill('SIGKILL');
     await ended;
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 }

@@ -10,7 +10,7 @@ import { deliver } from '../../jobs/webhook-matching.ts';
 import { type SenderParts, WebhookSender } from '../../jobs/webhook-sender.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { openLog } from '../../runtime/log.ts';
-import { OutgoingClient, type OutgoingRequest } from '../../runtime/outgoing/client.ts';
+import { OutgoingClient } from '../../runtime/outgoing/client.ts';
 import type { Mode } from './arranged-ids.ts';
 import type { Json } from './client.ts';
 import { dropDatabase, newDatabase } from './databases.ts';
@@ -19,11 +19,7 @@ import { database, type Tenant, useDatabase } from './tenants.ts';
 /** Lets receivers of this machine have live deliveries too. */
 class LocalClient extends OutgoingClient {
   constructor() {
-    super({ allowPrivate: true });
-  }
-
-  override send(request: OutgoingRequest) {
-    return super.send({ ...request, testMode: true });
+    super({ privateAddresses: 'allowed' });
   }
 }
 

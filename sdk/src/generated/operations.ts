@@ -1942,6 +1942,42 @@ export interface Operations {
    */
   updateWorkingHours: Method<'updateWorkingHours'>;
   /**
+   * Get the calendar of a user
+   *
+   * Which calendar outside of this service is asked before the user is booked, and told of bookings. A user without one has the provider `internal`: their
+   * bookings here. The calendar is looked at every five minutes, and once more right before something is booked.
+   *
+   * Needs `bookings:view`, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+   */
+  getCalendar: Method<'getCalendar'>;
+  /**
+   * Connect the calendar of a user
+   *
+   * Takes the place of the one before, once it was asked whether it is there and may be written. Live bookings are written into it as events, and
+   * whatever else takes time in it keeps the user from being booked.
+   *
+   * - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
+   *   this service alone.
+   * - `test`: a calendar that is always free, for trying things out.
+   * - `internal`: none outside, as `DELETE`.
+   *
+   * The password is kept encrypted and never shown. Test mode uses none of these calendars: there everybody is free but for test bookings.
+   *
+   * Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach. **400**: a
+   * field that the provider needs is missing, or one that does not go with it; `url` is no address that may be called. **422**: there is no
+   * calendar for events at `url`, or it does not take `username` and `password`, or does not let them write. **503** `provider_error`: it did not
+   * answer; nothing was changed.
+   */
+  updateCalendar: Method<'updateCalendar'>;
+  /**
+   * Disconnect the calendar of a user
+   *
+   * What was written into it stays there. Where none is connected it answers the same.
+   *
+   * Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+   */
+  deleteCalendar: Method<'deleteCalendar'>;
+  /**
    * List the plans
    *
    * Every plan with its prices and what it includes, the cheapest first. `is_current` marks the one that the workspace is on, in a trial too;
@@ -2329,6 +2365,9 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   deleteSchedulingPolicy: { method: 'DELETE', path: '/v1/scheduling/policies/{id}' },
   getWorkingHours: { method: 'GET', path: '/v1/users/{id}/working-hours' },
   updateWorkingHours: { method: 'PUT', path: '/v1/users/{id}/working-hours' },
+  getCalendar: { method: 'GET', path: '/v1/users/{id}/calendar' },
+  updateCalendar: { method: 'PUT', path: '/v1/users/{id}/calendar' },
+  deleteCalendar: { method: 'DELETE', path: '/v1/users/{id}/calendar' },
   listPlans: { method: 'GET', path: '/v1/plans', items: 'plans' },
   listModules: { method: 'GET', path: '/v1/modules', items: 'modules' },
   getSubscription: { method: 'GET', path: '/v1/subscription' },

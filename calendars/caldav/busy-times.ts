@@ -1,0 +1,96 @@
+// When somebody is taken by the events of a calendar: repetitions, exceptions, whole days and all.
+import ICAL from 'ical.js';
+import { isOwnEvent } from '../../domain/scheduling/calendars.ts';
+import { type Interval, intersect } from '../../domain/scheduling/intervals.ts';
+import { Clocks } from './clocks.ts';
+import { lengthOf, type Part, startsOf } from './repetitions.ts';
+import { Unreadable } from './unreadable.ts';
+
+/** Events, repetitions of all of them that are looked at, and intervals that are told. */
+const most = { events: 20_000, repetitions: 50_000, intervals: 5000 };
+
+export interface Asked {
+  within: Interval;
+  /** Whose calendar it is. */
+  userId: string;
+  /** In which their days begin, and times lie that name no zone. */
+  timezone: string;
+}
+
+/**
+ * Reads objects of iCalendar.
+ * @returns in order, without overlaps, cut to the time that is asked about
+ * @throws Unreadable for more than anybody's calendar has, and whatever the library throws for what is no iCalendar
+ */
+export function busyTimesIn(objects: readonly string[], asked: Asked): Interval[] {
+  const countEvent = counter(most.events, 'there are too many events');
+  const countRepetition = counter(most.repetitions, 'there are too many repetitions');
+  const intervals = objects.flatMap(calendarsIn).flatMap((calendar) => {
+    const events = calendar.getAllSubcomponents('vevent');
+    for (const _ of events) countEvent();
+    return busyTimesOf(calendar, events, asked, countRepetition);
+  });
+  const joined = intersect(intervals, [asked.within]);
+  if (joined.length > most.intervals) throw new Unreadable('there are too many events');
+  return joined;
+}
+
+function counter(limit: number, why: string): () => void {
+  let count = 0;
+  return () => {
+    count += 1;
+    if (count > limit) throw new Unreadable(why);
+  };
+}
+
+/** Several in one text come as a list. */
+function calendarsIn(text: string): ICAL.Component[] {
+  const read: unknown = ICAL.parse(text);
+  const all = Array.isArray(read) && Array.isArray(read[0]) ? read : [read];
+  return all.map((each) => {
+    const calendar = new ICAL.Component(each);
+    if (calendar.name !== 'vcalendar') throw new Unreadable('it is no calendar');
+    return calendar;
+  });
+}
+
+function busyTimesOf(
+  calendar: ICAL.Component,
+  events: readonly ICAL.Component[],
+  { within, userId, timezone }: Asked,
+  countRepetition: () => void,
+): Interval[] {
+  const clocks = new Clocks(calendar, timezone);
+  const byUid = Map.groupBy(events, (event) => String(event.getFirstPropertyValue('uid') ?? ''));
+  return [...byUid].flatMap(([uid, components]) => {
+    if (isOwnEvent(uid, userId)) return [];
+    const parts = components.flatMap((component) => partOf(component, clocks) ?? []);
+    const replaced = new Set(parts.flatMap(({ replaces }) => replaces ?? []));
+    return parts
+      .filter((part) => part.isBusy)
+      .flatMap((part) => {
+        const length = lengthOf(part, clocks);
+        return startsOf(part, replaced, length, clocks, within, countRepetition).map((start) => ({
+          start: start.moment,
+          end: length.endOf(start),
+        }));
+      });
+  });
+}
+
+/** @returns undefined for what has no beginning, and so takes nobody's time */
+function partOf(component: ICAL.Component, clocks: Clocks): Part | undefined {
+  const property = component.getFirstProperty('dtstart');
+  const start = property?.getFirstValue();
+  if (!(start instanceof ICAL.Time)) return undefined;
+  const replacing = component.getFirstProperty('recurrence-id');
+  const replaces = replacing?.getFirstValue();
+  const says = (name: string): string => String(component.getFirstPropertyValue(name) ?? '').toUpperCase();
+  return {
+    component,
+    start,
+    clock: clocks.of(start, property),
+    replaces: replaces instanceof ICAL.Time ? clocks.moment(replaces, replacing) : null,
+    isBusy: says('transp') !== 'TRANSPARENT' && says('status') !== 'CANCELLED',
+  };
+}

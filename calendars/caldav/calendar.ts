@@ -1,0 +1,56 @@
+// Calendars on CalDAV servers.
+import { CalendarFault, type Calendars, type Connection } from '../../domain/scheduling/calendars.ts';
+import { calendarText } from '../../domain/scheduling/icalendar.ts';
+import type { OutgoingClient } from '../../runtime/outgoing/client.ts';
+import { Reader } from './reader.ts';
+import { type CaldavConnection, eventsBody, propertiesBody, send } from './requests.ts';
+
+const xmlType = { 'content-type': 'application/xml; charset=utf-8' };
+
+/** @param client through which all requests go */
+export function caldavCalendars(client: OutgoingClient): Omit<Calendars, 'refusalOf'> {
+  const reader = new Reader();
+  return {
+    async verify(connection) {
+      const own = caldav(connection);
+      const headers = { ...xmlType, depth: '0' };
+      const request = { method: 'PROPFIND', url: own.url, headers, body: propertiesBody, good: [207] } as const;
+      const { body } = await send(client, own, request);
+      const { isCalendar, takesEvents, mayWrite } = await reader.read({ kind: 'properties', body });
+      if (!isCalendar || !takesEvents) throw new CalendarFault('unreadable', 'this is no calendar for events');
+      if (!mayWrite) throw new CalendarFault('refused', 'events may not be written');
+    },
+    async busyTimes(connection, within) {
+      const own = caldav(connection);
+      const headers = { ...xmlType, depth: '1' };
+      const request = { method: 'REPORT', url: own.url, headers, body: eventsBody(within), good: [207] } as const;
+      const { body } = await send(client, own, request);
+      const { userId, timezone } = own;
+      return reader.read({ kind: 'busy', body, within, userId, timezone });
+    },
+    async writeEvent(connection, event) {
+      const own = caldav(connection);
+      const url = addressOf(own, event.uid);
+      await send(client, own, {
+        ...{ method: 'PUT', url, body: calendarText(event) },
+        // Written once: who is told that it is there already has written it before, and was not told so.
+        headers: { 'content-type': 'text/calendar; charset=utf-8', 'if-none-match': '*' },
+        good: [200, 201, 204, 412],
+      });
+      return { url, link: null };
+    },
+    async removeEvent(connection, { uid, url }) {
+      const own = caldav(connection);
+      // Not to an address of a calendar that was connected before: these credentials are none of its business.
+      const address = url?.startsWith(own.url) ? url : addressOf(own, uid);
+      await send(client, own, { method: 'DELETE', url: address, good: [200, 202, 204, 404, 410] });
+    },
+  };
+}
+
+function caldav(connection: Connection): CaldavConnection {
+  if (connection.provider !== 'caldav') throw new Error('not a calendar of a CalDAV server');
+  return connection;
+}
+
+const addressOf = ({ url }: CaldavConnection, uid: string): string => `${url}${encodeURIComponent(uid)}.ics`;

@@ -1,0 +1,82 @@
+// What answers of WebDAV servers say (RFC 4918): properties of a collection, and the events in it.
+import { XMLParser } from 'fast-xml-parser';
+import { Unreadable } from './unreadable.ts';
+
+export interface Properties {
+  isCalendar: boolean;
+  /** False where it takes something else, such as tasks alone. */
+  takesEvents: boolean;
+  /** True, too, where the server does not say. */
+  mayWrite: boolean;
+}
+
+const lists = new Set(['response', 'propstat', 'privilege', 'comp']);
+const parser = new XMLParser({
+  // Servers choose their prefixes.
+  removeNSPrefix: true,
+  ignoreAttributes: false,
+  attributeNamePrefix: '@',
+  parseTagValue: false,
+  trimValues: false,
+  // Carriage returns travel as numbers.
+  htmlEntities: true,
+  isArray: (name) => lists.has(name),
+});
+
+/** The objects of iCalendar that a query has found. @throws Unreadable where some of them were left out: what is not seen is not free */
+export function eventsOf(text: string): string[] {
+  return responsesOf(text).map((response) => {
+    const [data] = propertiesIn(response).flatMap((properties) => {
+      const found = textOf(child(properties, 'calendar-data'));
+      return found === undefined ? [] : [found];
+    });
+    if (data === undefined) throw new Unreadable('events were left out');
+    return data;
+  });
+}
+
+/** What a collection says of itself. */
+export function propertiesOf(text: string): Properties {
+  const properties = responsesOf(text).flatMap(propertiesIn);
+  const having = (name: string): unknown =>
+    properties.map((each) => child(each, name)).find((each) => each !== undefined);
+  const privileges = having('current-user-privilege-set');
+  const components = having('supported-calendar-component-set');
+  const granted = list(privileges, 'privilege').flatMap((each) => (isElement(each) ? Object.keys(each) : []));
+  const taken = list(components, 'comp').map((each) => textOf(child(each, '@name'))?.toUpperCase());
+  return {
+    isCalendar: child(having('resourcetype'), 'calendar') !== undefined,
+    takesEvents: components === undefined || taken.includes('VEVENT'),
+    mayWrite:
+      privileges === undefined || ['all', 'write', 'write-content', 'bind'].some((name) => granted.includes(name)),
+  };
+}
+
+function responsesOf(text: string): unknown[] {
+  const root = child(parser.parse(text, true), 'multistatus');
+  if (root === undefined) throw new Unreadable('it is no answer of a calendar');
+  return list(root, 'response');
+}
+
+/** The properties that could be told. */
+function propertiesIn(response: unknown): unknown[] {
+  return list(response, 'propstat')
+    .filter((each) => / 200(?: |$)/.test(textOf(child(each, 'status')) ?? ''))
+    .map((each) => child(each, 'prop'));
+}
+
+const isElement = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
+
+const child = (element: unknown, name: string): unknown =>
+  isElement(element) && Object.hasOwn(element, name) ? element[name] : undefined;
+
+function list(element: unknown, name: string): unknown[] {
+  const found = child(element, name);
+  return Array.isArray(found) ? found : [];
+}
+
+/** Elements with attributes have their text under a name of its own. */
+function textOf(element: unknown): string | undefined {
+  const text = isElement(element) ? child(element, '#text') : element;
+  return typeof text === 'string' ? text : undefined;
+}

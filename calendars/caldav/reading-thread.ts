@@ -1,0 +1,24 @@
+// The thread in which answers of CalDAV servers are read.
+import { parentPort } from 'node:worker_threads';
+import { busyTimesIn } from './busy-times.ts';
+import { eventsOf, propertiesOf } from './multistatus.ts';
+import type { Reading, ThreadAnswer } from './reader.ts';
+import { Unreadable } from './unreadable.ts';
+
+function read(reading: Reading): unknown {
+  const text = new TextDecoder('utf-8', { fatal: true }).decode(reading.body);
+  return reading.kind === 'properties' ? propertiesOf(text) : busyTimesIn(eventsOf(text), reading);
+}
+
+parentPort?.on('message', (reading: Reading) => {
+  let answer: ThreadAnswer;
+  try {
+    answer = { result: read(reading) };
+  } catch (error) {
+    // The words of libraries may repeat what they read.
+    answer = {
+      why: error instanceof Unreadable ? error.message : `it is not written as it should be (${reading.kind})`,
+    };
+  }
+  parentPort?.postMessage(answer);
+});

@@ -1,0 +1,81 @@
+// Requests to a CalDAV server (RFC 4791), through the guarded client, and what their failures mean.
+import { CalendarFault, type Connection } from '../../domain/scheduling/calendars.ts';
+import type { Interval } from '../../domain/scheduling/intervals.ts';
+import {
+  type OutgoingAnswer,
+  type OutgoingClient,
+  OutgoingError,
+  type OutgoingRequest,
+} from '../../runtime/outgoing/client.ts';
+
+export type CaldavConnection = Extract<Connection, { provider: 'caldav' }>;
+
+/** Milliseconds for a whole request: what it brought must be read as well. */
+const within = 7000;
+/** Of an answer; far more than the events of a year take. */
+const mostBytes = 4 * 1024 * 1024;
+
+interface CaldavRequest extends Pick<OutgoingRequest, 'method' | 'url'> {
+  headers?: Readonly<Record<string, string>>;
+  body?: string;
+  /** Statuses that are no failures. */
+  good: readonly number[];
+}
+
+/** @throws CalendarFault for no answer, an answer that was cut off, and any other status */
+export async function send(
+  client: OutgoingClient,
+  { username, password }: CaldavConnection,
+  { method, url, headers, body, good }: CaldavRequest,
+): Promise<OutgoingAnswer> {
+  const start = performance.now();
+  const answer = await client
+    .send({
+      ...{ method, url, testMode: false, mostBytes, within },
+      ...(body === undefined ? {} : { body }),
+      headers: {
+        authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`,
+        'user-agent': 'Service-Calendars/1.0',
+        ...headers,
+      },
+    })
+    .catch((error: unknown) => {
+      if (error instanceof OutgoingError)
+        throw new CalendarFault(error.fault === 'timeout' ? 'timeout' : 'unreachable', error.fault);
+      throw error;
+    });
+  if (!good.includes(answer.status)) throw faultOf(answer.status);
+  if (answer.isWhole) return answer;
+  const isLate = performance.now() - start >= within;
+  throw new CalendarFault(isLate ? 'timeout' : 'unreadable', 'the answer is too long, or ended too early');
+}
+
+/** A redirect is not followed: the credentials are meant for the address that was named. */
+function faultOf(status: number): CalendarFault {
+  const message = `status ${status}`;
+  if (status === 401 || status === 403) return new CalendarFault('refused', message);
+  if (status === 408) return new CalendarFault('timeout', message);
+  if (status === 429 || status >= 500) return new CalendarFault('unreachable', message);
+  return new CalendarFault('unreadable', message);
+}
+
+const xml = (root: string, content: string): string =>
+  `<?xml version="1.0" encoding="utf-8"?><${root} xmlns:d="DAV:" xmlns:c="urn:ietf:params:xml:ns:caldav">${content}</${root}>`;
+
+/** Asks what a collection is, and what may be done with it. */
+export const propertiesBody = xml(
+  'd:propfind',
+  '<d:prop><d:resourcetype/><d:current-user-privilege-set/><c:supported-calendar-component-set/></d:prop>',
+);
+
+const day = 86_400_000;
+
+/** Asks for the events of a time, and of a day around it: in which zone a server reads whole days is its own affair. */
+export function eventsBody({ start, end }: Interval): string {
+  const range = `<c:time-range start="${basic(start - day)}" end="${basic(end + day)}"/>`;
+  const events = `<c:comp-filter name="VCALENDAR"><c:comp-filter name="VEVENT">${range}</c:comp-filter></c:comp-filter>`;
+  return xml('c:calendar-query', `<d:prop><c:calendar-data/></d:prop><c:filter>${events}</c:filter>`);
+}
+
+/** As iCalendar writes a moment. */
+const basic = (moment: number): string => `${new Date(moment).toISOString().slice(0, 19).replace(/[-:]/g, '')}Z`;

@@ -1,0 +1,24 @@
+// Which provider is asked about whose calendar.
+import type { Calendars, Connection } from '../domain/scheduling/calendars.ts';
+import type { OutgoingClient } from '../runtime/outgoing/client.ts';
+import { testCalendar } from './test-calendar.ts';
+
+type Provider = Omit<Calendars, 'refusalOf'>;
+
+/** @param client through which all requests go */
+export function openCalendars(client: OutgoingClient): Calendars {
+  let caldav: Promise<Provider> | undefined;
+  const of = ({ provider }: Connection): Provider | Promise<Provider> => {
+    if (provider === 'test') return testCalendar;
+    // Loaded with the first: a server without such calendars starts sooner, and is smaller.
+    caldav ??= import('./caldav/calendar.ts').then(({ caldavCalendars }) => caldavCalendars(client));
+    return caldav;
+  };
+  return {
+    refusalOf: (url) => client.refusalOf(url, false),
+    verify: async (connection) => (await of(connection)).verify(connection),
+    busyTimes: async (connection, within) => (await of(connection)).busyTimes(connection, within),
+    writeEvent: async (connection, event) => (await of(connection)).writeEvent(connection, event),
+    removeEvent: async (connection, event) => (await of(connection)).removeEvent(connection, event),
+  };
+}

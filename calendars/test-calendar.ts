@@ -1,0 +1,13 @@
+// The calendar of whoever tries things out: always free, and remembers nothing.
+import type { Calendars } from '../domain/scheduling/calendars.ts';
+
+export const testCalendar: Omit<Calendars, 'refusalOf'> = {
+  async verify() {},
+  async busyTimes() {
+    return [];
+  },
+  async writeEvent() {
+    return { url: null, link: null };
+  },
+  async removeEvent() {},
+};

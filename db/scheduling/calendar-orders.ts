@@ -1,0 +1,128 @@
+// What calendars outside are to be told of bookings: kept with the booking, done afterwards, once.
+import type { Sql } from '../connect.ts';
+import type { DueRow } from './calendars.ts';
+
+export type OrderAction = 'write' | 'remove';
+
+/**
+ * Has the event of a live booking written or removed, in the booking's own transaction. A removal waits for a writing that is on its way.
+ * @param userId whose calendar it is
+ */
+export async function placeCalendarOrder(
+  sql: Sql,
+  companyId: string,
+  bookingId: string,
+  userId: string,
+  action: OrderAction,
+  now: Date,
+): Promise<void> {
+  await sql`
+    insert into calendar_orders (company_id, booking_id, user_id, action, due_at, created_at)
+    values (${companyId}, ${bookingId}, ${userId}, ${action}, ${now}, ${now})
+    on conflict (company_id, booking_id) do update
+    set action = excluded.action, due_at = greatest(excluded.due_at, calendar_orders.leased_until), created_at = excluded.created_at`;
+}
+
+/** Orders that are due, those first that have waited longest, and of each company a few. @returns the ids of their bookings */
+export async function findDueOrders(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueRow[]> {
+  return await sql<DueRow[]>`
+    select company_id as "companyId", booking_id as id
+    from (
+      select company_id, booking_id, due_at, row_number() over (partition by company_id order by due_at) as turn
+      from (select company_id, booking_id, due_at from calendar_orders where due_at <= ${now} order by due_at limit ${10 * limit}) due
+    ) ranked
+    where turn <= ${ofEach}
+    order by due_at
+    limit ${limit}`;
+}
+
+/** What is to be written of a booking. */
+export interface OrderedBooking {
+  startAt: Date;
+  endAt: Date;
+  title: string;
+  description: string | null;
+  location: string | null;
+  attendeeName: string;
+  attendeeEmail: string | null;
+  userName: string;
+  createdAt: Date;
+}
+
+export interface TakenOrder {
+  bookingId: string;
+  userId: string;
+  action: OrderAction;
+  eventUrl: string | null;
+  /** Says which try it is. */
+  attempts: number;
+  createdAt: Date;
+}
+
+/** Takes an order that is due, for one server only; of a booking that is not to be any more it is a removal. @returns undefined where somebody else has it */
+export async function takeOrder(
+  sql: Sql,
+  companyId: string,
+  bookingId: string,
+  lease: number,
+  now: Date,
+): Promise<TakenOrder | undefined> {
+  const leasedUntil = new Date(now.getTime() + lease);
+  const [taken] = await sql<TakenOrder[]>`
+    update calendar_orders set attempts = attempts + 1, due_at = ${leasedUntil}, leased_until = ${leasedUntil},
+      action = case when exists (
+        select from bookings
+        where company_id = ${companyId} and not test_mode and id = ${bookingId} and status not in ('cancelled', 'rescheduled')
+      ) then action else 'remove' end
+    where company_id = ${companyId} and booking_id = ${bookingId} and due_at <= ${now}
+    returning booking_id as "bookingId", user_id as "userId", action, event_url as "eventUrl", attempts, created_at as "createdAt"`;
+  return taken;
+}
+
+export async function findOrderedBooking(
+  sql: Sql,
+  companyId: string,
+  bookingId: string,
+): Promise<OrderedBooking | undefined> {
+  const [booking] = await sql<OrderedBooking[]>`
+    select b.start_at as "startAt", b.end_at as "endAt", b.meeting_title as title, b.meeting_description as description,
+      coalesce(b.meeting_url, b.location) as location, b.attendee_name as "attendeeName", b.attendee_email as "attendeeEmail",
+      u.full_name as "userName", b.created_at as "createdAt"
+    from bookings b
+    join users u on u.company_id = ${companyId} and u.id = b.user_id
+    where b.company_id = ${companyId} and not b.test_mode and b.id = ${bookingId}`;
+  return booking;
+}
+
+/** Ends an order that was carried out, or given up; where it was changed meanwhile it goes on at once. @param eventUrl where the event is now */
+export async function finishOrder(
+  sql: Sql,
+  companyId: string,
+  { bookingId, attempts, action }: Pick<TakenOrder, 'bookingId' | 'attempts' | 'action'>,
+  eventUrl: string | null,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update calendar_orders
+    set leased_until = null, event_url = ${eventUrl}, due_at = case when action = ${action} then null else ${now}::timestamptz end
+    where company_id = ${companyId} and booking_id = ${bookingId} and attempts = ${attempts}`;
+}
+
+/** Has an order tried again at a time. */
+export async function postponeOrder(
+  sql: Sql,
+  companyId: string,
+  { bookingId, attempts }: Pick<TakenOrder, 'bookingId' | 'attempts'>,
+  until: Date,
+): Promise<void> {
+  await sql`
+    update calendar_orders set leased_until = null, due_at = ${until}
+    where company_id = ${companyId} and booking_id = ${bookingId} and attempts = ${attempts}`;
+}
+
+/** Notes where people see the event of a booking. */
+export async function noteEventLink(sql: Sql, companyId: string, bookingId: string, link: string): Promise<void> {
+  await sql`
+    update bookings set calendar_event_link = ${link}
+    where company_id = ${companyId} and not test_mode and id = ${bookingId}`;
+}

@@ -1,0 +1,67 @@
+// A meeting as iCalendar writes it (RFC 5545): for calendars, and for invitations by mail.
+import ICAL from 'ical.js';
+import type { Interval } from './intervals.ts';
+
+/** Somebody with an address. */
+export interface Party {
+  name: string;
+  email: string;
+}
+
+export interface MeetingText extends Interval {
+  uid: string;
+  title: string;
+  description: string | null;
+  location: string | null;
+  /** Milliseconds since 1970. */
+  createdAt: number;
+}
+
+/** What makes it an invitation (RFC 5546). */
+export interface InvitationText {
+  method: 'REQUEST' | 'CANCEL';
+  /** Higher with each change. */
+  sequence: number;
+  organizer: Party;
+  attendee: Party;
+}
+
+/** @returns text with the line ends of iCalendar */
+export function calendarText(meeting: MeetingText, invitation?: InvitationText): string {
+  const calendar = new ICAL.Component('vcalendar');
+  calendar.addPropertyWithValue('version', '2.0');
+  calendar.addPropertyWithValue('prodid', '-//headless-crm//bookings//EN');
+  if (invitation) calendar.addPropertyWithValue('method', invitation.method);
+  const event = new ICAL.Component('vevent');
+  event.addPropertyWithValue('uid', clean(meeting.uid));
+  event.addPropertyWithValue('dtstamp', utc(meeting.createdAt));
+  event.addPropertyWithValue('dtstart', utc(meeting.start));
+  event.addPropertyWithValue('dtend', utc(meeting.end));
+  event.addPropertyWithValue('summary', clean(meeting.title));
+  if (meeting.description !== null) event.addPropertyWithValue('description', clean(meeting.description));
+  if (meeting.location !== null) event.addPropertyWithValue('location', clean(meeting.location));
+  if (invitation) addParties(event, invitation);
+  calendar.addSubcomponent(event);
+  return `${calendar.toString()}\r\n`;
+}
+
+function addParties(event: ICAL.Component, { method, sequence, organizer, attendee }: InvitationText): void {
+  event.addPropertyWithValue('sequence', sequence);
+  event.addPropertyWithValue('status', method === 'CANCEL' ? 'CANCELLED' : 'CONFIRMED');
+  event.addPropertyWithValue('organizer', addressOf(organizer)).setParameter('cn', clean(organizer.name));
+  const invited = event.addPropertyWithValue('attendee', addressOf(attendee));
+  invited.setParameter('cn', clean(attendee.name));
+  invited.setParameter('partstat', 'NEEDS-ACTION');
+  // Nobody reads what would be answered to the sender of mails.
+  invited.setParameter('rsvp', 'FALSE');
+}
+
+const addressOf = ({ email }: Party): string => `mailto:${email.replace(/[^\x21-\x7e]/g, '')}`;
+
+const utc = (moment: number): ICAL.Time => ICAL.Time.fromJSDate(new Date(moment), true);
+
+/** Every kind of line end as the one that is escaped, and no other control character. */
+function clean(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out.
+  return text.replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, '\n').replace(/[\0-\x08\x0e-\x1f\x7f-\x9f]/g, '');
+}

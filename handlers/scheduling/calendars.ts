@@ -1,0 +1,128 @@
+// Calendars outside of the server: connected, shown and disconnected.
+
+import { findUser } from '../../db/people/users.ts';
+import * as db from '../../db/scheduling/calendars.ts';
+import { CalendarFault, openConnection, type SealedConnection } from '../../domain/scheduling/calendars.ts';
+import type { components } from '../../generated/api.ts';
+import { openUser } from '../../reads/own-user.ts';
+import { calendarFailed, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+
+type Shown = components['schemas']['UserCalendar'];
+
+export const getCalendar: Handler<'getCalendar'> = async (call) => {
+  return { status: 200, data: { calendar: await shownNow(call, await userIn(call)) } };
+};
+
+export const updateCalendar: Handler<'updateCalendar'> = async (call) => {
+  const { body, caller, now } = call;
+  const userId = await userIn(call);
+  const problems = [...(await addressProblems(call)), ...combinationProblems(call)];
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  if (body.provider === 'internal') return disconnect(call, userId);
+  const { provider, url, username, password } = body;
+  const connection: SealedConnection = {
+    ...{ userId, provider, username: username ?? null },
+    url: url === undefined ? null : url.replace(/\/*$/, '/'),
+    sealedPassword: password === undefined ? null : call.secrets.encrypt(password),
+    timezone: await db.findTimezone(call.sql, caller.companyId, userId),
+  };
+  await verify(call, connection);
+  const before = await db.findCalendar(call.sql, caller.companyId, userId);
+  await db.saveCalendar(call.sql, caller.companyId, connection, now);
+  note(call, 'connect', userId, before, { ...connection, fault: null, checkedAt: now });
+  return { status: 200, data: { calendar: await shownNow(call, userId) } };
+};
+
+export const deleteCalendar: Handler<'deleteCalendar'> = async (call) => disconnect(call, await userIn(call));
+
+type AnyCall = Call<'getCalendar'> | Call<'updateCalendar'> | Call<'deleteCalendar'>;
+
+/** @throws ApiError 404 for a user that there is not in reach; 403 for a person who may not */
+async function userIn(call: AnyCall): Promise<string> {
+  openUser(call);
+  return found(await findUser(call.sql, call.caller, call.path.id)).id;
+}
+
+async function addressProblems(call: Call<'updateCalendar'>): Promise<FieldProblem[]> {
+  const { provider, url } = call.body;
+  if (provider !== 'caldav' || url === undefined) return [];
+  const refusal = await call.aside(call.calendars.refusalOf(url));
+  if (refusal) return [problem('url', 'INVALID_FORMAT', `url ${refusal}`)];
+  return /[?#]/.test(url) ? [problem('url', 'INVALID_FORMAT', 'url must have neither a query nor a fragment')] : [];
+}
+
+const ofCaldav = ['url', 'username', 'password'] as const;
+
+function combinationProblems({ body }: Call<'updateCalendar'>): FieldProblem[] {
+  const { provider } = body;
+  return ofCaldav
+    .filter((name) => (provider === 'caldav') === (body[name] === undefined))
+    .map((name) =>
+      provider === 'caldav'
+        ? problem(name, 'REQUIRED', `${name} is required with the provider caldav`)
+        : problem(name, 'CONFLICTING_FIELDS', `${name} does not go with the provider ${provider}`),
+    );
+}
+
+/** @throws ApiError 422 where there is no calendar that may be written; 503 where nobody answers */
+async function verify(call: Call<'updateCalendar'>, sealed: SealedConnection): Promise<void> {
+  const connection = openConnection(sealed, (text) => call.secrets.decrypt(text));
+  try {
+    await call.aside(call.calendars.verify(connection));
+  } catch (error) {
+    if (!(error instanceof CalendarFault)) throw error;
+    if (error.kind === 'refused')
+      throw validationFailed(
+        [problem('password', 'INVALID_OPTION', 'the calendar does not let this username and password write events')],
+        422,
+      );
+    if (error.kind === 'unreadable')
+      throw validationFailed([problem('url', 'INVALID_OPTION', 'there is no calendar for events at this url')], 422);
+    throw calendarFailed();
+  }
+}
+
+async function disconnect(
+  call: Call<'updateCalendar'> | Call<'deleteCalendar'>,
+  userId: string,
+): Promise<{ status: 200; data: { calendar: Shown } }> {
+  const { sql, caller } = call;
+  const before = await db.findCalendar(sql, caller.companyId, userId);
+  if (await db.removeCalendar(sql, caller.companyId, userId)) note(call, 'disconnect', userId, before, undefined);
+  return { status: 200, data: { calendar: shown(userId, undefined) } };
+}
+
+/** The address may lead into somebody's calendar without a password: of it, the host is noted. */
+function note(
+  call: Call<'updateCalendar'> | Call<'deleteCalendar'>,
+  what: 'connect' | 'disconnect',
+  userId: string,
+  before: db.CalendarRow | undefined,
+  after: db.CalendarRow | undefined,
+): void {
+  const named = (row: db.CalendarRow | undefined) => ({
+    provider: row?.provider ?? 'internal',
+    host: row?.url ? new URL(row.url).host : null,
+    username: row?.username ?? null,
+  });
+  const [from, to] = [named(before), named(after)];
+  const names = (['provider', 'host', 'username'] as const).filter((name) => from[name] !== to[name]);
+  const changes = Object.fromEntries(names.map((name) => [name, { from: from[name], to: to[name] }]));
+  call.record({ action: `user.calendar.${what}`, object: 'users', recordId: userId, changes });
+}
+
+async function shownNow({ sql, caller }: Pick<Call, 'sql' | 'caller'>, userId: string): Promise<Shown> {
+  return shown(userId, await db.findCalendar(sql, caller.companyId, userId));
+}
+
+function shown(userId: string, row: db.CalendarRow | undefined): Shown {
+  return {
+    user_id: userId,
+    provider: row?.provider ?? 'internal',
+    url: row?.url ?? null,
+    username: row?.username ?? null,
+    status: row ? (row.fault === null ? 'connected' : 'error') : 'not_connected',
+    checked_at: row?.checkedAt.toISOString() ?? null,
+  };
+}

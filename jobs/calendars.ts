@@ -1,0 +1,195 @@
+// Calendars outside: looks at each every five minutes, and has events written and removed.
+
+import type { Pool, Sql } from '../db/connect.ts';
+import * as orders from '../db/scheduling/calendar-orders.ts';
+import { type DueRow, findConnection, findDueCalendars, noteLook, takeCalendar } from '../db/scheduling/calendars.ts';
+import {
+  CalendarFault,
+  type Calendars,
+  type Connection,
+  eventUid,
+  openConnection,
+  type SealedConnection,
+} from '../domain/scheduling/calendars.ts';
+import type { Log } from '../runtime/log.ts';
+import { everyRound } from './rounds.ts';
+import { inTransaction } from './transactions.ts';
+
+export interface CalendarParts {
+  /** Finds whose turn it is. */
+  platform: Pool;
+  /** Everything else, bound to one company at a time. */
+  tenants: Pool;
+  calendars: Calendars;
+  /** Opens passwords. */
+  decrypt: (sealed: string) => string;
+  log: Log;
+}
+
+const second = 1000;
+const minute = 60 * second;
+const hour = 60 * minute;
+const day = 24 * hour;
+
+/** From one look for calendars, or for orders, to the next. */
+const rounds = { looks: 5 * second, orders: second };
+/** From one look at a calendar to the next. */
+const lookEvery = 5 * minute;
+/** The same where the credentials were refused: to try them all day long would have accounts locked. */
+const lookAtRefusedEvery = hour;
+/** Longer than a calendar is waited for: after it, whoever took something up is taken for dead. */
+const lease = minute;
+/** How far is looked beyond the last day that can be booked, and at most. */
+const lookBeyond = day;
+const furthestLook = 366 * day;
+/** Pauses between two tries: as long as an order has waited so far, between these. */
+const pauses = { shortest: minute, longest: 6 * hour };
+/** After which an order that does not succeed is given up. */
+const patienceWithOrders = 7 * day;
+/** Found in a round; of each company a few, so that a slow calendar keeps its own company waiting. */
+const found = { most: 100, ofEach: 4 };
+/** Companies that are served at once. */
+const companiesAtOnce = 8;
+/** Milliseconds after which a transaction is given up. */
+const patience = 5000;
+
+/** Starts the rounds. @returns a function that stops them, once what is on its way has ended or a few seconds have passed */
+export function startCalendars(parts: CalendarParts): () => Promise<void> {
+  const log = parts.log.child({ job: 'calendars' });
+  const stops = [
+    everyRound(rounds.looks, async (stop) => void (await lookAtCalendars({ ...parts, log }, new Date(), stop)), log),
+    everyRound(rounds.orders, async (stop) => void (await carryOutOrders({ ...parts, log }, new Date(), stop)), log),
+  ];
+  return async () => void (await Promise.all(stops.map((stop) => stop())));
+}
+
+/** Looks at all calendars that are due at a moment. Servers may do so at the same time. @returns how many those were */
+export function lookAtCalendars(parts: CalendarParts, now: Date, stop?: AbortSignal): Promise<number> {
+  return eachDue(parts, findDueCalendars, (due) => look(parts, due, now), now, stop);
+}
+
+/** Carries out all orders that are due at a moment. Servers may do so at the same time. @returns how many those were */
+export function carryOutOrders(parts: CalendarParts, now: Date, stop?: AbortSignal): Promise<number> {
+  return eachDue(parts, orders.findDueOrders, (due) => carryOut(parts, due, now), now, stop);
+}
+
+/** Does what is due: several companies at once, one thing after the other in each. */
+async function eachDue(
+  { platform, log }: CalendarParts,
+  find: (sql: Sql, ofEach: number, limit: number, now: Date) => Promise<DueRow[]>,
+  work: (due: DueRow) => Promise<void>,
+  now: Date,
+  stop: AbortSignal | undefined,
+): Promise<number> {
+  const due = await platform.use((sql) => find(sql, found.ofEach, found.most, now));
+  const companies = [...Map.groupBy(due, ({ companyId }) => companyId).values()];
+  const serve = async (): Promise<void> => {
+    for (let own = companies.shift(); own && !stop?.aborted; own = companies.shift()) {
+      for (const each of own) {
+        if (stop?.aborted) return;
+        try {
+          await work(each);
+        } catch (error) {
+          // The others do not wait for one that fails; it is due again when its lease has ended.
+          const err = { message: (error as Error).message };
+          log.warn({ company: each.companyId, err }, 'a calendar could not be served; it is tried again');
+        }
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: companiesAtOnce }, serve));
+  return due.length;
+}
+
+async function look(parts: CalendarParts, { companyId, id: userId }: DueRow, now: Date): Promise<void> {
+  const scope = { companyId, testMode: false };
+  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => inTransaction(parts.tenants, scope, patience, work);
+  const taken = await within((sql) => takeCalendar(sql, companyId, userId, lease, now));
+  if (!taken) return;
+  const length = Math.min(taken.horizonDays * day + lookBeyond, furthestLook);
+  const asked = { start: now.getTime(), end: now.getTime() + length };
+  const answer = await orFault(async () => parts.calendars.busyTimes(opened(parts, taken), asked));
+  const isFault = answer instanceof CalendarFault;
+  if (isFault)
+    parts.log.warn(
+      { company: companyId, user: userId, fault: answer.kind, why: answer.message },
+      'a calendar could not be looked at',
+    );
+  const seen = isFault ? { fault: answer.kind } : { busy: answer, until: new Date(asked.end) };
+  const pause = isFault && answer.kind === 'refused' ? lookAtRefusedEvery : lookEvery;
+  await within((sql) => noteLook(sql, companyId, taken, seen, new Date(now.getTime() + pause), now));
+}
+
+async function carryOut(parts: CalendarParts, { companyId, id: bookingId }: DueRow, now: Date): Promise<void> {
+  const scope = { companyId, testMode: false };
+  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => inTransaction(parts.tenants, scope, patience, work);
+  const taken = await within(async (sql) => {
+    const order = await orders.takeOrder(sql, companyId, bookingId, lease, now);
+    if (!order) return undefined;
+    const [sealed, booking] = await Promise.all([
+      findConnection(sql, companyId, order.userId),
+      orders.findOrderedBooking(sql, companyId, bookingId),
+    ]);
+    return { order, sealed, booking };
+  });
+  if (!taken) return;
+  const { order, sealed, booking } = taken;
+  const log = parts.log.child({ company: companyId, booking: bookingId, action: order.action });
+  // Who has no calendar outside any more has nothing that could be told.
+  const told = sealed
+    ? await orFault(async () => tell(parts.calendars, opened(parts, sealed), order, booking))
+    : { url: null, link: null };
+  if (!(told instanceof CalendarFault)) {
+    await within(async (sql) => {
+      if (told.link !== null) await orders.noteEventLink(sql, companyId, bookingId, told.link);
+      await orders.finishOrder(sql, companyId, order, told.url, now);
+    });
+    return;
+  }
+  const waited = now.getTime() - order.createdAt.getTime();
+  const why = { fault: told.kind, why: told.message, attempts: order.attempts };
+  if (waited >= patienceWithOrders) {
+    await within((sql) => orders.finishOrder(sql, companyId, order, order.eventUrl, now));
+    log.error(why, 'an order to a calendar is given up');
+    return;
+  }
+  const pause = Math.min(Math.max(waited, pauses.shortest), pauses.longest);
+  await within((sql) => orders.postponeOrder(sql, companyId, order, new Date(now.getTime() + pause)));
+  log.warn({ ...why, next_in_minutes: Math.round(pause / minute) }, 'a calendar could not be told; it is tried again');
+}
+
+async function tell(
+  calendars: Calendars,
+  connection: Connection,
+  { bookingId, userId, action, eventUrl }: orders.TakenOrder,
+  booking: orders.OrderedBooking | undefined,
+): Promise<{ url: string | null; link: string | null }> {
+  const uid = eventUid(bookingId, userId);
+  if (action === 'remove' || !booking) {
+    await calendars.removeEvent(connection, { uid, url: eventUrl });
+    return { url: null, link: null };
+  }
+  return calendars.writeEvent(connection, {
+    uid,
+    start: booking.startAt.getTime(),
+    end: booking.endAt.getTime(),
+    title: booking.title,
+    description: booking.description,
+    location: booking.location,
+    attendee: { name: booking.attendeeName, email: booking.attendeeEmail },
+    organizerName: booking.userName,
+    createdAt: booking.createdAt.getTime(),
+  });
+}
+
+const opened = ({ decrypt }: CalendarParts, sealed: SealedConnection): Connection => openConnection(sealed, decrypt);
+
+/** What work brought, or the fault of the calendar. */
+async function orFault<T>(work: () => Promise<T>): Promise<T | CalendarFault> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof CalendarFault) return error;
+    throw error;
+  }
+}

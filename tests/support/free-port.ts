@@ -1,0 +1,11 @@
+// A port that nobody listens on, for programs that do not choose one themselves.
+import { type AddressInfo, createServer } from 'node:net';
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
