@@ -1,6 +1,6 @@
 // What is said of one person's time, and why they cannot be booked in it.
 import { describe, expect, test } from 'vitest';
-import { describeAvailability, type Person } from '../../domain/scheduling/availability.ts';
+import { describeAvailability, type Person } from '../../domain/scheduling/user-availability.ts';
 
 const at = (time: string): number => Date.parse(`2026-11-23T${time}Z`);
 const part = (from: string, to: string) => ({ start: at(from), end: at(to) });

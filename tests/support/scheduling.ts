@@ -58,16 +58,26 @@ export async function book(key: string, memberIds: readonly string[], more: obje
   return (await expectStatus(201, 'POST', '/v1/bookings', { key, body, idempotencyKey: true })).body.data.booking;
 }
 
+const usualPools = new WeakMap<Tenant, Promise<Json>>();
+
+/** The pool that requests of a tenant share, where any would do. */
+export function usualPool(tenant: Tenant): Promise<Json> {
+  const known = usualPools.get(tenant);
+  if (known) return known;
+  const made = newPool(tenant, { members: 1 });
+  usualPools.set(tenant, made);
+  return made;
+}
+
 /** A reservation that is held; answers its id. */
 export async function newReservation(tenant: Tenant, key: string): Promise<string> {
-  const pool = await newPool(tenant, { members: 1 });
-  const { slots } = await search(key, pool, { limit: 1 });
+  const { slots } = await search(key, await usualPool(tenant), { limit: 1 });
   return (await hold(key, slots[0])).id;
 }
 
 /** A confirmed booking; answers its id. */
 export async function newBooking(tenant: Tenant, key: string, userId?: string): Promise<string> {
-  const { id: policy_id } = await newPolicy(tenant);
+  const { policy_id } = await usualPool(tenant);
   const member = userId ?? (await newUser(tenant)).id;
   return (await book(key, [member], { policy_id })).id;
 }
