@@ -82,7 +82,8 @@ describe(`each of ${slotCount} slots`, () => {
 });
 
 type Step =
-  | { do: 'hold' | 'book'; at: number }
+  | { do: 'hold'; at: number }
+  | { do: 'book'; at: number }
   | { do: 'move'; at: number; which: number }
   | { do: 'cancel'; which: number };
 
