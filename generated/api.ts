@@ -10477,10 +10477,7 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         MemberIds: string;
-        /**
-         * @description The default policy unless given.
-         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
-         */
+        /** @description The default policy unless given. */
         SlotPolicy: string;
         /** @description Where it begins; now unless given. */
         WindowFrom: string;
@@ -10525,10 +10522,7 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
          */
         SchedulingPoolId: string;
-        /**
-         * @description In place of the pool's own policy.
-         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
-         */
+        /** @description In place of the pool's own policy. */
         SuggestionPolicy: string;
         /** @description When a meeting would begin. */
         SuggestionAt: string;
@@ -19571,10 +19565,7 @@ export interface operations {
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 member_ids: components["parameters"]["MemberIds"];
-                /**
-                 * @description The default policy unless given.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
-                 */
+                /** @description The default policy unless given. */
                 policy_id?: components["parameters"]["SlotPolicy"];
                 /** @description Where it begins; now unless given. */
                 from?: components["parameters"]["WindowFrom"];
@@ -20981,10 +20972,7 @@ export interface operations {
     getSchedulingSuggestion: {
         parameters: {
             query?: {
-                /**
-                 * @description In place of the pool's own policy.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
-                 */
+                /** @description In place of the pool's own policy. */
                 policy_id?: components["parameters"]["SuggestionPolicy"];
                 /** @description When a meeting would begin. */
                 at?: components["parameters"]["SuggestionAt"];

@@ -147,8 +147,9 @@ export async function peopleOf(
   within: Interval,
 ): Promise<Person[]> {
   const ids = users.map(({ id }) => id);
-  // Whole days around it: the daily maximum counts them, and buffers reach beyond.
-  const around = { from: new Date(within.start - 2 * day), to: new Date(within.end + 2 * day) };
+  // Whole days around it, where the daily maximum counts them.
+  const beyond = policy?.max_bookings_per_day ? 2 * day : 0;
+  const around = { from: new Date(within.start - beyond), to: new Date(within.end + beyond) };
   const { companyId, testMode } = caller;
   const [taken, calendars] = await Promise.all([
     findTakenTimes(sql, { companyId, testMode }, ids, around, now),

@@ -228,6 +228,10 @@ create table calendar_orders (
 );
 create index calendar_orders_due on calendar_orders (due_at) where due_at is not null;
 
+-- Since 1970; a whole number, so that thousands of moments travel in a short text.
+create function milliseconds(moment timestamptz) returns int8 language sql immutable parallel safe
+  return (extract(epoch from moment) * 1000)::int8;
+
 do $$
 declare
   name text;

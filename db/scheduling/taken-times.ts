@@ -169,7 +169,10 @@ export interface TakenTime {
   isHeld: boolean;
 }
 
-/** When these users are taken, by user and in order. */
+/** Milliseconds that a meeting with its buffers may last beyond its beginning, or lie before it. */
+const longestReach = (480 + 240) * 60_000;
+
+/** When these users are taken, by user. */
 export async function findTakenTimes(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -179,13 +182,13 @@ export async function findTakenTimes(
 ): Promise<Map<string, TakenTime[]>> {
   // As numbers in one text for each user: thousands of rows would take longer to read than to find.
   const rows = await sql<{ userId: string; times: [number, number, number, 0 | 1][] }[]>`
-    select t.user_id as "userId", json_agg(json_build_array(
-      extract(epoch from lower(t.during)) * 1000, extract(epoch from upper(t.during)) * 1000, extract(epoch from t.start_at) * 1000,
-      (t.expires_at is not null)::int) order by t.start_at) as times
-    from unnest(${[...userIds]}::uuid[]) u (id)
-    join taken_times t on t.company_id = ${companyId} and t.test_mode = ${testMode} and t.user_id = u.id
-    where t.during && tstzrange(${from}, ${to}) and (t.expires_at is null or t.expires_at > ${now})
-    group by t.user_id`;
+    select user_id as "userId", array_to_json(array_agg(array[
+      milliseconds(lower(during)), milliseconds(upper(during)), milliseconds(start_at), (expires_at is not null)::int::int8])) as times
+    from taken_times
+    where company_id = ${companyId} and test_mode = ${testMode} and user_id = any(${[...userIds]}::uuid[])
+      and start_at >= ${new Date(from.getTime() - longestReach)} and start_at < ${new Date(to.getTime() + longestReach)}
+      and (expires_at is null or expires_at > ${now})
+    group by user_id`;
   return new Map(
     rows.map(({ userId, times }) => [
       userId,
