@@ -92,9 +92,8 @@ export function findSlots(
   }));
   const slots: FreeSlot[] = [];
   // All members day by day, so that what is beyond the limit is not looked at.
-  const end = within.end - duration + 1;
-  for (let from = within.start; from < end && slots.length <= limit; from += day) {
-    const part = { start: from, end: Math.min(from + day, end) };
+  for (let from = within.start; from < within.end && slots.length <= limit; from += day) {
+    const part = { start: from, end: Math.min(from + day, within.end) };
     const found = new Map<number, string[]>();
     for (const { userId, timezone, windows, calendar } of people) {
       for (const start of gridStarts(clocks.days(timezone, part), windows, intervalMinutes * minute)) {
