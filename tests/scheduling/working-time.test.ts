@@ -196,6 +196,7 @@ describe('slots', () => {
   });
 
   test('end with the time that is searched at the latest', () => {
+    expect(starts('2026-07-01T07:00Z', '2026-07-01T07:30Z', 30, ['09:00', '17:00'])).toEqual(['07:00']);
     expect(starts('2026-07-01T07:00Z', '2026-07-01T08:30Z', 30, ['09:00', '17:00'])).toEqual([
       '07:00',
       '07:30',
@@ -259,6 +260,7 @@ describe('the most of a day', () => {
     const day = ['2026-10-24T12:00Z', '2026-10-24T21:00Z'];
     expect(takes('Asia/Beirut', '2026-10-24T21:30Z', ...day)).toBe('daily_maximum');
     expect(takes('Asia/Beirut', '2026-10-24T21:00Z', ...day)).toBe('daily_maximum');
+    expect(takes('Asia/Beirut', '2026-10-24T09:00Z', '2026-10-24T21:00Z', '2026-10-24T21:30Z')).toBe('daily_maximum');
     expect(takes('Asia/Beirut', '2026-10-24T22:00Z', ...day)).toBeUndefined();
     expect(takes('Asia/Beirut', '2026-10-25T12:00Z', ...day)).toBeUndefined();
   });
