@@ -1,4 +1,4 @@
-// Whose turn it is: shares that are kept at every moment, and who goes first when not everybody can.
+// Whose turn it is: shares that are kept at every moment, and who goes first when not all can.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Candidate, chooseMember } from '../../domain/scheduling/assignment.ts';
