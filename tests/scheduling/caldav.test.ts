@@ -20,8 +20,7 @@ const meeting = (of = user): CalendarEvent => ({
   title: 'First call; with\r\nBEGIN:VEVENT, and more',
   description: 'About prices',
   location: 'https://meet.example.com/sara',
-  attendee: { name: 'Sara Ali', email: 'sara@example.com' },
-  organizerName: 'Omar Nasser',
+  attendee: { name: 'Sara Ali', email: 'sara@example.com', phone: null },
   createdAt: at('2026-11-01T00:00:00Z'),
 });
 
