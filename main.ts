@@ -4,6 +4,7 @@ import { isOutage } from './db/connect.ts';
 import { KeptDatabase, type Watcher } from './db/embedded-keeper.ts';
 import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
+import { startBookings } from './jobs/bookings.ts';
 import { startExpiringKeys } from './jobs/expiring-keys.ts';
 import { startMail } from './jobs/mail.ts';
 import { startSearch } from './jobs/search.ts';
@@ -94,6 +95,7 @@ async function start(): Promise<void> {
       : await serveMetrics(config.metricsPort, config.host, readMetrics, log);
   const files = { remove: (key: string) => storage.remove(key), uploads: uploadFolder(config) };
   const stopSweeps = startSweeps(background, files, log);
+  const stopBookings = startBookings(background, log);
   const { mailServer, mailFrom: from, dashboardUrl } = config;
   const stopMail = await startMail(background, { server: mailServer, from, dashboardUrl }, log);
   const backgroundPools = { platform: background, tenants: backgroundTenants };
@@ -125,6 +127,7 @@ async function start(): Promise<void> {
     await Promise.all([
       serving.stop(),
       stopSweeps(),
+      stopBookings(),
       stopMail(),
       stopSla(),
       stopExpiringKeys(),

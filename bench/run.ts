@@ -13,6 +13,7 @@ import { readOne } from './read-one/measure.ts';
 import { print, type Result, save } from './report.ts';
 import type { Settings } from './rounds.ts';
 import { search } from './search.ts';
+import { slotSearch } from './slot-search.ts';
 import { start } from './start.ts';
 import { twoWorkersListing, twoWorkersReading } from './two-workers.ts';
 import { validatedPost } from './validated-post/measure.ts';
@@ -35,6 +36,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'feed-lag': feedLag,
   'webhook-writes': webhookWrites,
   'webhook-delivery': webhookDelivery,
+  'slot-search': slotSearch,
 };
 
 const settings: Settings = {

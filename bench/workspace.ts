@@ -7,6 +7,7 @@ import { type EmbeddedDatabase, startEmbedded } from '../db/embedded.ts';
 import { migrate } from '../db/migrate.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
 import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
+import { standardPolicy } from '../domain/scheduling/policies.ts';
 import { newApiKey } from '../runtime/credentials/secrets.ts';
 
 export interface Workspace {
@@ -90,7 +91,7 @@ export async function addCompany(sql: postgres.Sql, name: string): Promise<strin
   };
   const trial = { packageCode: 'growth', endsAt: new Date(now.getTime() + 14 * 86_400_000) };
   await sql.begin(async (transaction) => {
-    const defaults = { dealStatuses, leadStatuses, activityTypes, taskTypes, trial };
+    const defaults = { dealStatuses, leadStatuses, activityTypes, taskTypes, trial, policy: standardPolicy(company.timezone) };
     await createCompany(transaction, company, admin, defaults, now);
     await transaction`update subscriptions set api_rate_limit_per_minute = 2147483647 where company_id = ${companyId}`;
   });

@@ -15,8 +15,8 @@ const order: readonly string[] = [
   'sales',
   'reports',
   'messaging',
-  'onboarding',
   'scheduling',
+  'onboarding',
   'automation',
   'demo',
 ];

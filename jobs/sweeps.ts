@@ -10,6 +10,7 @@ import type { Pool, Sql } from '../db/connect.ts';
 import { sweep } from '../db/idempotency.ts';
 import { sweepMails } from '../db/messaging/mails.ts';
 import { sweepEvents } from '../db/records/feed.ts';
+import { sweepHeldTimes, sweepReservations } from '../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../db/settings/sla-due.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';
@@ -39,6 +40,8 @@ export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => 
       audit_rows: await removeAll(platform, sweepOtherAuditLogs),
       deliveries: await removeAll(platform, sweepDeliveries),
       key_days: await removeAll(platform, sweepKeyDays),
+      reservations: await removeAll(platform, sweepReservations),
+      held_times: await removeAll(platform, sweepHeldTimes),
       provider_events: await removeAll(platform, sweepProviderEvents),
     };
     const swept = {

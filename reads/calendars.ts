@@ -6,12 +6,12 @@ import { calendarFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 
 /**
- * Asks the calendar of a user, aside: read call.sql anew. In test mode all of them are free.
+ * Asks the calendar of a user, before anything is written: no connection waits for it, so read call.sql anew. In test mode all are free.
  * @returns true where the user is taken then by what stands in a calendar outside; false, too, where there is none
  * @throws ApiError 503 provider_error where it cannot be asked
  */
 export async function askCalendar(
-  call: Pick<Call, 'caller' | 'sql' | 'secrets' | 'calendars' | 'aside'>,
+  call: Pick<Call, 'caller' | 'sql' | 'secrets' | 'calendars' | 'outside'>,
   userId: string,
   within: Interval,
 ): Promise<boolean> {
@@ -20,7 +20,7 @@ export async function askCalendar(
   if (!sealed) return false;
   const connection = openConnection(sealed, (text) => call.secrets.decrypt(text));
   try {
-    return (await call.aside(call.calendars.busyTimes(connection, within))).length > 0;
+    return (await call.outside(() => call.calendars.busyTimes(connection, within))).length > 0;
   } catch (error) {
     if (error instanceof CalendarFault) throw calendarFailed();
     throw error;

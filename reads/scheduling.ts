@@ -5,9 +5,9 @@ import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/
 import { findTurns, type PoolMember, type PoolRow } from '../db/scheduling/pools.ts';
 import { countAhead, findTakenTimes } from '../db/scheduling/taken-times.ts';
 import type { Candidate } from '../domain/scheduling/assignment.ts';
-import type { CalendarStatus } from '../domain/scheduling/availability.ts';
 import type { Interval } from '../domain/scheduling/intervals.ts';
 import type { Busy, Member, SlotDemand, SlotRules } from '../domain/scheduling/slots.ts';
+import type { CalendarStatus } from '../domain/scheduling/user-availability.ts';
 import type { WorkingHours } from '../domain/scheduling/working-time.ts';
 import { ApiError, conflict, found, problem, validationFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';

@@ -1,5 +1,4 @@
-// Slots of a pool with their tokens: what a search answers, and what is offered in place of a slot that is gone.
-import { v4 as uuidv4 } from 'uuid';
+// Slots of a pool with their tokens: what a search answers, and what is offered in place of one.
 import { findMembers } from '../db/scheduling/members.ts';
 import { findPool, type PoolRow } from '../db/scheduling/pools.ts';
 import { type AssignmentStrategy, type Candidate, chooseMember } from '../domain/scheduling/assignment.ts';
@@ -94,7 +93,7 @@ export function offersOf(
       end_at: new Date(end).toISOString(),
       ...(userId === null ? {} : { user_id: userId }),
       ...(terms.exposure === 'merged' ? { user_ids: userIds } : {}),
-      slot_token: tokenPrefix + call.signedTokens.write(tokenPurpose, writeClaim(claim, uuidv4().slice(0, 8))),
+      slot_token: tokenPrefix + call.signedTokens.write(tokenPurpose, writeClaim(claim)),
       token_expires_at: new Date(expiresAt).toISOString(),
     };
   });

@@ -16,6 +16,7 @@ import {
   insertRecords,
   setPassword,
 } from '../db/demo/demo.ts';
+import { insertMeetings } from '../db/demo/meetings.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
 import { eventCatalogue } from '../domain/automation/event-catalogue.ts';
 import { demoBilling } from '../domain/demo/billing.ts';
@@ -31,6 +32,7 @@ import {
   exampleWebhook,
 } from '../domain/demo/examples.ts';
 import { exampleIds } from '../domain/demo/ids.ts';
+import { demoMeetings } from '../domain/demo/meetings.ts';
 import {
   demoAdmin as admin,
   demoCompanyId as companyId,
@@ -43,6 +45,7 @@ import {
 } from '../domain/demo/workspace.ts';
 import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
 import { storageKey } from '../domain/records/file-names.ts';
+import { standardPolicy } from '../domain/scheduling/policies.ts';
 import { hashPassword } from '../runtime/credentials/passwords.ts';
 import { newApiKey, type Secrets, sha256 } from '../runtime/credentials/secrets.ts';
 import type { FileStorage } from '../runtime/files/storage.ts';
@@ -137,6 +140,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     activityTypes,
     taskTypes,
     trial: { packageCode: 'enterprise', endsAt: now },
+    policy: standardPolicy(demoCompany.timezone),
   };
   await enterTestMode(sql, companyId);
   const company = await createCompany(
@@ -160,6 +164,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
   await insertRecords(sql, companyId, { ...data, attachments });
   await insertDemoBilling(sql, companyId, demoBilling(now));
+  await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
 }
 

@@ -1,5 +1,7 @@
-// What every change of a booking leaves: an audit row, an event, a mail to the attendee, an order to a calendar outside.
+// What every change of a booking leaves: an audit row, an event, a mail, an order to a calendar.
+
 import type { BookingRow } from '../db/scheduling/bookings.ts';
+import { placeCalendarOrder } from '../db/scheduling/calendar-orders.ts';
 import { appointmentEvent } from '../domain/scheduling/bookings.ts';
 import type { Call } from '../runtime/handler.ts';
 
@@ -32,4 +34,13 @@ export async function tellOf(
     metadata: { user_id: booking.user_id, start_at: booking.start_at.toISOString(), ...more },
     ...(caller.testMode ? {} : { event: appointmentEvent(what, booking, more, now) }),
   });
+  if (caller.testMode) return;
+  if (before) await orderEvent(call, before, 'remove');
+  await orderEvent(call, booking, what === 'cancelled' ? 'remove' : 'write');
+}
+
+/** What a calendar outside is to do; committed with the booking, and done by a job. */
+async function orderEvent({ sql, caller, now }: BookingCall, booking: BookingRow, action: 'write' | 'remove') {
+  if (booking.provider === 'internal') return;
+  await placeCalendarOrder(sql, caller.companyId, booking.id, booking.user_id, action, now);
 }

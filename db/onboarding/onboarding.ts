@@ -1,8 +1,10 @@
 // Creates a company with everything it starts with, inside the caller's transaction.
 import { v7 as uuidv7 } from 'uuid';
+import type { PolicySettings } from '../../domain/scheduling/policies.ts';
 import { findSignInPlace, insertUserPlace } from '../access/places.ts';
 import type { Sql } from '../connect.ts';
 import { insertMail } from '../messaging/mails.ts';
+import { insertPolicy } from '../scheduling/policies.ts';
 import { enterTenant } from '../tenant.ts';
 
 export interface NewCompany {
@@ -39,6 +41,7 @@ export interface Defaults {
   activityTypes: readonly string[];
   taskTypes: readonly string[];
   trial: { packageCode: string; endsAt: Date };
+  policy: PolicySettings;
 }
 
 /**
@@ -73,6 +76,7 @@ export async function createCompany(
     insert into user_roles (company_id, user_id, role_id)
     select ${company.id}, ${admin.id}, id from roles where name = 'Company_Admin'`;
   await insertStatuses(sql, company.id, defaults, now);
+  await insertPolicy(sql, company.id, { id: uuidv7(), ...defaults.policy, created_at: now, updated_at: now });
   const types = defaults.activityTypes.map((name, index) => ({
     company_id: company.id,
     id: uuidv7(),

@@ -57,6 +57,33 @@ export async function deleteSomeRecords(
   return deleted;
 }
 
+/** Tables of scheduling, and what their rows are called where they are counted. */
+const schedulingTables = [
+  ['taken_times', null],
+  ['slot_reservations', 'reservations'],
+  ['bookings', 'bookings'],
+  ['scheduling_assignments', null],
+  ['scheduling_turns', null],
+] as const;
+
+/** Deletes some of what was held and booked, and the turns. @returns undefined when there is no more */
+export async function deleteSomeMeetings(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  limit: number,
+): Promise<Deleted | undefined> {
+  for (const [table, name] of schedulingTables) {
+    const key = table === 'scheduling_turns' ? sql`pool_id, user_id` : sql`id`;
+    const gone = await sql`
+      delete from ${sql(table)}
+      where company_id = ${companyId} and test_mode = ${testMode} and (${key}) in (
+        select ${key} from ${sql(table)} where company_id = ${companyId} and test_mode = ${testMode} limit ${limit}
+      )`;
+    if (gone.count > 0) return name ? { [name]: gone.count } : {};
+  }
+  return undefined;
+}
+
 /** Deletes some of the answers that are kept for Idempotency-Keys. @returns how many */
 export async function deleteSomeAnswers(
   sql: Sql,

@@ -1,4 +1,4 @@
-// Pools: who can be met for one purpose, and how often whose turn it was. Whoever changes a pool has locked scheduling.
+// Pools, and how often whose turn it was. Whoever changes a pool has locked scheduling.
 import type { AssignmentStrategy } from '../../domain/scheduling/assignment.ts';
 import type { Sql } from '../connect.ts';
 import { type Reach, userInReach } from '../reach.ts';

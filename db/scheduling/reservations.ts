@@ -1,4 +1,4 @@
-// Reservations: slots that are held for a while. That nobody else gets the time is kept in taken_times.
+// Reservations: slots held for a while. That nobody else gets the time is kept in taken_times.
 import type { Sql } from '../connect.ts';
 import { type Actor, type CreatedByRow, createdColumns } from '../created-by.ts';
 import { members, type Reach } from '../reach.ts';

@@ -1,6 +1,6 @@
 // The events that this API tells: what each means, what it carries, and an example of its body.
 
-export type EventCategory = 'records' | 'sales' | 'attachments' | 'settings' | 'api_keys' | 'webhooks';
+export type EventCategory = 'records' | 'sales' | 'appointments' | 'attachments' | 'settings' | 'api_keys' | 'webhooks';
 
 /** What a field of an event holds; `string[]` is a list of texts, `object` has fields of its own. */
 export type EventFieldType = 'string' | 'uuid' | 'date-time' | 'integer' | 'string[]' | 'object';
@@ -53,6 +53,16 @@ const ofRecord = [always('object', 'string'), always('record_id', 'uuid')];
 const exampleTime = '2026-11-20T09:30:00.000Z';
 const exampleRecord = '019a9f2e-7c40-7a10-8f3b-2d6c5e4b1a09';
 const aboutLead = { object: 'leads', record_id: exampleRecord };
+
+const ofAppointment = [
+  ...[sometimes('object', 'string'), sometimes('record_id', 'uuid'), always('appointment_id', 'uuid')],
+  ...[always('scheduled_at', 'date-time'), always('end_at', 'date-time'), always('user_id', 'uuid')],
+];
+const anAppointment = {
+  ...aboutLead,
+  ...{ appointment_id: '019a9f2e-0000-7000-8000-000000000010', user_id: '019a9f2e-0000-7000-8000-000000000011' },
+  ...{ scheduled_at: '2026-11-23T09:00:00.000Z', end_at: '2026-11-23T09:30:00.000Z' },
+};
 
 interface Described {
   name: string;
@@ -161,6 +171,32 @@ const described: readonly Described[] = [
     example: { ...aboutLead, attachment_id: '019a9f2e-0000-7000-8000-000000000006' },
   },
   {
+    name: 'appointment.scheduled',
+    category: 'appointments',
+    description: 'A meeting was booked. `object` and `record_id` are what it is about, where it is about a record.',
+    fields: [...ofAppointment, occurredAt],
+    example: anAppointment,
+  },
+  {
+    name: 'appointment.rescheduled',
+    category: 'appointments',
+    description:
+      'A meeting was moved to another time. `appointment_id` is that of the new booking, which names the old one.',
+    fields: [...ofAppointment, always('previous_scheduled_at', 'date-time'), sometimes('reason', 'string'), occurredAt],
+    example: {
+      ...anAppointment,
+      previous_scheduled_at: '2026-11-23T14:00:00.000Z',
+      reason: 'The attendee asked for it',
+    },
+  },
+  {
+    name: 'appointment.cancelled',
+    category: 'appointments',
+    description: 'A meeting was cancelled.',
+    fields: [...ofAppointment, sometimes('reason', 'string'), occurredAt],
+    example: { ...anAppointment, reason: 'The attendee is ill' },
+  },
+  {
     name: 'schema.changed',
     category: 'settings',
     description:
@@ -191,8 +227,11 @@ const described: readonly Described[] = [
   },
 ];
 
-/** Told of what live keys do alone; both modes share what it is about. */
-const liveOnly: ReadonlySet<string> = new Set(['schema.changed']);
+/** Told of what live keys do alone: both modes share what it is about, or nobody comes to what was booked to try things out. */
+const liveOnly: ReadonlySet<string> = new Set([
+  'schema.changed',
+  ...['appointment.scheduled', 'appointment.rescheduled', 'appointment.cancelled'],
+]);
 
 /** All events, in the order in which they are shown. */
 export const eventCatalogue: readonly CatalogueEvent[] = described.map((event) => ({

@@ -54,7 +54,13 @@ export const colleagues: readonly Colleague[] = [
     branch: 'main',
   },
   { fullName: 'Priya Nair', email: 'priya@demo-solar.example', role: 'Branch_Manager', branch: 'second' },
-  { fullName: 'Tom Gallagher', email: 'tom@demo-solar.example', role: 'Sales_Rep', branch: 'second' },
+  {
+    id: exampleIds.otherUser,
+    fullName: 'Tom Gallagher',
+    email: 'tom@demo-solar.example',
+    role: 'Sales_Rep',
+    branch: 'second',
+  },
 ];
 
 export const sources: readonly { id?: string; name: string; description: string; isEnabled: boolean }[] = [

@@ -47,34 +47,36 @@ export function widened(list: readonly Interval[], before: number, after: number
   return list.map(({ start, end }) => ({ start: start - before, end: end + after }));
 }
 
-/** Intervals that may overlap, arranged so that the first one that meets a slot is found by halving. */
+/** Intervals that may overlap, arranged to be asked which one meets a slot: quick where questions come in order of time. */
 export class Occupied<Entry extends Interval> {
   readonly #entries: readonly Entry[];
+  readonly #starts: Float64Array;
   /** The latest end among an entry and all before it, so that it never falls. */
   readonly #latestEnds: Float64Array;
+  /** Where the last question was answered: the next one is mostly answered near it. */
+  #index = 0;
 
   constructor(entries: readonly Entry[]) {
     this.#entries = inOrder(entries);
+    this.#starts = new Float64Array(this.#entries.length);
     this.#latestEnds = new Float64Array(this.#entries.length);
     let latest = Number.NEGATIVE_INFINITY;
-    for (const [index, { end }] of this.#entries.entries()) {
+    this.#entries.forEach(({ start, end }, index) => {
       latest = Math.max(latest, end);
+      this.#starts[index] = start;
       this.#latestEnds[index] = latest;
-    }
+    });
   }
 
   /** The entry with the earliest start that shares a moment with the interval from start to end. */
   firstMeeting(start: number, end: number): Entry | undefined {
     const ends = this.#latestEnds;
-    let [low, high] = [0, ends.length];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((ends[middle] as number) > start) high = middle;
-      else low = middle + 1;
-    }
+    let index = this.#index;
+    while (index > 0 && (ends[index - 1] as number) > start) index -= 1;
+    while (index < ends.length && (ends[index] as number) <= start) index += 1;
+    this.#index = index;
     // The first that raises the latest end above start ends after start itself, and all before it have ended.
-    const found = this.#entries[low];
-    return found !== undefined && found.start < end ? found : undefined;
+    return index < ends.length && (this.#starts[index] as number) < end ? this.#entries[index] : undefined;
   }
 }
 

@@ -1,4 +1,4 @@
-// What a slot token says: that this slot was offered, to whom it belongs, and until when it is good.
+// What a slot token says: which slot was offered, to whom, and until when that is good.
 import type { Exposure } from './policies.ts';
 
 /** Moments are milliseconds since 1970. */
@@ -29,13 +29,11 @@ type Written = [
   end: number,
   expiresAt: number,
   timezone: string | null,
-  nonce: string,
 ];
 
-/** @param nonce makes every token one of its own */
-export function writeClaim(claim: SlotClaim, nonce: string): Written {
+export function writeClaim(claim: SlotClaim): Written {
   const { companyId, testMode, poolId, policyId, userId, exposure, start, end, expiresAt, timezone } = claim;
-  return [1, companyId, testMode ? 1 : 0, poolId, policyId, userId, exposure, start, end, expiresAt, timezone, nonce];
+  return [1, companyId, testMode ? 1 : 0, poolId, policyId, userId, exposure, start, end, expiresAt, timezone];
 }
 
 /** @param written what this server signed */

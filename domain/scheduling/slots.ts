@@ -9,7 +9,7 @@ import {
   windowsByWeekday,
   workingTime,
 } from './working-time.ts';
-import { dateAt, day, minute, type Stretch, wallDays, ZoneClocks } from './zone-clocks.ts';
+import { dateAt, day, minute, type Stretch, type WallDay, ZoneClocks } from './zone-clocks.ts';
 
 /** What takes somebody's time. */
 export type BusyReason = 'booking' | 'reservation' | 'external_event' | 'buffer';
@@ -57,8 +57,11 @@ export interface FreeSlot extends Interval {
 /** Why somebody cannot take a slot; `buffer` also where only the time around it is taken. */
 export type Refusal = 'outside_working_hours' | DayOffReason | BusyReason | 'daily_maximum';
 
-/** What is known of a member over some time, arranged to be asked for many slots. */
+/** What is known of a member over some time, arranged to be asked for many slots; lengths in milliseconds. */
 interface Calendar {
+  duration: number;
+  before: number;
+  after: number;
   working: Occupied<Interval>;
   off: Occupied<Interval & { reason: DayOffReason }>;
   busy: Occupied<Busy>;
@@ -81,11 +84,11 @@ export function findSlots(
 ): { slots: FreeSlot[]; truncated: boolean } {
   const { within, intervalMinutes } = rules;
   const duration = rules.durationMinutes * minute;
-  const people = members.map(({ userId, hours, ...member }) => ({
-    userId,
-    windows: windowsByWeekday(hours),
-    stretches: clocks.stretches(hours.timezone, within),
-    calendar: calendarOf({ userId, hours, ...member }, rules, within, clocks),
+  const people = members.map((member) => ({
+    userId: member.userId,
+    timezone: member.hours.timezone,
+    windows: windowsByWeekday(member.hours),
+    calendar: calendarOf(member, rules, within, clocks),
   }));
   const slots: FreeSlot[] = [];
   // All members day by day, so that what is beyond the limit is not looked at.
@@ -93,9 +96,9 @@ export function findSlots(
   for (let from = within.start; from < end && slots.length <= limit; from += day) {
     const part = { start: from, end: Math.min(from + day, end) };
     const found = new Map<number, string[]>();
-    for (const { userId, windows, stretches, calendar } of people) {
-      for (const start of gridStarts(windows, stretches, part, intervalMinutes * minute)) {
-        if (refusal(calendar, rules, start) !== undefined) continue;
+    for (const { userId, timezone, windows, calendar } of people) {
+      for (const start of gridStarts(clocks.days(timezone, part), windows, intervalMinutes * minute)) {
+        if (refusal(calendar, start) !== undefined) continue;
         const userIds = found.get(start);
         if (!userIds) found.set(start, [userId]);
         // Windows that overlap can name one start twice.
@@ -122,12 +125,15 @@ export function canTake(
   clocks = new ZoneClocks(),
 ): Refusal | undefined {
   const slot = { start, end: start + demand.durationMinutes * minute };
-  return refusal(calendarOf(member, demand, slot, clocks), demand, start);
+  return refusal(calendarOf(member, demand, slot, clocks), start);
 }
 
 /** @param within has in it all slots that will be asked for */
 function calendarOf(member: Member, demand: SlotDemand, within: Interval, clocks: ZoneClocks): Calendar {
   return {
+    duration: demand.durationMinutes * minute,
+    before: demand.bufferBeforeMinutes * minute,
+    after: demand.bufferAfterMinutes * minute,
     working: new Occupied(workingTime(member.hours, within, clocks)),
     off: new Occupied(daysOff(member.daysOff, member.daysOffTimezone, within, clocks)),
     busy: new Occupied(member.busy),
@@ -153,32 +159,34 @@ function dailyCounts(
   return { stretches, counts, most: maxPerDay };
 }
 
-function refusal({ working, off, busy, daily }: Calendar, demand: SlotDemand, start: number): Refusal | undefined {
-  const end = start + demand.durationMinutes * minute;
+function refusal(calendar: Calendar, start: number): Refusal | undefined {
+  const { working, off, busy, daily } = calendar;
+  const end = start + calendar.duration;
   const work = working.firstMeeting(start, end);
   if (!work || work.start > start || work.end < end) return 'outside_working_hours';
   const dayOff = off.firstMeeting(start, end);
   if (dayOff) return dayOff.reason;
-  const [before, after] = [demand.bufferBeforeMinutes * minute, demand.bufferAfterMinutes * minute];
-  if (busy.firstMeeting(start - before, end + after)) return busy.firstMeeting(start, end)?.reason ?? 'buffer';
+  if (busy.firstMeeting(start - calendar.before, end + calendar.after))
+    return busy.firstMeeting(start, end)?.reason ?? 'buffer';
   if (!daily) return undefined;
   const date = dateAt(daily.stretches, start);
   return date !== undefined && (daily.counts.get(date) ?? 0) >= daily.most ? 'daily_maximum' : undefined;
 }
 
-/** Moments in an interval at which the wall shows a window's start, or some full intervals later, within that window. */
-function* gridStarts(
+/** Moments at which the wall shows a window's start, or some full intervals later, within that window. */
+function gridStarts(
+  days: readonly WallDay[],
   windows: readonly (readonly WindowOfDay[])[],
-  stretches: readonly Stretch[],
-  within: Interval,
   interval: number,
-): Generator<number> {
-  for (const { start, end, midnight, weekday } of wallDays(stretches, within)) {
+): number[] {
+  const starts: number[] = [];
+  for (const { start, end, midnight, weekday } of days) {
     for (const window of windows[weekday] ?? []) {
       const opening = midnight + window.start;
       const closing = Math.min(midnight + window.end, end);
       const skipped = Math.max(0, Math.ceil((start - opening) / interval));
-      for (let moment = opening + skipped * interval; moment < closing; moment += interval) yield moment;
+      for (let moment = opening + skipped * interval; moment < closing; moment += interval) starts.push(moment);
     }
   }
+  return starts;
 }

@@ -1,7 +1,7 @@
 // When somebody works: weekly hours and days off on the wall clock of a zone, as moments.
 import { timeOfDay } from '../settings/sla-clock.ts';
 import { type Interval, union } from './intervals.ts';
-import { day, wallDays, ZoneClocks } from './zone-clocks.ts';
+import { day, ZoneClocks } from './zone-clocks.ts';
 
 /** Hours of one day of the week; those of one day may touch or overlap. */
 export interface WorkingWindow {
@@ -55,7 +55,7 @@ export function windowsByWeekday({ weekly }: WorkingHours): readonly (readonly W
 export function workingTime(hours: WorkingHours, within: Interval, clocks = new ZoneClocks()): Interval[] {
   const windows = windowsByWeekday(hours);
   const found: Interval[] = [];
-  for (const { start, end, midnight, weekday } of wallDays(clocks.stretches(hours.timezone, within), within)) {
+  for (const { start, end, midnight, weekday } of clocks.days(hours.timezone, within)) {
     for (const window of windows[weekday] ?? [])
       found.push({ start: Math.max(midnight + window.start, start), end: Math.min(midnight + window.end, end) });
   }
@@ -76,7 +76,7 @@ export function daysOff(
   clocks = new ZoneClocks(),
 ): (Interval & { reason: DayOffReason })[] {
   if (days.length === 0) return [];
-  const dates = [...wallDays(clocks.stretches(timezone, within), within)];
+  const dates = clocks.days(timezone, within);
   return days
     .flatMap(({ from, to, reason }) => {
       const [first, last] = [Date.parse(from) / day, Date.parse(to) / day];

@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { createCompany, signInExists } from '../../db/onboarding/onboarding.ts';
 import { trialDays } from '../../domain/billing/catalogue.ts';
 import { activityTypes, dealStatuses, leadStatuses, regions, taskTypes } from '../../domain/onboarding/defaults.ts';
+import { standardPolicy } from '../../domain/scheduling/policies.ts';
 import { isCurrency, isTimezone } from '../../domain/service/zones-and-currencies.ts';
 import { generatePassword, hashPassword } from '../../runtime/credentials/passwords.ts';
 import { ApiError } from '../../runtime/errors.ts';
@@ -57,7 +58,7 @@ async function onboard(
     call.sql,
     company,
     admin,
-    { dealStatuses, leadStatuses, activityTypes, taskTypes, trial },
+    { dealStatuses, leadStatuses, activityTypes, taskTypes, trial, policy: standardPolicy(company.timezone) },
     now,
   );
   if (!created) throw refused();

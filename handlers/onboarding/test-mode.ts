@@ -7,6 +7,7 @@ import {
   type Deleted,
   deleteSomeAnswers,
   deleteSomeEvents,
+  deleteSomeMeetings,
   deleteSomeRecords,
   endReset,
   keepReset,
@@ -61,22 +62,28 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
   const add = (more: Deleted): void => {
     for (const [name, count] of Object.entries(more)) deleted[name] = (deleted[name] ?? 0) + count;
   };
-  for (const object of objects)
-    for (;;) {
-      const more = await call.apart(async (sql) => {
-        await keepReset(sql, caller.companyId);
-        return deleteSomeRecords(sql, caller, object, steps.records);
-      });
-      if (!more) break;
-      add(more);
-    }
+  for (const object of objects) await untilDone((sql) => deleteSomeRecords(sql, caller, object, steps.records));
   if (!call.body?.objects) {
+    add({ bookings: 0, reservations: 0 });
+    await untilDone((sql) => deleteSomeMeetings(sql, caller, steps.rows));
     await untilNone((sql) => deleteSomeAnswers(sql, caller, now, steps.rows));
     add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });
   }
   const until = await call.apart((sql) => cutFeed(sql, caller));
   add({ events: await untilNone((sql) => deleteSomeEvents(sql, caller, until, steps.rows)) });
   return deleted;
+
+  /** Repeats a step, and adds up what it deletes, until there is no more. */
+  async function untilDone(step: (sql: ResetCall['sql']) => Promise<Deleted | undefined>): Promise<void> {
+    for (;;) {
+      const more = await call.apart(async (sql) => {
+        await keepReset(sql, caller.companyId);
+        return step(sql);
+      });
+      if (!more) return;
+      add(more);
+    }
+  }
 
   /** Repeats a step until it has nothing to do. @returns how much it did in all */
   async function untilNone(step: (sql: ResetCall['sql']) => Promise<number>): Promise<number> {

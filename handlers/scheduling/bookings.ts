@@ -2,12 +2,14 @@
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/created-by.ts';
 import * as db from '../../db/scheduling/bookings.ts';
+import { findCalendar } from '../../db/scheduling/calendars.ts';
 import { countTurn, lockTurns } from '../../db/scheduling/pools.ts';
 import { endReservation, findHeld, type ReservationRow } from '../../db/scheduling/reservations.ts';
 import { bookHeldTime, countAhead, freeTime, moveTime } from '../../db/scheduling/taken-times.ts';
 import type { AssignmentStrategy, Candidate } from '../../domain/scheduling/assignment.ts';
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
 import { bookingStatuses, meetingUrl } from '../../domain/scheduling/bookings.ts';
+import type { Interval } from '../../domain/scheduling/intervals.ts';
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
 import { findSlots } from '../../domain/scheduling/slots.ts';
 import type { components } from '../../generated/api.ts';
@@ -125,6 +127,7 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   const moved: db.StoredBooking = {
     ...stored,
     id,
+    provider: await providerOf(call, row.user_id),
     start_at: move.startAt,
     end_at: move.endAt,
     calendar_event_link: null,
@@ -160,6 +163,12 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   return { status: 200, data: { booking: shown(cancelled, caller.testMode) } };
 };
 
+/** Where a booking of a user stands from now on. */
+async function providerOf({ sql, caller }: BookingCall, userId: string): Promise<db.BookingProvider> {
+  if (caller.testMode) return 'test';
+  return (await findCalendar(sql, caller.companyId, userId))?.provider ?? 'internal';
+}
+
 /** Whose time was taken for a booking. */
 interface Taken {
   person: Pick<Person, 'userId' | 'provider'>;
@@ -186,7 +195,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     );
   const opened = await openPool(call, held.pool_id, held.policy_id, claim);
   const terms = { exposure: claim.exposure, minutes: (claim.end - claim.start) / 60_000, timezone: claim.timezone };
-  if (await askCalendar(call, held.user_id, claim)) {
+  if (await askCalendar(call, held.user_id, withBuffers(claim, opened.policy))) {
     const alternatives = await alternativesFrom(call, opened, claim.start, terms);
     throw conflict('slot_conflict', 'The person is busy at this time by now.', { alternatives });
   }
@@ -205,6 +214,13 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
   return {
     ...{ person: found(person), policies: opened, poolId: held.pool_id },
     ...{ start: claim.start, end: claim.end, timezone: claim.timezone },
+  };
+}
+
+function withBuffers({ start, end }: Interval, policy: Policies['policy']): Interval {
+  return {
+    start: start - policy.buffer_before_minutes * 60_000,
+    end: end + policy.buffer_after_minutes * 60_000,
   };
 }
 
@@ -242,7 +258,8 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
       const person = byId.get(chooseMember(choice.strategy, choice.candidates, left) ?? '');
       if (!person) break;
       left.delete(person.userId);
-      if (person.provider === 'caldav' && (await askCalendar(call, person.userId, { start, end }))) continue;
+      if (person.provider === 'caldav' && (await askCalendar(call, person.userId, withBuffers({ start, end }, policy))))
+        continue;
       if (await takeFor(call, person, { id, start, demand, expiresAt: null }))
         return { person, policies, poolId: null, start, end, timezone: null };
     }
@@ -295,7 +312,7 @@ function refuseUnfit({ body }: CreateCall): void {
 /** @throws ApiError 409 for a booking that is not confirmed any more */
 function refuseOver(row: db.BookingRow): void {
   if (row.status === 'confirmed') return;
-  throw conflict('not_confirmed', `This booking is ${row.status}.`, { status: row.status });
+  throw conflict('not_confirmed', `This booking is ${row.status}.`, { booking_status: row.status });
 }
 
 /** @throws ApiError 400 for a time that is over, or not as long as the one before */

@@ -1,4 +1,4 @@
-// Tokens that carry what they say: short texts that only this server can make, each for one purpose.
+// Tokens that carry what they say: texts that only this server can make, each for one purpose.
 import { type Secrets, sameText, sign } from './secrets.ts';
 
 export class SignedTokens {

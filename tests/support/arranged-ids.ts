@@ -4,6 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { subscribed } from './billing.ts';
 import { expectStatus } from './client.ts';
+import { hold, newBooking, newPolicy, newPool, newReservation, search, usualPool } from './scheduling.ts';
 import { signIn } from './sign-in.ts';
 import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
 import { fileForm } from './uploads.ts';
@@ -40,6 +41,15 @@ const onRecord: ArrangedPath = {
 const aWebhook: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, untold)).id }),
 };
+const aBooking: ArrangedPath = {
+  exists: async (tenant, mode) => ({ id: await newBooking(tenant, keyOf(tenant, mode)) }),
+};
+const aReservation: ArrangedPath = {
+  exists: async (tenant, mode) => ({ id: await newReservation(tenant, keyOf(tenant, mode)) }),
+};
+const aPool: ArrangedPath = { exists: async (tenant) => ({ id: (await newPool(tenant)).id }), shared: true };
+const aPolicy: ArrangedPath = { exists: async (tenant) => ({ id: (await newPolicy(tenant)).id }), shared: true };
+const aUser: ArrangedPath = { exists: async (tenant) => ({ id: (await newUser(tenant)).id }), shared: true };
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
 
 /** Modules that operations need, bought one by one. */
@@ -134,7 +144,18 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
-  '/v1/users/{id}': { exists: async (tenant) => ({ id: (await newUser(tenant)).id }), shared: true },
+  '/v1/users/{id}': aUser,
+  '/v1/users/{id}/working-hours': aUser,
+  '/v1/users/{id}/calendar': aUser,
+  '/v1/scheduling/reservations/{id}': aReservation,
+  '/v1/scheduling/reservations/{id}/extend': aReservation,
+  '/v1/bookings/{id}': aBooking,
+  '/v1/bookings/{id}/reschedule': aBooking,
+  '/v1/bookings/{id}/cancel': aBooking,
+  '/v1/scheduling/pools/{id}': aPool,
+  '/v1/scheduling/pools/{id}/suggestion': aPool,
+  '/v1/scheduling/pools/{id}/assignments': aPool,
+  '/v1/scheduling/policies/{id}': aPolicy,
   '/v1/roles/{id}': { exists: async (tenant) => ({ id: await newProfile(tenant) }), shared: true },
   '/v1/branches/{id}': { exists: async (tenant) => ({ id: await newBranch(tenant) }), shared: true },
   '/v1/webhooks/{id}': aWebhook,
@@ -172,6 +193,8 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/org-nodes/{id}/users': { exists: async (tenant) => ({ id: await newBranch(tenant) }), shared: true },
 };
 
+const keyOf = (tenant: Tenant, mode: Mode): string => (mode === 'live' ? tenant.key : tenant.testKey);
+
 type Example = Record<string, unknown>;
 
 /** By operationId: the document's example with what only the moment can give, e.g. an id or an address that is not in use. */
@@ -197,6 +220,26 @@ export const arrangedBodies: Record<
   getRecordBatch: async (_, tenant, mode) => ({ ids: await twoAccounts(tenant, mode) }),
   updatePassword: (example) => ({ ...example, current_password: adminPassword }),
   createSlaPolicy: (example) => ({ ...example, name: randomUUID() }),
+  searchSlots: async (_, tenant) => ({ pool_id: (await usualPool(tenant)).id, limit: 1 }),
+  createReservation: async (_, tenant, mode) => {
+    const { slots } = await search(keyOf(tenant, mode), await usualPool(tenant), { limit: 1 });
+    return { slot_token: slots[0].slot_token };
+  },
+  createBooking: async (example, tenant, mode) => {
+    const { attendee, meeting } = example;
+    const pool = await usualPool(tenant);
+    if ('member_ids' in example)
+      return {
+        ...{ attendee, meeting, policy_id: pool.policy_id, member_ids: [(await newUser(tenant)).id] },
+        record_id: await newRecord(tenant, mode, 'leads'),
+      };
+    const { slots } = await search(keyOf(tenant, mode), pool, { limit: 1 });
+    const { id } = await hold(keyOf(tenant, mode), slots[0]);
+    return { attendee, meeting, slot_token: slots[0].slot_token, reservation_id: id };
+  },
+  createSchedulingAssignment: async (_, tenant, mode) => ({ record_id: await newRecord(tenant, mode, 'leads') }),
+  createSchedulingPolicy: withFreshName,
+  createSchedulingPool: async (_, tenant) => ({ name: randomUUID(), member_ids: [(await newUser(tenant)).id] }),
   createUser: (example) => ({ ...example, email: `${randomUUID()}@bluelake.example` }),
   createSession: async (example, tenant) =>
     'refresh_token' in example
@@ -235,6 +278,8 @@ export const arrangedQueries: Record<
   (body: unknown, tenant: Tenant, mode: Mode) => Promise<Record<string, string>> | Record<string, string>
 > = {
   createSession: (body) => ({ grant_type: 'refresh_token' in (body as Example) ? 'refresh_token' : 'password' }),
+  getUserAvailability: async (_, tenant) => ({ user_ids: (await usualPool(tenant)).member_ids[0] }),
+  getSlots: async (_, tenant) => ({ member_ids: (await usualPool(tenant)).member_ids[0] }),
   getAttachmentContent: async (_, tenant) => (await linkOf(tenant)).query,
   getCustomerByEmail: async (_, tenant, mode) => ({
     email: `${await newRecord(tenant, mode, 'customers')}@example.com`,

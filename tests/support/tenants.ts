@@ -5,6 +5,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
 import { createCompany } from '../../db/onboarding/onboarding.ts';
 import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../../domain/onboarding/defaults.ts';
+import { standardPolicy } from '../../domain/scheduling/policies.ts';
 import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 
 export const adminPassword = 'correct horse battery staple';
@@ -71,7 +72,7 @@ export async function newTenant(name = 'Tenant'): Promise<Tenant> {
         mustChangePassword: false,
         metadata: {},
       },
-      { dealStatuses, leadStatuses, activityTypes, taskTypes, trial },
+      { dealStatuses, leadStatuses, activityTypes, taskTypes, trial, policy: standardPolicy(company.timezone) },
       now,
     ),
   );

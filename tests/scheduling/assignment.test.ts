@@ -1,0 +1,96 @@
+// Whose turn it is: shares that are kept at every moment, and who goes first when not everybody can.
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Candidate, chooseMember } from '../../domain/scheduling/assignment.ts';
+
+const seed = Number(process.env.ASSIGNMENT_SEED ?? Date.now() % 2 ** 31);
+
+const pool = (...weights: number[]): Candidate[] =>
+  weights.map((weight, index) => ({ userId: `${index}`, weight, assigned: 0, load: 0 }));
+const everybody = (all: readonly Candidate[]): Set<string> => new Set(all.map(({ userId }) => userId));
+
+/** Chooses and counts, so many times. */
+function assign(all: Candidate[], eligible: ReadonlySet<string>, times: number): string[] {
+  return Array.from({ length: times }, () => {
+    const chosen = all.find(({ userId }) => userId === chooseMember('round_robin', all, eligible));
+    if (!chosen) throw new Error('nobody was chosen');
+    chosen.assigned += 1;
+    return chosen.userId;
+  });
+}
+
+describe('round robin', () => {
+  test(`keeps everybody within one of their share after each assignment, ASSIGNMENT_SEED=${seed}`, () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 1, max: 10 }), { minLength: 1, maxLength: 50, size: 'max' }),
+        (weights) => {
+          const all = pool(...weights);
+          const eligible = everybody(all);
+          const sum = weights.reduce((total, weight) => total + weight, 0);
+          let furthest = 0;
+          // After so many, everybody has exactly their weight, and it begins anew.
+          for (let count = 1; count <= sum; count += 1) {
+            assign(all, eligible, 1);
+            for (const { weight, assigned } of all)
+              furthest = Math.max(furthest, Math.abs(assigned * sum - count * weight) / sum);
+          }
+          expect(furthest).toBeLessThan(1);
+          expect(all.map(({ assigned }) => assigned)).toEqual(weights);
+        },
+      ),
+      { numRuns: 60, seed },
+    );
+  });
+
+  test('goes through equals in the order of the pool', () => {
+    const all = pool(1, 1, 1);
+    expect(assign(all, everybody(all), 7)).toEqual(['0', '1', '2', '0', '1', '2', '0']);
+  });
+
+  test('keeps the shares of a pool that has chosen a million times', () => {
+    const all = pool(10, 9, 1).map((candidate) => ({ ...candidate, assigned: candidate.weight * 1e9 }));
+    const chosen = assign(all, everybody(all), 20);
+    expect(['0', '1', '2'].map((id) => chosen.filter((other) => other === id).length)).toEqual([10, 9, 1]);
+  });
+
+  test('chooses among those who can, and lets who could not catch up', () => {
+    const all = pool(1, 1, 1);
+    expect(assign(all, new Set(['0', '2']), 4).sort()).toEqual(['0', '0', '2', '2']);
+    expect(assign(all, everybody(all), 2)).toEqual(['1', '1']);
+    expect(all.map(({ assigned }) => assigned)).toEqual([2, 2, 2]);
+  });
+
+  test('chooses the only one, and nobody where nobody can', () => {
+    expect(chooseMember('round_robin', pool(3), new Set(['0']))).toBe('0');
+    expect(chooseMember('round_robin', pool(3, 2), new Set(['1']))).toBe('1');
+    expect(chooseMember('round_robin', pool(3, 2), new Set())).toBeUndefined();
+    expect(chooseMember('round_robin', [], new Set(['0']))).toBeUndefined();
+  });
+});
+
+describe('least busy', () => {
+  const choose = (...all: [load: number, assigned: number, weight: number][]): string | undefined => {
+    const candidates = all.map(([load, assigned, weight], index) => ({ userId: `${index}`, load, assigned, weight }));
+    return chooseMember('least_busy', candidates, everybody(candidates));
+  };
+
+  test('is who has least to come, then who was chosen least for their weight, then who stands first', () => {
+    expect(choose([2, 0, 1], [1, 9, 1], [2, 0, 9])).toBe('1');
+    expect(choose([1, 3, 2], [1, 4, 3], [1, 2, 1])).toBe('1');
+    expect(choose([1, 2, 2], [1, 1, 1], [1, 3, 3])).toBe('0');
+  });
+
+  test('is one of those who can', () => {
+    const all = pool(1, 1, 1).map((candidate, load) => ({ ...candidate, load }));
+    expect(chooseMember('least_busy', all, new Set(['1', '2']))).toBe('1');
+    expect(chooseMember('least_busy', all, new Set())).toBeUndefined();
+  });
+});
+
+test('by priority it is the first of the pool who can', () => {
+  const all = pool(1, 10, 10).map((candidate) => ({ ...candidate, load: 9, assigned: 9 }));
+  expect(chooseMember('priority', all, everybody(all))).toBe('0');
+  expect(chooseMember('priority', all, new Set(['2', '1']))).toBe('1');
+  expect(chooseMember('priority', all, new Set(['strangers']))).toBeUndefined();
+});

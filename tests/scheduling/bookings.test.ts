@@ -1,0 +1,274 @@
+// Bookings: made from what was held or of whoever is free first, shown, moved and cancelled.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { toldEvents } from '../support/events.ts';
+import { createRecord, lead } from '../support/records.ts';
+import {
+  attendee,
+  book,
+  halfHour,
+  hold,
+  meeting,
+  newBooking,
+  newPolicy,
+  newPool,
+  search,
+} from '../support/scheduling.ts';
+import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+
+beforeAll(async () => {
+  tenant = await newTenant();
+});
+
+const get = async (id: string, key = tenant.key): Promise<Json> =>
+  (await expectStatus(200, 'GET', `/v1/bookings/${id}`, { key })).body.data.booking;
+const post = (path: string, body: object, key = tenant.key) => call('POST', path, { key, body, idempotencyKey: true });
+const refusal = async (path: string, body: object, key = tenant.key): Promise<Json> => {
+  const { status, body: answer } = await post(path, body, key);
+  return { ...answer.error.details, status, code: answer.error.code };
+};
+const later = (booking: Json, minutes: number): object => ({
+  from: new Date(Date.parse(booking.start_at) + minutes * 60_000).toISOString(),
+  to: new Date(Date.parse(booking.end_at) + minutes * 60_000).toISOString(),
+});
+/** A user, and a policy by which everybody can be met. */
+const somebody = async (): Promise<{ id: string; policy_id: string }> => ({
+  id: (await newUser(tenant)).id,
+  policy_id: (await newPolicy(tenant)).id,
+});
+
+describe('a slot that was held', () => {
+  test('is found, held and booked, and is then nobody else’s', async () => {
+    const pool = await newPool(tenant, { members: 1 });
+    const record = await createRecord(tenant.key, 'leads', lead());
+    const { slots } = await search(tenant.key, pool, { limit: 3, timezone: 'Asia/Dubai' });
+    const reservation = await hold(tenant.key, slots[1]);
+    const held = { status: 'held', user_id: pool.member_ids[0], start_at: slots[1].start_at, ttl_seconds: 600 };
+    expect(reservation).toMatchObject(held);
+    const { slot_token } = slots[1];
+    const body = { slot_token, reservation_id: reservation.id, attendee, meeting, record_id: record.id };
+    const { body: answer } = await expectStatus(201, 'POST', '/v1/bookings', {
+      ...{ key: tenant.key, body, idempotencyKey: true },
+    });
+    const { booking } = answer.data;
+    expect(booking).toMatchObject({
+      ...{ status: 'confirmed', user_id: pool.member_ids[0], user_name: 'Uma User', pool_id: pool.id },
+      ...{ start_at: slots[1].start_at, end_at: slots[1].end_at, provider: 'internal', policy_id: pool.policy_id },
+      attendee: { ...attendee, phone: null, timezone: 'Asia/Dubai', locale: null },
+      ...{ object: 'leads', record_id: record.id, meeting_title: 'First call', location_kind: 'video' },
+      ...{ rescheduled_from: null, test_mode: false },
+    });
+    expect(await get(booking.id)).toEqual(booking);
+    await expectStatus(404, 'GET', `/v1/scheduling/reservations/${reservation.id}`, { key: tenant.key });
+    expect(await refusal('/v1/bookings', body)).toMatchObject({ status: 404 });
+    const starts = (await search(tenant.key, pool, { limit: 3 })).slots.map((slot: Json) => slot.start_at);
+    expect(starts).not.toContain(slots[1].start_at);
+    const { alternatives, ...refused } = await refusal('/v1/scheduling/reservations', { slot_token });
+    expect(refused).toMatchObject({ status: 409, code: 'CONFLICT', reason: 'slot_conflict' });
+    expect(alternatives).toHaveLength(5);
+    await hold(tenant.key, alternatives[0]);
+  });
+
+  test('is booked with its own token only', async () => {
+    const pool = await newPool(tenant);
+    const { slots } = await search(tenant.key, pool, { limit: 2 });
+    const reservation = await hold(tenant.key, slots[0]);
+    const other = { slot_token: slots[1].slot_token, reservation_id: reservation.id, attendee, meeting };
+    expect(await refusal('/v1/bookings', other)).toMatchObject({ status: 400, fields: [{ field: 'reservation_id' }] });
+    const forged = { ...other, slot_token: `${slots[0].slot_token}x` };
+    expect(await refusal('/v1/bookings', forged)).toMatchObject({ status: 400, reason: 'invalid_slot_token' });
+    const foreign = await newTenant();
+    const refused = await refusal('/v1/scheduling/reservations', { slot_token: slots[0].slot_token }, foreign.key);
+    expect(refused).toMatchObject({ status: 400, reason: 'invalid_slot_token' });
+    const test = await refusal('/v1/scheduling/reservations', { slot_token: slots[0].slot_token }, tenant.testKey);
+    expect(test).toMatchObject({ status: 400, reason: 'invalid_slot_token' });
+  });
+});
+
+describe('whoever is free first', () => {
+  test('gets the earliest time, and of several whoever has fewest meetings ahead', async () => {
+    const ids = (await Promise.all([newUser(tenant), newUser(tenant)])).map(({ id }) => id);
+    const { id: policy_id } = await newPolicy(tenant);
+    const booked: Json[] = [];
+    for (let count = 0; count < 4; count += 1) booked.push(await book(tenant.key, ids, { policy_id }));
+    const starts = booked.map((each) => Date.parse(each.start_at));
+    expect(starts[1]).toBe(starts[0]);
+    expect(starts[3]).toBe(starts[2]);
+    expect(starts[2]).toBe((starts[0] as number) + 1_800_000);
+    expect(booked.map((each) => each.user_id)).toEqual([ids[0], ids[1], ids[0], ids[1]]);
+  });
+
+  test('is refused with what comes after where nobody is free in time', async () => {
+    const { id, policy_id } = await somebody();
+    const window = { from: halfHour(4).toISOString(), to: halfHour(5).toISOString() };
+    await book(tenant.key, [id], { policy_id, ...window });
+    const asked = { member_ids: [id], policy_id, ...window, attendee, meeting };
+    const { alternatives, ...refused } = await refusal('/v1/bookings', asked);
+    expect(refused).toMatchObject({ status: 409, reason: 'no_slot' });
+    expect(alternatives).toHaveLength(5);
+    const next = { start_at: halfHour(5).toISOString(), end_at: halfHour(6).toISOString(), user_ids: [id] };
+    expect(alternatives[0]).toEqual(next);
+  });
+
+  test('must be an active user in reach', async () => {
+    const inactive = await newUser(tenant, { status: 'inactive' });
+    const stranger = await newUser(await newTenant());
+    for (const { id } of [inactive, stranger]) {
+      const refused = await refusal('/v1/bookings', { member_ids: [id], attendee, meeting });
+      const expected = { status: 400, code: 'VALIDATION_ERROR', unknown_user_ids: [id] };
+      expect(refused).toMatchObject({ ...expected, fields: [{ field: 'member_ids' }] });
+    }
+  });
+});
+
+describe('a body', () => {
+  const member_ids = [crypto.randomUUID()];
+  const bothWays = { slot_token: 'x', reservation_id: crypto.randomUUID(), member_ids };
+  const unreachable = { member_ids, attendee: { name: 'Sara' } };
+  const onMars = { member_ids, attendee: { ...attendee, timezone: 'Mars/Base' } };
+  test.each([
+    ['of both ways', bothWays, 'member_ids', 'CONFLICTING_FIELDS'],
+    ['of neither way', {}, 'member_ids', 'REQUIRED'],
+    ['with half of what was held', { slot_token: 'x' }, 'reservation_id', 'REQUIRED'],
+    ['whose attendee cannot be reached', unreachable, 'attendee.email', 'REQUIRED'],
+    ['with a time zone that there is not', onMars, 'attendee.timezone', 'INVALID_FORMAT'],
+  ])('%s is refused', async (_, more, field, code) => {
+    const refused = await refusal('/v1/bookings', { attendee, meeting, ...more });
+    expect(refused).toMatchObject({ status: 400, code: 'VALIDATION_ERROR', fields: [{ field, code }] });
+  });
+
+  test('about a record that there is not is refused, and nothing is booked', async () => {
+    const { id, policy_id } = await somebody();
+    const about = { member_ids: [id], policy_id, attendee, meeting, record_id: crypto.randomUUID() };
+    const refused = await refusal('/v1/bookings', about);
+    expect(refused).toMatchObject({ status: 422, fields: [{ field: 'record_id', code: 'NOT_FOUND' }] });
+    expect(await database()`select from taken_times where user_id = ${id}`).toHaveLength(0);
+  });
+});
+
+describe('a booking', () => {
+  test('is moved: a new one takes its place, and each names the other', async () => {
+    const before = await get(await newBooking(tenant, tenant.key));
+    const moved = await post(`/v1/bookings/${before.id}/reschedule`, { ...later(before, 90), reason: 'Asked for' });
+    expect(moved.status).toBe(200);
+    const after = moved.body.data.booking;
+    const { user_id, attendee: same } = before;
+    expect(after).toMatchObject({ status: 'confirmed', rescheduled_from: before.id, user_id, attendee: same });
+    expect(Date.parse(after.start_at)).toBe(Date.parse(before.start_at) + 90 * 60_000);
+    expect(await get(before.id)).toMatchObject({ status: 'rescheduled', rescheduled_to: after.id });
+    const again = await refusal(`/v1/bookings/${before.id}/reschedule`, later(before, 120));
+    expect(again).toMatchObject({ status: 409, reason: 'not_confirmed' });
+    // Its old time is free again.
+    const { start_at } = await book(tenant.key, [user_id], { policy_id: before.policy_id });
+    expect(start_at).toBe(before.start_at);
+  });
+
+  test('may be moved by less than its own length', async () => {
+    const before = await get(await newBooking(tenant, tenant.key));
+    const body = later(before, 10);
+    await expectStatus(200, 'POST', `/v1/bookings/${before.id}/reschedule`, { key: tenant.key, body });
+  });
+
+  test('is not moved to where the person is taken, nor to another length, nor into the past', async () => {
+    const { id, policy_id } = await somebody();
+    const [first, second] = [await book(tenant.key, [id], { policy_id }), await book(tenant.key, [id], { policy_id })];
+    const path = `/v1/bookings/${second.id}/reschedule`;
+    const refused = await refusal(path, { from: first.start_at, to: first.end_at });
+    expect(refused).toMatchObject({ status: 409, reason: 'slot_conflict' });
+    expect(refused.alternatives.length).toBeGreaterThan(0);
+    const longer = await refusal(path, { from: second.start_at, to: halfHour(9).toISOString() });
+    expect(longer).toMatchObject({ status: 400, fields: [{ field: 'to', code: 'OUT_OF_RANGE' }] });
+    const past = await refusal(path, later(second, -1_000_000));
+    expect(past).toMatchObject({ status: 400, fields: [{ field: 'from', code: 'OUT_OF_RANGE' }] });
+    expect(await get(second.id)).toEqual(second);
+  });
+
+  test('is cancelled once, and its time is free again', async () => {
+    const booking = await get(await newBooking(tenant, tenant.key));
+    const cancel = async (body: object): Promise<Json> =>
+      (await expectStatus(200, 'POST', `/v1/bookings/${booking.id}/cancel`, { key: tenant.key, body })).body.data
+        .booking;
+    const cancelled = await cancel({ reason: 'Ill' });
+    const at = expect.any(String);
+    expect(cancelled).toMatchObject({ status: 'cancelled', cancellation_reason: 'Ill', cancelled_at: at });
+    expect(await cancel({ reason: 'Other' })).toEqual(cancelled);
+    expect(await get(booking.id)).toEqual(cancelled);
+    const { start_at } = await book(tenant.key, [booking.user_id], { policy_id: booking.policy_id });
+    expect(start_at).toBe(booking.start_at);
+    const moved = await refusal(`/v1/bookings/${booking.id}/reschedule`, later(booking, 60));
+    expect(moved).toMatchObject({ status: 409, reason: 'not_confirmed' });
+  });
+
+  test('tells of itself in live mode, and not in test mode', async () => {
+    const record = await createRecord(tenant.key, 'leads', lead());
+    const { id, policy_id } = await somebody();
+    const booking = await book(tenant.key, [id], { policy_id, record_id: record.id });
+    const moved = await post(`/v1/bookings/${booking.id}/reschedule`, { ...later(booking, 60), reason: 'Asked for' });
+    const { id: movedId, start_at, end_at } = moved.body.data.booking;
+    await post(`/v1/bookings/${movedId}/cancel`, {});
+    await book(tenant.testKey, [id], { policy_id });
+    const told = await database()`
+      select event, data from ${toldEvents(database())}
+      where company_id = ${tenant.companyId} and data ->> 'user_id' = ${id} order by occurred_at`;
+    const about = { object: 'leads', record_id: record.id, user_id: id };
+    const [first, second] = [
+      { appointment_id: booking.id, scheduled_at: booking.start_at, end_at: booking.end_at },
+      { appointment_id: movedId, scheduled_at: start_at, end_at },
+    ];
+    const why = { previous_scheduled_at: booking.start_at, reason: 'Asked for' };
+    expect(told).toMatchObject([
+      { event: 'appointment.scheduled', data: { ...about, ...first } },
+      { event: 'appointment.rescheduled', data: { ...about, ...second, ...why } },
+      { event: 'appointment.cancelled', data: { ...about, ...second } },
+    ]);
+  });
+
+  test('of test mode is of its own: the person is free in live mode', async () => {
+    const { id, policy_id } = await somebody();
+    const [trial, real] = [
+      await book(tenant.testKey, [id], { policy_id }),
+      await book(tenant.key, [id], { policy_id }),
+    ];
+    expect(trial).toMatchObject({ provider: 'test', test_mode: true, start_at: real.start_at });
+    await expectStatus(404, 'GET', `/v1/bookings/${trial.id}`, { key: tenant.key });
+  });
+
+  test('is seen and changed by those who reach the person', async () => {
+    const { id: elsewhere } = await newUser(tenant, { branchId: tenant.branchId });
+    const [own] = await database()`
+      insert into branches (company_id, id, name, is_default, created_at)
+      values (${tenant.companyId}, gen_random_uuid(), 'Other', false, now()) returning id`;
+    const key = await newKey(tenant, { reach: { kind: 'branch', id: own?.id } });
+    const id = await newBooking(tenant, tenant.key, elsewhere);
+    await expectStatus(404, 'GET', `/v1/bookings/${id}`, { key });
+    await expectStatus(404, 'POST', `/v1/bookings/${id}/cancel`, { key, body: {} });
+    const { body } = await expectStatus(200, 'GET', '/v1/bookings', { key });
+    expect(body.data.bookings).toEqual([]);
+    const reaching = await newKey(tenant, { reach: { kind: 'branch', id: tenant.branchId } });
+    await expectStatus(200, 'GET', `/v1/bookings/${id}`, { key: reaching });
+  });
+});
+
+describe('the list', () => {
+  test('begins with the latest, page by page, and is limited by user, status and time', async () => {
+    const { id, policy_id } = await somebody();
+    const made: string[] = [];
+    for (let count = 0; count < 3; count += 1) made.push((await book(tenant.key, [id], { policy_id })).id);
+    const list = async (query: Record<string, string | number>): Promise<Json> =>
+      (await expectStatus(200, 'GET', '/v1/bookings', { key: tenant.key, query: { user_id: id, ...query } })).body.data;
+    const ids = ({ bookings }: Json): string[] => bookings.map((each: Json) => each.id);
+    const first = await list({ limit: 2 });
+    expect(ids(first)).toEqual([made[2], made[1]]);
+    expect(ids(await list({ limit: 2, cursor: first.next_cursor }))).toEqual([made[0]]);
+    await post(`/v1/bookings/${made[1]}/cancel`, {});
+    expect(ids(await list({ status: 'cancelled,completed' }))).toEqual([made[1]]);
+    const { start_at } = await get(made[1] as string);
+    expect(ids(await list({ from: start_at }))).toEqual([made[2], made[1]]);
+    expect(ids(await list({ to: start_at }))).toEqual([made[1], made[0]]);
+    const query = { status: 'confirmed,lost' };
+    const wrong = await expectStatus(400, 'GET', '/v1/bookings', { key: tenant.key, query });
+    expect(wrong.body.error.details.fields).toMatchObject([{ field: 'status', code: 'INVALID_OPTION' }]);
+  });
+});

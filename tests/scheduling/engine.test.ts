@@ -1,0 +1,162 @@
+// Slots over all zones and their clock changes, against a reference that walks minute by minute.
+import { execFileSync } from 'node:child_process';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { canTake, findSlots, type Member, type SlotRules } from '../../domain/scheduling/slots.ts';
+import { changesOf, day, minute, refusal, slotsOf } from './reference.ts';
+
+const runs = Number(process.env.C16_RUNS ?? 300);
+const seed = Number(process.env.C16_SEED ?? Date.now() % 2 ** 31);
+
+const zones = Intl.supportedValuesOf('timeZone');
+
+/** A day that was left out, changes by half an hour, a summer that is the norm, changes at midnight, a month of other time. */
+const oddNights: readonly (readonly [zone: string, year: number])[] = [
+  ['Pacific/Apia', 2011],
+  ['Pacific/Kwajalein', 1993],
+  ['Australia/Lord_Howe', 2026],
+  ['Europe/Dublin', 2027],
+  ['America/Havana', 2026],
+  ['Asia/Beirut', 2027],
+  ['America/Asuncion', 2023],
+  ['Africa/Cairo', 2026],
+  ['Africa/Casablanca', 2026],
+  ['Antarctica/Troll', 2026],
+  ['Asia/Pyongyang', 2018],
+  ['America/Caracas', 2007],
+];
+
+const zoneAndYear = fc.oneof(
+  { weight: 4, arbitrary: fc.tuple(fc.constantFrom(...zones), fc.integer({ min: 1975, max: 2045 })) },
+  { weight: 1, arbitrary: fc.constantFrom(...oddNights) },
+);
+
+/** Near a clock change of the zone, one of those of the year; near any day of it where it has none. */
+const night = fc.tuple(zoneAndYear, fc.nat(), fc.integer({ min: 0, max: 365 })).map(([[zone, year], which, date]) => {
+  const changes = changesOf(zone, year);
+  return { zone, moment: changes[which % changes.length] ?? Date.UTC(year, 0, 1) + date * day };
+});
+
+const clock = (minutes: number): string =>
+  `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`;
+
+const steps = fc.constantFrom(1, 5, 15, 30);
+const span = fc
+  .tuple(steps, fc.nat({ max: 1439 }), fc.nat({ max: 1439 }))
+  .map(([step, a, b]) => [a, b].map((minutes) => minutes - (minutes % step)).sort((x, y) => x - y))
+  .map(([from = 0, to = 0]) => ({ start: clock(from), end: to === from || to >= 1425 ? '24:00' : clock(to) }));
+/** Windows that are the same on all days, and others of single days. */
+const weekly = fc
+  .tuple(fc.array(span, { maxLength: 2 }), fc.array(fc.tuple(fc.integer({ min: 0, max: 6 }), span), { maxLength: 6 }))
+  .map(([daily, single]) => [
+    ...[0, 1, 2, 3, 4, 5, 6].flatMap((weekday) => daily.map((window) => ({ weekday, ...window }))),
+    ...single.map(([weekday, window]) => ({ weekday, ...window })),
+  ]);
+
+const reason = fc.constantFrom('booking', 'reservation', 'external_event', 'buffer');
+
+/** Moments near one, some of them on full minutes. */
+const near = (moment: number, range: number): fc.Arbitrary<number> =>
+  fc
+    .tuple(fc.integer({ min: -range, max: range }), fc.constantFrom(1, minute, 15 * minute))
+    .map(([away, step]) => Math.floor((moment + away) / step) * step);
+
+const memberOf = (zone: string, moment: number): fc.Arbitrary<Omit<Member, 'userId'>> => {
+  const itsZone = fc.oneof({ weight: 4, arbitrary: fc.constant(zone) }, { weight: 1, arbitrary: fc.constant('UTC') });
+  const date = fc.integer({ min: -2, max: 2 }).map((days) => new Date(moment + days * day).toISOString().slice(0, 10));
+  return fc.record({
+    hours: fc.record({ timezone: itsZone, weekly }),
+    daysOff: fc.array(
+      fc
+        .tuple(date, date, fc.constantFrom('time_off' as const, 'holiday' as const))
+        .filter(([from, to]) => from <= to)
+        .map(([from, to, reason]) => ({ from, to, reason })),
+      { maxLength: 2, size: '-1' },
+    ),
+    daysOffTimezone: itsZone,
+    busy: fc.array(
+      fc
+        .tuple(near(moment, day), fc.nat({ max: 120 }), reason)
+        .map(([start, minutes, why]) => ({ start, end: start + minutes * minute, reason: why })),
+      { maxLength: 8 },
+    ),
+    bookedStarts: fc.array(near(moment, 2 * day), { maxLength: 5 }),
+  });
+};
+
+const rulesOf = (zone: string, moment: number): fc.Arbitrary<SlotRules> =>
+  fc.record({
+    durationMinutes: fc.constantFrom(5, 15, 30, 45, 60, 90, 480),
+    intervalMinutes: fc.constantFrom(5, 7, 15, 20, 30, 60, 90),
+    bufferBeforeMinutes: fc.constantFrom(0, 0, 5, 30),
+    bufferAfterMinutes: fc.constantFrom(0, 0, 10, 60),
+    maxPerDay: fc.option(fc.nat({ max: 3 }), { freq: 2 }),
+    timezone: fc.constantFrom(zone, 'UTC'),
+    within: fc
+      .tuple(near(moment - 8 * 60 * minute, 12 * 60 * minute), fc.integer({ min: 1, max: 36 * 60 }))
+      .map(([start, minutes]) => ({ start, end: start + minutes * minute })),
+  });
+
+const search = night.chain(({ zone, moment }) =>
+  fc.record({
+    members: fc
+      .array(memberOf(zone, moment), { minLength: 1, maxLength: 3 })
+      .map((members) => members.map((member, index) => ({ ...member, userId: `member ${index}` }))),
+    rules: rulesOf(zone, moment),
+    limit: fc.nat({ max: 60 }),
+    asked: fc.array(near(moment, day), { minLength: 5, maxLength: 5 }),
+  }),
+);
+
+test(`${runs} searches near clock changes find what is there minute by minute, C16_SEED=${seed}`, {
+  timeout: 30_000 + runs * 200,
+}, () => {
+  let offered = 0;
+  fc.assert(
+    fc.property(search, ({ members, rules, limit, asked }) => {
+      const expected = slotsOf(members, rules);
+      const found = findSlots(members, rules, 100_000);
+      expect(found).toEqual({ slots: expected, truncated: false });
+      offered += found.slots.length;
+      expect(findSlots(members, rules, limit)).toEqual({
+        slots: expected.slice(0, limit),
+        truncated: expected.length > limit,
+      });
+      for (const member of members) {
+        const able = found.slots.filter(({ userIds }) => userIds.includes(member.userId));
+        for (const { start } of able) expect(canTake(member, rules, start)).toBeUndefined();
+        const others = found.slots.filter(({ userIds }) => !userIds.includes(member.userId));
+        for (const start of [...asked, ...others.map((slot) => slot.start)])
+          expect(canTake(member, rules, start)).toBe(refusal(member, rules, start));
+      }
+    }),
+    { numRuns: runs, seed },
+  );
+  process.stdout.write(`C16: ${runs} searches, ${offered} slots, C16_SEED=${seed}\n`);
+  // So that what is compared is not emptiness.
+  expect(offered).toBeGreaterThan(runs);
+});
+
+test('the time zone of the process does not matter', () => {
+  const program = `
+    const { findSlots, canTake } = await import(${JSON.stringify(new URL('../../domain/scheduling/slots.ts', import.meta.url).href)});
+    const hours = { timezone: 'America/Havana', weekly: [0, 1, 2, 3, 4, 5, 6].map((weekday) => ({ weekday, start: '00:00', end: '24:00' })) };
+    const daysOff = [{ from: '2026-11-02', to: '2026-11-02', reason: 'holiday' }];
+    const member = { userId: 'one', hours, daysOff, daysOffTimezone: 'Asia/Beirut', busy: [], bookedStarts: [${Date.UTC(2026, 9, 31, 23)}] };
+    const within = { start: ${Date.UTC(2026, 9, 31)}, end: ${Date.UTC(2026, 10, 4)} };
+    const rules = { durationMinutes: 60, intervalMinutes: 60, bufferBeforeMinutes: 0, bufferAfterMinutes: 0, maxPerDay: 1, timezone: 'Pacific/Apia', within };
+    const reasons = Array.from({ length: 90 }, (_, hour) => canTake(member, rules, within.start + hour * 3600000) ?? 'free');
+    console.log(JSON.stringify({ slots: findSlots([member], rules, 500).slots, reasons }));`;
+  const foundIn = (TZ: string): { slots: unknown[]; reasons: string[] } =>
+    JSON.parse(
+      execFileSync(process.execPath, ['--input-type=module', '--eval', program], {
+        env: { ...process.env, TZ },
+        encoding: 'utf8',
+      }),
+    );
+  const [first, ...others] = ['UTC', 'America/Havana', 'Pacific/Apia', 'Australia/Lord_Howe'].map(foundIn);
+  // Whatever could depend on it takes part.
+  expect(new Set(first?.reasons)).toEqual(new Set(['free', 'holiday', 'daily_maximum']));
+  expect(first?.slots.length).toBeGreaterThan(20);
+  for (const other of others) expect(other).toEqual(first);
+});

@@ -1,0 +1,67 @@
+// Operations on intervals against the same ones on single moments.
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Interval, intersect, Occupied, subtract, union, widened } from '../../domain/scheduling/intervals.ts';
+
+const seed = Number(process.env.INTERVALS_SEED ?? Date.now() % 2 ** 31);
+const last = 24;
+const moments = Array.from({ length: last }, (_, moment) => moment);
+
+/** In any order, empty ones and overlapping ones among them. */
+const list = fc.array(
+  fc
+    .tuple(fc.nat({ max: last }), fc.nat({ max: last }))
+    .map(([a, b]) => ({ start: Math.min(a, b), end: Math.max(a, b) })),
+  { maxLength: 6 },
+);
+const has = (intervals: readonly Interval[], moment: number): boolean =>
+  intervals.some(({ start, end }) => start <= moment && moment < end);
+/** Intervals of the moments that are in. */
+const of = (isIn: (moment: number) => boolean): Interval[] =>
+  moments
+    .filter((moment) => isIn(moment) && !(moment > 0 && isIn(moment - 1)))
+    .map((start) => ({ start, end: moments.find((moment) => moment > start && !isIn(moment)) ?? last }));
+
+describe(`as moments tell, INTERVALS_SEED=${seed}`, () => {
+  test('are joined, intersected and subtracted', () => {
+    fc.assert(
+      fc.property(list, list, (a, b) => {
+        expect(union(a)).toEqual(of((moment) => has(a, moment)));
+        expect(intersect(a, b)).toEqual(of((moment) => has(a, moment) && has(b, moment)));
+        expect(subtract(a, b)).toEqual(of((moment) => has(a, moment) && !has(b, moment)));
+      }),
+      { numRuns: 500, seed },
+    );
+  });
+
+  test('are found by what they meet, in whichever order they are asked', () => {
+    const questions = fc.array(fc.tuple(fc.nat({ max: last }), fc.integer({ min: 1, max: 5 })), { maxLength: 20 });
+    fc.assert(
+      fc.property(list, questions, (entries, asked) => {
+        const occupied = new Occupied(entries);
+        const inOrder = entries.filter(({ start, end }) => start < end).toSorted((a, b) => a.start - b.start);
+        for (const [start, length] of asked)
+          expect(occupied.firstMeeting(start, start + length)).toBe(
+            inOrder.find((entry) => entry.start < start + length && start < entry.end),
+          );
+      }),
+      { numRuns: 500, seed },
+    );
+  });
+});
+
+test('lists that were given stay as they were', () => {
+  const given = [
+    { start: 5, end: 7 },
+    { start: 1, end: 6 },
+  ];
+  const copy = structuredClone(given);
+  union(given);
+  subtract(given, given);
+  new Occupied(given);
+  expect(widened(given, 1, 2)).toEqual([
+    { start: 4, end: 9 },
+    { start: 0, end: 8 },
+  ]);
+  expect(given).toEqual(copy);
+});

@@ -1,0 +1,95 @@
+// Scheduling policies: made, shown, changed and deleted.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { newPolicy, newPool } from '../support/scheduling.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+const path = '/v1/scheduling/policies';
+
+beforeAll(async () => {
+  tenant = await newTenant();
+});
+
+const list = async (): Promise<Json[]> =>
+  (await expectStatus(200, 'GET', path, { key: tenant.key })).body.data.policies;
+const patch = (id: string, body: object) => call('PATCH', `${path}/${id}`, { key: tenant.key, body });
+const remove = (id: string) => call('DELETE', `${path}/${id}`, { key: tenant.key });
+
+describe('a workspace', () => {
+  test('begins with a policy by which people can be met, in its own time zone', async () => {
+    const fresh = await newTenant();
+    const { policies } = (await expectStatus(200, 'GET', path, { key: fresh.testKey })).body.data;
+    expect(policies).toMatchObject([
+      { name: 'Standard', is_default: true, timezone: 'Europe/Berlin', duration_minutes: 30, exposure: 'individual' },
+    ]);
+    const [{ working_hours: hours }] = policies;
+    expect(hours.map(({ weekday }: Json) => weekday)).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  test('has exactly one default, whatever is made one', async () => {
+    const { id } = await newPolicy(tenant, { is_default: true });
+    const other = await newPolicy(tenant);
+    expect((await patch(other.id, { is_default: true })).status).toBe(200);
+    expect((await list()).filter((policy) => policy.is_default).map((policy) => policy.id)).toEqual([other.id]);
+    expect((await patch(other.id, { is_default: false })).body.error).toMatchObject({
+      ...{ code: 'CONFLICT', details: { reason: 'default_policy' } },
+    });
+    expect((await remove(other.id)).body.error.details.reason).toBe('default_policy');
+    expect((await remove(id)).status).toBe(200);
+  });
+
+  test('has one default also where many are made one at once', async () => {
+    const made = await Promise.all(Array.from({ length: 8 }, () => newPolicy(tenant, { is_default: true })));
+    expect(made).toHaveLength(8);
+    expect((await list()).filter((policy) => policy.is_default)).toHaveLength(1);
+  });
+});
+
+describe('a policy', () => {
+  test('has the company’s time zone and each user’s own hours unless it says otherwise', async () => {
+    const body = { name: ' Short ' };
+    const { policy } = (await expectStatus(201, 'POST', path, { key: tenant.key, body })).body.data;
+    expect(policy).toMatchObject({ name: 'Short', timezone: 'Europe/Berlin', working_hours: null, is_default: false });
+    const read = await expectStatus(200, 'GET', `${path}/${policy.id}`, { key: tenant.key });
+    expect(read.body.data.policy).toEqual(policy);
+    const changed = await patch(policy.id, { max_bookings_per_day: 3, working_hours: [] });
+    expect(changed.body.data.policy).toMatchObject({ max_bookings_per_day: 3, working_hours: [], name: 'Short' });
+    const audit = await database()`select action from audit_logs where record_id = ${policy.id} order by seq`;
+    expect(audit.map(({ action }) => action)).toEqual([
+      ...['settings.scheduling_policy.create', 'settings.scheduling_policy.update'],
+    ]);
+  });
+
+  test.each([
+    ['a time zone that there is not', { timezone: 'Mars/Base' }, 'timezone'],
+    [
+      'hours that end before they begin',
+      { working_hours: [{ weekday: 0, start: '17:00', end: '09:00' }] },
+      'working_hours[0].end',
+    ],
+    [
+      'a hard cap below what is held',
+      { reservation_ttl_seconds: 900, reservation_hard_cap_seconds: 600 },
+      'reservation_hard_cap_seconds',
+    ],
+    ['no name', { name: ' ' }, 'name'],
+  ])('with %s is refused', async (_, more, field) => {
+    const body = { name: crypto.randomUUID(), ...more };
+    const { error } = (await expectStatus(400, 'POST', path, { key: tenant.key, body })).body;
+    expect(error.details.fields).toMatchObject([{ field }]);
+  });
+
+  test('has a name of its own, whatever the case', async () => {
+    const { id, name } = await newPolicy(tenant);
+    const body = { name: name.toUpperCase() };
+    const { error } = (await expectStatus(409, 'POST', path, { key: tenant.key, body })).body;
+    expect(error).toMatchObject({ code: 'ALREADY_EXISTS', details: { existing_id: id, matched_fields: ['name'] } });
+  });
+
+  test('is not deleted while a pool has it', async () => {
+    const pool = await newPool(tenant);
+    const { error } = (await remove(pool.policy_id)).body;
+    expect(error.details).toMatchObject({ reason: 'in_use', references: { pools: 1 } });
+  });
+});

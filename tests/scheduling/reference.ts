@@ -1,0 +1,111 @@
+// Free slots as a reader of the rules would find them: minute by minute, on luxon's clocks.
+import { IANAZone } from 'luxon';
+import type { Interval } from '../../domain/scheduling/intervals.ts';
+import type { Member, Refusal, SlotRules } from '../../domain/scheduling/slots.ts';
+
+export const minute = 60_000;
+export const day = 24 * 60 * minute;
+
+interface Wall {
+  /** YYYY-MM-DD */
+  date: string;
+  /** 0 for Monday. */
+  weekday: number;
+  /** HH:MM */
+  time: string;
+}
+
+/** What a wall shows; asked from moments only, which no clock change makes ambiguous. */
+const walls = new Map<string, Wall>();
+
+export function wall(timezone: string, moment: number): Wall {
+  const full = Math.floor(moment / minute) * minute;
+  const key = `${timezone} ${full}`;
+  const known = walls.get(key);
+  if (known) return known;
+  const shown = new Date(full + IANAZone.create(timezone).offset(full) * minute);
+  const text = shown.toISOString();
+  const found = { date: text.slice(0, 10), weekday: (shown.getUTCDay() + 6) % 7, time: text.slice(11, 16) };
+  if (walls.size > 50_000) walls.clear();
+  walls.set(key, found);
+  return found;
+}
+
+const minutesOf = (time: string): number => Number(time.slice(0, 2)) * 60 + Number(time.slice(3));
+
+/** Whether the wall shows a time within the hours of its day. */
+export function isWorking({ timezone, weekly }: Member['hours'], moment: number): boolean {
+  const { weekday, time } = wall(timezone, moment);
+  return weekly.some((window) => window.weekday === weekday && window.start <= time && time < window.end);
+}
+
+function isOnGrid({ timezone, weekly }: Member['hours'], moment: number, intervalMinutes: number): boolean {
+  const { weekday, time } = wall(timezone, moment);
+  return weekly.some(
+    ({ weekday: itsDay, start, end }) =>
+      itsDay === weekday && start <= time && time < end && (minutesOf(time) - minutesOf(start)) % intervalMinutes === 0,
+  );
+}
+
+const meets = (a: Interval, b: Interval): boolean => a.start < b.end && b.start < a.end;
+
+export function refusal(member: Member, rules: SlotRules, start: number): Refusal | undefined {
+  const slot = { start, end: start + rules.durationMinutes * minute };
+  const moments = Array.from({ length: rules.durationMinutes }, (_, index) => start + index * minute);
+  // A slot that begins within a minute ends within one.
+  moments.push(slot.end - 1);
+  if (!moments.every((moment) => isWorking(member.hours, moment))) return 'outside_working_hours';
+  for (const moment of member.daysOff.length > 0 ? moments : []) {
+    const { date } = wall(member.daysOffTimezone, moment);
+    const off = member.daysOff.find(({ from, to }) => from <= date && date <= to);
+    if (off) return off.reason;
+  }
+  const busy = member.busy.filter((entry) => entry.start < entry.end).toSorted((a, b) => a.start - b.start);
+  const taken = busy.find((entry) => meets(entry, slot));
+  if (taken) return taken.reason;
+  const around = {
+    start: slot.start - rules.bufferBeforeMinutes * minute,
+    end: slot.end + rules.bufferAfterMinutes * minute,
+  };
+  if (busy.some((entry) => meets(entry, around))) return 'buffer';
+  if (rules.maxPerDay === null) return undefined;
+  const { date } = wall(rules.timezone, start);
+  const booked = member.bookedStarts.filter((other) => wall(rules.timezone, other).date === date);
+  return booked.length >= rules.maxPerDay ? 'daily_maximum' : undefined;
+}
+
+/** Every slot, in order of start. */
+export function slotsOf(members: readonly Member[], rules: SlotRules) {
+  const { within, intervalMinutes, durationMinutes } = rules;
+  const slots = [];
+  for (
+    let start = Math.ceil(within.start / minute) * minute;
+    start + durationMinutes * minute <= within.end;
+    start += minute
+  ) {
+    const able = members.filter(
+      (member) => isOnGrid(member.hours, start, intervalMinutes) && refusal(member, rules, start) === undefined,
+    );
+    if (able.length > 0)
+      slots.push({ start, end: start + durationMinutes * minute, userIds: able.map(({ userId }) => userId) });
+  }
+  return slots;
+}
+
+/** The first moments with another offset than before, in a year of UTC, to the minute. */
+export function changesOf(timezone: string, year: number): number[] {
+  const zone = IANAZone.create(timezone);
+  const changes: number[] = [];
+  for (let from = Date.UTC(year, 0, 1); from < Date.UTC(year + 1, 0, 1); from += day) {
+    const before = zone.offset(from);
+    if (zone.offset(from + day) === before) continue;
+    let [low, high] = [from, from + day];
+    while (high - low > minute) {
+      const middle = low + Math.floor((high - low) / (2 * minute)) * minute;
+      if (zone.offset(middle) === before) low = middle;
+      else high = middle;
+    }
+    changes.push(high);
+  }
+  return changes;
+}

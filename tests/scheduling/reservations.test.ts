@@ -1,0 +1,122 @@
+// Reservations: slots held for a while, extended, released, and run out.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { attendee, hold, meeting, newPool, search } from '../support/scheduling.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+const path = '/v1/scheduling/reservations';
+
+beforeAll(async () => {
+  tenant = await newTenant();
+});
+
+const firstSlot = async (pool: Json, more: object = {}): Promise<Json> =>
+  (await search(tenant.key, pool, { limit: 1, ...more })).slots[0];
+const post = (to: string, body: object) => call('POST', to, { key: tenant.key, body, idempotencyKey: true });
+const seconds = (from: string, to: string): number => (Date.parse(to) - Date.parse(from)) / 1000;
+/** Lets so much time pass for a reservation. */
+async function age(id: string, time: number): Promise<void> {
+  const sql = database();
+  await sql`
+    update slot_reservations set created_at = created_at - ${time} * interval '1 second', expires_at = expires_at - ${time} * interval '1 second',
+      hard_cap_at = hard_cap_at - ${time} * interval '1 second'
+    where id = ${id}`;
+  await sql`update taken_times set expires_at = expires_at - ${time} * interval '1 second' where id = ${id}`;
+}
+
+describe('a reservation', () => {
+  test('holds as long as the policy says, or shorter', async () => {
+    const pool = await newPool(tenant, { members: 2 });
+    const whole = await hold(tenant.key, await firstSlot(pool));
+    expect(whole).toMatchObject({ status: 'held', ttl_seconds: 600, test_mode: false, pool_id: pool.id });
+    expect(whole.created_by).toMatchObject({ kind: 'api_key' });
+    expect(seconds(whole.created_at, whole.expires_at)).toBe(600);
+    expect(seconds(whole.created_at, whole.hard_cap_at)).toBe(1800);
+    const short = await hold(tenant.key, await firstSlot(pool), { ttl_seconds: 60 });
+    expect(seconds(short.created_at, short.expires_at)).toBe(60);
+    const longer = await post(path, { slot_token: (await firstSlot(pool)).slot_token, ttl_seconds: 900 });
+    expect(longer.body.error.details.fields).toMatchObject([{ field: 'ttl_seconds', code: 'OUT_OF_RANGE' }]);
+    const read = await expectStatus(200, 'GET', `${path}/${whole.id}`, { key: tenant.key });
+    expect(read.body.data.reservation).toEqual(whole);
+  });
+
+  test('of a shared slot tells who it is with the booking only', async () => {
+    const pool = await newPool(tenant, { members: 1, policy: { exposure: 'shared' } });
+    const slot = await firstSlot(pool);
+    const reservation = await hold(tenant.key, slot);
+    expect(reservation.user_id).toBeNull();
+    const { slot_token } = slot;
+    const booked = await post('/v1/bookings', { slot_token, reservation_id: reservation.id, attendee, meeting });
+    expect(booked.body.data.booking.user_id).toBe(pool.member_ids[0]);
+  });
+
+  test('is extended up to its hard cap, and never made shorter', async () => {
+    const pool = await newPool(tenant, { members: 1 });
+    const { id, ...held } = await hold(tenant.key, await firstSlot(pool));
+    const extend = async (body: object = {}): Promise<Json> => (await post(`${path}/${id}/extend`, body)).body;
+    expect((await extend({ ttl_seconds: 60 })).data.reservation.expires_at).toBe(held.expires_at);
+    await age(id, 500);
+    const { reservation } = (await extend()).data;
+    expect(seconds(held.expires_at, reservation.expires_at)).toBeGreaterThan(-5);
+    await age(id, 400);
+    await extend();
+    await age(id, 500);
+    const last = (await extend()).data.reservation;
+    expect(last.expires_at).toBe(last.hard_cap_at);
+    expect((await extend()).error).toMatchObject({ code: 'CONFLICT', details: { reason: 'hard_cap_reached' } });
+  });
+
+  test('that has run out is not there, and its slot is somebody else’s', async () => {
+    const pool = await newPool(tenant, { members: 1 });
+    const slot = await firstSlot(pool);
+    const { id } = await hold(tenant.key, slot);
+    const taken = await post(path, { slot_token: slot.slot_token });
+    expect(taken.body.error).toMatchObject({ code: 'CONFLICT', details: { reason: 'slot_reserved' } });
+    await age(id, 601);
+    for (const [method, to] of [
+      ['GET', ''],
+      ['DELETE', ''],
+      ['POST', '/extend'],
+    ] as const)
+      await expectStatus(404, method, `${path}/${id}${to}`, { key: tenant.key });
+    const again = await hold(tenant.key, slot);
+    const { slot_token } = slot;
+    const late = await post('/v1/bookings', { slot_token, reservation_id: id, attendee, meeting });
+    expect(late.status).toBe(404);
+    const booked = await post('/v1/bookings', { slot_token, reservation_id: again.id, attendee, meeting });
+    expect(booked.status).toBe(201);
+  });
+
+  test('is released once', async () => {
+    const pool = await newPool(tenant, { members: 1 });
+    const { id } = await hold(tenant.key, await firstSlot(pool));
+    const { body } = await expectStatus(200, 'DELETE', `${path}/${id}`, { key: tenant.key });
+    expect(body.data).toEqual({ id, released: true });
+    await expectStatus(404, 'DELETE', `${path}/${id}`, { key: tenant.key });
+    const audit = await database()`select action from audit_logs where record_id = ${id} order by seq`;
+    expect(audit.map(({ action }) => action)).toEqual(['reservation.create', 'reservation.release']);
+  });
+
+  test('goes to the next who is free where the one who was named is not', async () => {
+    const pool = await newPool(tenant, { members: 2, policy: { exposure: 'merged' } });
+    const slot = await firstSlot(pool);
+    const users = [await hold(tenant.key, slot), await hold(tenant.key, slot)].map((each) => each.user_id);
+    expect(users.toSorted()).toEqual(pool.member_ids.toSorted());
+    expect((await post(path, { slot_token: slot.slot_token })).status).toBe(409);
+  });
+});
+
+describe('a slot token', () => {
+  test('expires', async () => {
+    const pool = await newPool(tenant, { members: 1, policy: { reservation_ttl_seconds: 60 } });
+    const slot = await firstSlot(pool);
+    expect(seconds(new Date().toISOString(), slot.token_expires_at)).toBeLessThanOrEqual(60);
+    // Its own time is under the server's signature, so that only waiting would show more: see the claims' test.
+    const forged = await post(path, { slot_token: `${slot.slot_token.slice(0, -2)}xx` });
+    expect(forged.body.error.details).toMatchObject({
+      reason: 'invalid_slot_token',
+      fields: [{ field: 'slot_token' }],
+    });
+  });
+});

@@ -1,0 +1,177 @@
+// Slots: times at which somebody can be met, to look at, and to search for with tokens.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { expectStatus, type Json } from '../support/client.ts';
+import { book, halfHour, hold, newPolicy, newPool, search } from '../support/scheduling.ts';
+import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+const day = 86_400_000;
+
+beforeAll(async () => {
+  tenant = await newTenant();
+});
+
+const slotsOf = async (query: Record<string, string>, key = tenant.key): Promise<Json> =>
+  (await expectStatus(200, 'GET', '/v1/scheduling/slots', { key, query })).body.data;
+const refused = async (status: 400 | 404 | 409, query: Record<string, string>): Promise<Json> =>
+  (await expectStatus(status, 'GET', '/v1/scheduling/slots', { key: tenant.key, query })).body.error;
+const startsOf = (slots: Json[]): string[] => slots.map((slot) => slot.start_at);
+
+describe('the slots of users', () => {
+  test('are those of everybody who is free, on the grid of the policy, each with who it is', async () => {
+    const [a, b] = await Promise.all([newUser(tenant), newUser(tenant)]);
+    const { id: policy_id } = await newPolicy(tenant);
+    const [from, to] = [halfHour(4).toISOString(), halfHour(7).toISOString()];
+    await book(tenant.key, [a.id], { policy_id, from: halfHour(5).toISOString(), to: halfHour(6).toISOString() });
+    const found = await slotsOf({ member_ids: `${b.id},${a.id}`, policy_id, from, to });
+    expect(found).toEqual({
+      ...{ policy_id, from, to, truncated: false },
+      slots: [4, 5, 6].map((after) => ({
+        start_at: halfHour(after).toISOString(),
+        end_at: halfHour(after + 1).toISOString(),
+        user_ids: after === 5 ? [b.id] : [b.id, a.id],
+      })),
+    });
+    const answer = await expectStatus(200, 'GET', '/v1/scheduling/slots', {
+      ...{ key: tenant.key, query: { member_ids: a.id } },
+    });
+    expect(answer.headers.get('cache-control')).toBe('private, max-age=30');
+  });
+
+  test('keep to notice, horizon, buffers and the daily maximum', async () => {
+    const { id } = await newUser(tenant);
+    const rules = { min_notice_minutes: 120, horizon_days: 1, buffer_before_minutes: 15, buffer_after_minutes: 30 };
+    const { id: policy_id } = await newPolicy(tenant, rules);
+    const before = (await slotsOf({ member_ids: id, policy_id })).slots;
+    expect(Date.parse(before[0].start_at)).toBeGreaterThanOrEqual(Date.now() + 119 * 60_000);
+    expect(Date.parse(before.at(-1).end_at)).toBeLessThanOrEqual(Date.now() + day);
+    const { start_at, end_at } = before[10];
+    await book(tenant.key, [id], { policy_id, from: start_at, to: end_at });
+    const after = startsOf((await slotsOf({ member_ids: id, policy_id })).slots);
+    // Half an hour after the one before, a quarter before the next: two slots on the early side, two on the late one.
+    const gone = startsOf(before).filter((start) => !after.includes(start));
+    expect(gone).toEqual(startsOf(before.slice(8, 13)).filter((start) => gone.includes(start)));
+    expect(gone).toContain(start_at);
+    const { id: strict } = await newPolicy(tenant, { max_bookings_per_day: 1 });
+    const days = startsOf((await slotsOf({ member_ids: id, policy_id: strict })).slots).map((start) =>
+      start.slice(0, 10),
+    );
+    expect(days).not.toContain(start_at.slice(0, 10));
+    expect(new Set(days).size).toBeGreaterThan(3);
+  });
+
+  test('go by the policy’s hours, else by the user’s, else by those of the default policy; days off hold always', async () => {
+    const [own, usual] = await Promise.all([newUser(tenant), newUser(tenant)]);
+    const weekly = [0, 1, 2, 3, 4, 5, 6].map((weekday) => ({ weekday, start: '20:00', end: '21:00' }));
+    const today = new Date().toISOString().slice(0, 10);
+    const off = new Date(Date.now() + 2 * day).toISOString().slice(0, 10);
+    await expectStatus(200, 'PUT', `/v1/users/${own.id}/working-hours`, {
+      key: tenant.key,
+      body: { timezone: 'UTC', weekly, days_off: [{ from: off, to: off }] },
+    });
+    const { id: open } = await newPolicy(tenant, { working_hours: null });
+    const theirs = startsOf((await slotsOf({ member_ids: own.id, policy_id: open })).slots);
+    expect(new Set(theirs.map((start) => start.slice(11, 16)))).toEqual(new Set(['20:00', '20:30']));
+    expect(theirs.map((start) => start.slice(0, 10))).not.toContain(off);
+    expect(theirs.every((start) => start >= today)).toBe(true);
+    // The default policy: Monday to Friday, nine to five in Berlin.
+    const standard = startsOf((await slotsOf({ member_ids: usual.id, policy_id: open })).slots);
+    const local = new Intl.DateTimeFormat('en', {
+      timeZone: 'Europe/Berlin',
+      hour: 'numeric',
+      hourCycle: 'h23',
+      weekday: 'short',
+    });
+    const hours = standard.map((start) => local.formatToParts(new Date(start)));
+    for (const parts of hours) {
+      const hour = Number(parts.find(({ type }) => type === 'hour')?.value);
+      expect(hour).toBeGreaterThanOrEqual(9);
+      expect(hour).toBeLessThan(17);
+      expect(['Sat', 'Sun']).not.toContain(parts.find(({ type }) => type === 'weekday')?.value);
+    }
+    const { id: all } = await newPolicy(tenant);
+    const days = startsOf((await slotsOf({ member_ids: own.id, policy_id: all })).slots).map((start) =>
+      start.slice(0, 10),
+    );
+    expect(days).not.toContain(off);
+  });
+
+  test('are at most 500', async () => {
+    const { id } = await newUser(tenant);
+    const { id: policy_id } = await newPolicy(tenant, { duration_minutes: 5, slot_interval_minutes: 5 });
+    const { slots, truncated } = await slotsOf({ member_ids: id, policy_id });
+    expect([slots.length, truncated]).toEqual([500, true]);
+  });
+
+  test('are refused for users, times and policies that there are not', async () => {
+    const { id } = await newUser(tenant);
+    const unknown = crypto.randomUUID();
+    const error = await refused(400, { member_ids: `${id},${unknown}` });
+    expect(error).toMatchObject({ code: 'VALIDATION_ERROR', details: { unknown_user_ids: [unknown] } });
+    expect((await refused(400, { member_ids: 'a'.repeat(36) })).details.fields).toMatchObject([
+      { code: 'INVALID_FORMAT' },
+    ]);
+    const many = Array.from({ length: 51 }, () => crypto.randomUUID()).join(',');
+    expect((await refused(400, { member_ids: many })).details.fields).toMatchObject([
+      { field: 'member_ids', code: 'OUT_OF_RANGE' },
+    ]);
+    const [from, late, early] = [0, 31 * day + 1000, -day].map((more) => new Date(Date.now() + more).toISOString());
+    for (const to of [late, early])
+      expect((await refused(400, { member_ids: id, from: from ?? '', to: to ?? '' })).details.fields).toMatchObject([
+        { field: 'to' },
+      ]);
+    await refused(404, { member_ids: id, policy_id: crypto.randomUUID() });
+  });
+});
+
+describe('a search', () => {
+  test('tells of each slot as much as the exposure says', async () => {
+    const pool = await newPool(tenant, { members: 2 });
+    const individual = (await search(tenant.key, pool, { limit: 2 })).slots;
+    const first = pool.member_ids[0];
+    expect(individual.map((slot: Json) => slot.user_id)).toEqual([first, first]);
+    expect(individual[0].user_ids).toBeUndefined();
+    const merged = (await search(tenant.key, pool, { limit: 1, exposure: 'merged' })).slots[0];
+    expect([merged.user_id, merged.user_ids]).toEqual([undefined, pool.member_ids]);
+    const shared = (await search(tenant.key, pool, { limit: 1, exposure: 'shared' })).slots[0];
+    expect(Object.keys(shared).toSorted()).toEqual(['end_at', 'slot_token', 'start_at', 'token_expires_at']);
+  });
+
+  test('leaves out who is held, and offers the slot again when nobody is', async () => {
+    const pool = await newPool(tenant, { members: 1 });
+    const [slot] = (await search(tenant.key, pool, { limit: 1 })).slots;
+    const { id } = await hold(tenant.key, slot);
+    expect((await search(tenant.key, pool, { limit: 1 })).slots[0].start_at).not.toBe(slot.start_at);
+    await expectStatus(200, 'DELETE', `/v1/scheduling/reservations/${id}`, { key: tenant.key });
+    expect((await search(tenant.key, pool, { limit: 1 })).slots[0].start_at).toBe(slot.start_at);
+  });
+
+  test('that finds nothing offers what comes next', async () => {
+    const pool = await newPool(tenant, { members: 1 });
+    const [from, to] = [halfHour(4).toISOString(), halfHour(5).toISOString()];
+    await book(tenant.key, pool.member_ids, { policy_id: pool.policy_id, from, to });
+    const { slots, alternatives } = await search(tenant.key, pool, { from, to });
+    expect(slots).toEqual([]);
+    expect(startsOf(alternatives)).toEqual([5, 6, 7, 8, 9].map((after) => halfHour(after).toISOString()));
+    await hold(tenant.key, alternatives[0]);
+  });
+
+  test('takes another length, and refuses a time zone that there is not', async () => {
+    const pool = await newPool(tenant, { members: 1 });
+    const [slot] = (await search(tenant.key, pool, { limit: 1, duration_minutes: 45 })).slots;
+    expect(Date.parse(slot.end_at) - Date.parse(slot.start_at)).toBe(45 * 60_000);
+    expect(await hold(tenant.key, slot)).toMatchObject({ start_at: slot.start_at, end_at: slot.end_at });
+    const body = { pool_id: pool.id, timezone: 'Mars/Base' };
+    await expectStatus(400, 'POST', '/v1/scheduling/slots/search', { key: tenant.key, body });
+  });
+
+  test('needs somebody of the pool who is active', async () => {
+    const pool = await newPool(tenant, { members: 1 });
+    await database()`update users set status = 'inactive' where id = ${pool.member_ids[0]}`;
+    const body = { pool_id: pool.id };
+    const { error } = (await expectStatus(409, 'POST', '/v1/scheduling/slots/search', { key: tenant.key, body })).body;
+    expect(error.details.reason).toBe('no_eligible_rep');
+    const none = { pool_id: crypto.randomUUID() };
+    await expectStatus(404, 'POST', '/v1/scheduling/slots/search', { key: tenant.key, body: none });
+  });
+});

@@ -1,0 +1,71 @@
+// Working hours and days off of users.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { signIn } from '../support/sign-in.ts';
+import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+
+beforeAll(async () => {
+  tenant = await newTenant();
+});
+
+const pathOf = (id: string): string => `/v1/users/${id}/working-hours`;
+const good = {
+  timezone: 'Asia/Tokyo',
+  weekly: [{ weekday: 2, start: '10:00', end: '24:00' }],
+  days_off: [{ from: '2030-01-01', to: '2030-01-03', reason: 'holiday' }],
+};
+
+describe('the hours of a user', () => {
+  test('are those of the default policy until they are set', async () => {
+    const { id } = await newUser(tenant);
+    const read = async (): Promise<Json> =>
+      (await expectStatus(200, 'GET', pathOf(id), { key: tenant.testKey })).body.data.working_hours;
+    expect(await read()).toMatchObject({ user_id: id, timezone: 'Europe/Berlin', is_own: false, days_off: [] });
+    const { body } = await expectStatus(200, 'PUT', pathOf(id), { key: tenant.key, body: good });
+    expect(body.data.working_hours).toEqual({ user_id: id, ...good, is_own: true, updated_at: expect.any(String) });
+    expect(await read()).toEqual(body.data.working_hours);
+    await expectStatus(200, 'PUT', pathOf(id), { key: tenant.key, body: { timezone: 'UTC', weekly: [] } });
+    expect(await read()).toMatchObject({ timezone: 'UTC', weekly: [], days_off: [] });
+    const audit = await database()`select action from audit_logs where record_id = ${id}`;
+    expect(audit.map(({ action }) => action)).toEqual(['user.working_hours.update', 'user.working_hours.update']);
+  });
+
+  test.each([
+    ['a time zone that there is not', { timezone: 'Mars/Base' }, 'timezone'],
+    [
+      'a window that ends before it begins',
+      { weekly: [{ weekday: 0, start: '10:00', end: '10:00' }] },
+      'weekly[0].end',
+    ],
+    [
+      'a day off that ends before it begins',
+      { days_off: [{ from: '2030-01-02', to: '2030-01-01' }] },
+      'days_off[0].to',
+    ],
+    ['a weekday that there is not', { weekly: [{ weekday: 7, start: '09:00', end: '10:00' }] }, 'weekly[0].weekday'],
+    ['a day that there is not', { days_off: [{ from: '2030-02-30', to: '2030-03-01' }] }, 'days_off[0].from'],
+  ])('are refused with %s', async (_, more, field) => {
+    const { id } = await newUser(tenant);
+    const body = { ...good, ...more };
+    const { error } = (await expectStatus(400, 'PUT', pathOf(id), { key: tenant.key, body })).body;
+    expect(error.details.fields).toMatchObject([{ field }]);
+  });
+
+  test('are set by the person, or by an administrator, who is signed in', async () => {
+    const { id } = await newUser(tenant);
+    const { access_token: admin } = await signIn(tenant);
+    await expectStatus(200, 'PUT', pathOf(id), { token: admin, body: good });
+    await expectStatus(200, 'PUT', pathOf(tenant.admin.id), { token: admin, body: good });
+    const sql = database();
+    await sql`
+      update user_roles set role_id = (select id from roles where name = 'Sales_Rep')
+      where company_id = ${tenant.companyId} and user_id = ${tenant.admin.id}`;
+    const { access_token: person } = await signIn(tenant);
+    const refused = await call('PUT', pathOf(id), { token: person, body: good });
+    expect([refused.status, refused.body.error.details.required_scopes]).toEqual([403, ['Company_Admin']]);
+    await expectStatus(200, 'PUT', pathOf(tenant.admin.id), { token: person, body: good });
+    await expectStatus(403, 'GET', pathOf(id), { token: person });
+  });
+});

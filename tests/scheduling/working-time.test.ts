@@ -1,0 +1,208 @@
+// Working time and slots on nights that are remembered: what each clock change does to them.
+import { describe, expect, test } from 'vitest';
+import { findSlots } from '../../domain/scheduling/slots.ts';
+import { daysOff, type WorkingWindow, workingTime } from '../../domain/scheduling/working-time.ts';
+
+const everyDay = (...windows: [start: string, end: string][]): WorkingWindow[] =>
+  [0, 1, 2, 3, 4, 5, 6].flatMap((weekday) => windows.map(([start, end]) => ({ weekday, start, end })));
+const at = (text: string): number => Date.parse(text);
+const shown = (list: readonly { start: number; end: number }[]): string[] =>
+  list.map(({ start, end }) => `${new Date(start).toISOString()} ${(end - start) / 60_000}`);
+
+/** Each working time of a stretch of UTC: its start, and its length in minutes. */
+const working = (timezone: string, window: [string, string], from: string, to: string): string[] =>
+  shown(workingTime({ timezone, weekly: everyDay(window) }, { start: at(from), end: at(to) }));
+
+describe('working time', () => {
+  test.each([
+    [
+      'of every day',
+      'Europe/Berlin',
+      '09:00',
+      '17:00',
+      '2026-03-27T12:00Z',
+      '2026-03-27T23:00Z',
+      ['2026-03-27T12:00:00.000Z 240'],
+    ],
+    [
+      'that is partly skipped is shorter',
+      'Europe/Berlin',
+      '01:30',
+      '03:30',
+      '2026-03-28T23:00Z',
+      '2026-03-29T22:00Z',
+      ['2026-03-29T00:30:00.000Z 60'],
+    ],
+    ['that is skipped whole is none', 'Europe/Berlin', '02:00', '03:00', '2026-03-28T23:00Z', '2026-03-29T22:00Z', []],
+    [
+      'that is repeated whole is longer',
+      'Europe/Berlin',
+      '02:00',
+      '03:00',
+      '2026-10-24T22:00Z',
+      '2026-10-25T23:00Z',
+      ['2026-10-25T00:00:00.000Z 120'],
+    ],
+    [
+      'that is repeated in part comes in two',
+      'Europe/Berlin',
+      '02:30',
+      '03:30',
+      '2026-10-24T22:00Z',
+      '2026-10-25T23:00Z',
+      ['2026-10-25T00:30:00.000Z 30', '2026-10-25T01:30:00.000Z 60'],
+    ],
+    [
+      'where winter is the time that changes',
+      'Europe/Dublin',
+      '01:30',
+      '02:30',
+      '2026-10-24T23:00Z',
+      '2026-10-26T00:00Z',
+      ['2026-10-25T00:30:00.000Z 30', '2026-10-25T01:30:00.000Z 60'],
+    ],
+    [
+      'where half an hour is repeated',
+      'Australia/Lord_Howe',
+      '01:00',
+      '03:00',
+      '2026-04-04T13:00Z',
+      '2026-04-05T13:30Z',
+      ['2026-04-04T14:00:00.000Z 150'],
+    ],
+    [
+      'where half an hour is skipped',
+      'Australia/Lord_Howe',
+      '01:00',
+      '03:00',
+      '2026-10-03T13:30Z',
+      '2026-10-04T13:00Z',
+      ['2026-10-03T14:30:00.000Z 90'],
+    ],
+    [
+      'of a day that begins at one',
+      'America/Havana',
+      '00:00',
+      '02:00',
+      '2026-03-08T04:00Z',
+      '2026-03-09T03:00Z',
+      ['2026-03-08T05:00:00.000Z 60'],
+    ],
+    [
+      'of a day that goes back to its midnight',
+      'America/Havana',
+      '00:00',
+      '02:00',
+      '2026-11-01T03:00Z',
+      '2026-11-02T04:00Z',
+      ['2026-11-01T04:00:00.000Z 180'],
+    ],
+    [
+      'of a day whose last hour is repeated',
+      'Asia/Beirut',
+      '23:00',
+      '24:00',
+      '2026-10-24T18:00Z',
+      '2026-10-25T12:00Z',
+      ['2026-10-24T20:00:00.000Z 120'],
+    ],
+    [
+      'of a day that was left out is none',
+      'Pacific/Apia',
+      '09:00',
+      '17:00',
+      '2011-12-29T10:00Z',
+      '2011-12-31T10:00Z',
+      ['2011-12-29T19:00:00.000Z 480', '2011-12-30T19:00:00.000Z 480'],
+    ],
+  ] as const)('%s', (_, timezone, start, end, from, to, expected) => {
+    expect(working(timezone, [start, end], from, to)).toEqual(expected);
+  });
+
+  test('of windows that touch or overlap is one, and goes on over midnight', () => {
+    const weekly = everyDay(['00:00', '03:00'], ['20:00', '22:30'], ['22:00', '23:00'], ['23:00', '24:00']);
+    expect(
+      shown(workingTime({ timezone: 'UTC', weekly }, { start: at('2026-01-05'), end: at('2026-01-06T12:00Z') })),
+    ).toEqual(['2026-01-05T00:00:00.000Z 180', '2026-01-05T20:00:00.000Z 420']);
+  });
+
+  test('is of the weekday that the wall shows', () => {
+    // In Kiritimati Monday begins on Sunday at ten.
+    const hours = { timezone: 'Pacific/Kiritimati', weekly: [{ weekday: 0, start: '00:00', end: '24:00' }] };
+    expect(shown(workingTime(hours, { start: at('2026-01-01'), end: at('2026-01-12') }))).toEqual([
+      '2026-01-04T10:00:00.000Z 1440',
+      '2026-01-11T10:00:00.000Z 840',
+    ]);
+  });
+});
+
+test('days off last as long as their dates do, and keep their reasons', () => {
+  const off = daysOff(
+    [
+      { from: '2026-10-26', to: '2026-10-26', reason: 'holiday' },
+      { from: '2026-10-24', to: '2026-10-25', reason: 'time_off' },
+    ],
+    'Europe/Berlin',
+    { start: at('2026-10-01'), end: at('2026-11-01') },
+  );
+  expect(off.map(({ reason, ...interval }) => `${shown([interval])} ${reason}`)).toEqual([
+    '2026-10-23T22:00:00.000Z 2940 time_off',
+    '2026-10-25T23:00:00.000Z 1440 holiday',
+  ]);
+});
+
+describe('slots', () => {
+  const starts = (from: string, to: string, intervalMinutes: number, ...windows: [string, string][]): string[] => {
+    const member = { userId: 'one', hours: { timezone: 'Europe/Berlin', weekly: everyDay(...windows) }, busy: [] };
+    const rules = {
+      ...{ durationMinutes: 30, intervalMinutes, bufferBeforeMinutes: 15, bufferAfterMinutes: 15 },
+      ...{ maxPerDay: null, timezone: 'UTC', within: { start: at(from), end: at(to) } },
+    };
+    const { slots } = findSlots([{ ...member, daysOff: [], daysOffTimezone: 'UTC', bookedStarts: [] }], rules, 100);
+    return slots.map(({ start }) => new Date(start).toISOString().slice(11, 16));
+  };
+
+  test('keep to the wall on the day of a change', () => {
+    expect(starts('2026-03-29T00:00Z', '2026-03-30T00:00Z', 60, ['00:00', '05:00'])).toEqual([
+      '00:00',
+      '01:00',
+      '02:00',
+      '22:00',
+      '23:00',
+    ]);
+  });
+
+  test('come twice where the night repeats them', () => {
+    expect(starts('2026-10-25T00:00Z', '2026-10-25T03:00Z', 30, ['02:30', '03:30'])).toEqual([
+      '00:30',
+      '01:30',
+      '02:00',
+    ]);
+  });
+
+  test('of two windows are offered once, each from its own start, and may go on in the other', () => {
+    expect(starts('2026-07-01T00:00Z', '2026-07-02T00:00Z', 30, ['09:00', '10:15'], ['10:00', '11:00'])).toEqual([
+      '07:00',
+      '07:30',
+      '08:00',
+      '08:30',
+    ]);
+    expect(starts('2026-07-01T00:00Z', '2026-07-02T00:00Z', 30, ['09:00', '09:45'], ['09:45', '10:15'])).toEqual([
+      '07:00',
+      '07:30',
+      '07:45',
+    ]);
+  });
+
+  test('go on over midnight where the hours do', () => {
+    expect(starts('2026-07-01T21:00Z', '2026-07-01T23:30Z', 60, ['23:15', '24:00'], ['00:00', '00:45'])).toEqual([
+      '21:15',
+      '22:00',
+    ]);
+    expect(starts('2026-07-01T21:00Z', '2026-07-01T23:30Z', 30, ['23:15', '24:00'], ['00:00', '00:45'])).toEqual([
+      '21:15',
+      '21:45',
+      '22:00',
+    ]);
+  });
+});

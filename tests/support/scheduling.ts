@@ -1,0 +1,89 @@
+// Pools, holds and bookings, made through the API; and moments to meet in.
+import { randomUUID } from 'node:crypto';
+import { expectStatus, type Json } from './client.ts';
+import { newUser, type Tenant } from './tenants.ts';
+
+/** Every hour of every day, so that tests need not ask what day it is. */
+export const allHours = [0, 1, 2, 3, 4, 5, 6].map((weekday) => ({ weekday, start: '00:00', end: '24:00' }));
+
+/** A policy by which people can be met at any time. */
+export async function newPolicy(tenant: Tenant, more: object = {}): Promise<Json> {
+  const body = {
+    name: `Policy ${randomUUID()}`,
+    timezone: 'UTC',
+    working_hours: allHours,
+    min_notice_minutes: 0,
+    ...more,
+  };
+  return (await expectStatus(201, 'POST', '/v1/scheduling/policies', { key: tenant.key, body })).body.data.policy;
+}
+
+/** A pool of new users, unless some are named, under a policy of its own. */
+export async function newPool(
+  tenant: Tenant,
+  {
+    members = 2,
+    policy = {},
+    ...more
+  }: { members?: number | string[]; policy?: object; [field: string]: unknown } = {},
+): Promise<Json> {
+  const ids =
+    typeof members === 'number'
+      ? await Promise.all(Array.from({ length: members }, async () => (await newUser(tenant)).id))
+      : members;
+  const { id } = await newPolicy(tenant, policy);
+  const body = { name: `Pool ${randomUUID()}`, member_ids: ids, policy_id: id, ...more };
+  return (await expectStatus(201, 'POST', '/v1/scheduling/pools', { key: tenant.key, body })).body.data.pool;
+}
+
+/** What a search of a pool answers. */
+export async function search(key: string, pool: Json, more: object = {}): Promise<Json> {
+  const body = { pool_id: pool.id, ...more };
+  return (await expectStatus(200, 'POST', '/v1/scheduling/slots/search', { key, body })).body.data;
+}
+
+/** Holds a slot; answers the reservation. */
+export async function hold(key: string, slot: Json, more: object = {}): Promise<Json> {
+  const body = { slot_token: slot.slot_token, ...more };
+  return (await expectStatus(201, 'POST', '/v1/scheduling/reservations', { key, body, idempotencyKey: true })).body.data
+    .reservation;
+}
+
+export const attendee = { name: 'Sara Ali', email: 'sara@example.com' };
+export const meeting = { title: 'First call' };
+
+/** Books whoever of the users is free first. */
+export async function book(key: string, memberIds: readonly string[], more: object = {}): Promise<Json> {
+  const body = { member_ids: memberIds, attendee, meeting, ...more };
+  return (await expectStatus(201, 'POST', '/v1/bookings', { key, body, idempotencyKey: true })).body.data.booking;
+}
+
+const usualPools = new WeakMap<Tenant, Promise<Json>>();
+
+/** The pool that requests of a tenant share, where any would do. */
+export function usualPool(tenant: Tenant): Promise<Json> {
+  const known = usualPools.get(tenant);
+  if (known) return known;
+  const made = newPool(tenant, { members: 1 });
+  usualPools.set(tenant, made);
+  return made;
+}
+
+/** A reservation that is held; answers its id. */
+export async function newReservation(tenant: Tenant, key: string): Promise<string> {
+  const { slots } = await search(key, await usualPool(tenant), { limit: 1 });
+  return (await hold(key, slots[0])).id;
+}
+
+/** A confirmed booking; answers its id. */
+export async function newBooking(tenant: Tenant, key: string, userId?: string): Promise<string> {
+  const { policy_id } = await usualPool(tenant);
+  const member = userId ?? (await newUser(tenant)).id;
+  return (await book(key, [member], { policy_id })).id;
+}
+
+/** Some minutes from now on, on the half hour. */
+export function halfHour(after: number): Date {
+  const half = 1_800_000;
+  return new Date((Math.ceil(Date.now() / half) + after) * half);
+}
