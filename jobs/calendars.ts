@@ -176,8 +176,7 @@ async function tell(
     title: booking.title,
     description: booking.description,
     location: booking.location,
-    attendee: { name: booking.attendeeName, email: booking.attendeeEmail },
-    organizerName: booking.userName,
+    attendee: { name: booking.attendeeName, email: booking.attendeeEmail, phone: booking.attendeePhone },
     createdAt: booking.createdAt.getTime(),
   });
 }

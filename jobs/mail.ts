@@ -1,8 +1,9 @@
 // Delivers mails: each by one server, again with growing pauses, and given up in the end.
-import type { Transporter } from 'nodemailer';
+import type { SendMailOptions, Transporter } from 'nodemailer';
 import type { Pool } from '../db/connect.ts';
 import { closeMail, type MailRow, postponeMail, takeMails } from '../db/messaging/mails.ts';
 import { composeMail } from '../domain/messaging/mails.ts';
+import { isInvitation } from '../domain/scheduling/invitation.ts';
 import type { MailServer } from '../runtime/config.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';
@@ -98,6 +99,7 @@ async function deliver(
       from,
       to: { name: '', address: mail.recipient },
       ...content,
+      ...(await calendarPart(mail, from)),
       // The same for every attempt, so that a mail that arrives twice can be told to be one.
       messageId: `<${mail.id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
       headers: { 'Auto-Submitted': 'auto-generated' },
@@ -108,6 +110,14 @@ async function deliver(
   }
   await platform.use((sql) => closeMail(sql, mail, 'sent'));
   log.info({ attempts: mail.attempts }, 'a mail was sent');
+}
+
+/** What calendars understand of an invitation; nothing in other mails. */
+async function calendarPart({ template, recipient, data }: MailRow, from: string): Promise<SendMailOptions> {
+  if (!isInvitation(template)) return {};
+  // Loaded with the first: a server that sends none is smaller.
+  const { invitationFile } = await import('../domain/scheduling/invitation-file.ts');
+  return { icalEvent: invitationFile(template, recipient, data, from) };
 }
 
 async function retryLater(platform: Pool, mail: MailRow, error: Error, log: Log): Promise<void> {

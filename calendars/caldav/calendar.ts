@@ -1,5 +1,10 @@
 // Calendars on CalDAV servers.
-import { CalendarFault, type Calendars, type Connection } from '../../domain/scheduling/calendars.ts';
+import {
+  type CalendarEvent,
+  CalendarFault,
+  type Calendars,
+  type Connection,
+} from '../../domain/scheduling/calendars.ts';
 import { calendarText } from '../../domain/scheduling/icalendar.ts';
 import type { OutgoingClient } from '../../runtime/outgoing/client.ts';
 import { Reader } from './reader.ts';
@@ -32,7 +37,7 @@ export function caldavCalendars(client: OutgoingClient): Omit<Calendars, 'refusa
       const own = caldav(connection);
       const url = addressOf(own, event.uid);
       await send(client, own, {
-        ...{ method: 'PUT', url, body: calendarText(event) },
+        ...{ method: 'PUT', url, body: calendarText({ ...event, description: described(event) }) },
         // Written once: who is told that it is there already has written it before, and was not told so.
         headers: { 'content-type': 'text/calendar; charset=utf-8', 'if-none-match': '*' },
         good: [200, 201, 204, 412],
@@ -46,6 +51,12 @@ export function caldavCalendars(client: OutgoingClient): Omit<Calendars, 'refusa
       await send(client, own, { method: 'DELETE', url: address, good: [200, 202, 204, 404, 410] });
     },
   };
+}
+
+/** Whom it is with is said in words: servers write mails of their own to whoever is listed as an attendee. */
+function described({ attendee: { name, email, phone }, description }: CalendarEvent): string {
+  const who = [name, email, phone].filter((each) => each !== null).join(', ');
+  return description === null ? who : `${who}\n\n${description}`;
 }
 
 function caldav(connection: Connection): CaldavConnection {

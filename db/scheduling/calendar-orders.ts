@@ -45,7 +45,7 @@ export interface OrderedBooking {
   location: string | null;
   attendeeName: string;
   attendeeEmail: string | null;
-  userName: string;
+  attendeePhone: string | null;
   createdAt: Date;
 }
 
@@ -85,12 +85,11 @@ export async function findOrderedBooking(
   bookingId: string,
 ): Promise<OrderedBooking | undefined> {
   const [booking] = await sql<OrderedBooking[]>`
-    select b.start_at as "startAt", b.end_at as "endAt", b.meeting_title as title, b.meeting_description as description,
-      coalesce(b.meeting_url, b.location) as location, b.attendee_name as "attendeeName", b.attendee_email as "attendeeEmail",
-      u.full_name as "userName", b.created_at as "createdAt"
-    from bookings b
-    join users u on u.company_id = ${companyId} and u.id = b.user_id
-    where b.company_id = ${companyId} and not b.test_mode and b.id = ${bookingId}`;
+    select start_at as "startAt", end_at as "endAt", meeting_title as title, meeting_description as description,
+      coalesce(meeting_url, location) as location, attendee_name as "attendeeName", attendee_email as "attendeeEmail",
+      attendee_phone as "attendeePhone", created_at as "createdAt"
+    from bookings
+    where company_id = ${companyId} and not test_mode and id = ${bookingId}`;
   return booking;
 }
 

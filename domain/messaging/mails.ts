@@ -49,6 +49,9 @@ const templates: Readonly<Record<string, Template>> = {
     `the subscription ended on ${data.ended_on}. Everything is removed on ${data.next_on}, for good.`,
     'Choose a plan before then, and nothing is lost.',
   ]),
+  booking_scheduled: booking('Meeting with %s', () => ['your meeting is booked.']),
+  booking_moved: booking('Meeting with %s moved', () => ['your meeting was moved. It is now at another time:']),
+  booking_cancelled: booking('Meeting with %s cancelled', () => ['your meeting was cancelled. It would have been:']),
   welcome: (data, signInAt) => {
     const company = plainName(data.company_name ?? '');
     return {
@@ -72,6 +75,54 @@ function billing(subject: string, text: (data: Readonly<Record<string, string>>)
     subject: subject.replace('%s', plainName(data.company_name ?? '')),
     text: [`Hello ${plainName(data.full_name ?? '')},`, '', ...text(data), '', signInAt, ''].join('\n'),
   });
+}
+
+/**
+ * A mail to whoever was invited, who has no account here and perhaps never heard of us: of what others wrote it shows names alone, and where
+ * the meeting is. What it was booked for is between those who meet.
+ * @param subject with %s for who they meet
+ */
+function booking(subject: string, text: () => string[]): Template {
+  return (data) => {
+    const [user, company] = [plainName(data.user_name ?? ''), plainName(data.company_name ?? '')];
+    const where = oneLine(data.location ?? '');
+    return {
+      subject: subject.replace('%s', () => user),
+      text: [
+        `Hello ${plainName(data.attendee_name ?? '')},`,
+        '',
+        ...text(),
+        '',
+        `What: ${plainName(data.title ?? '')}`,
+        `When: ${whenOf(data)}`,
+        `With: ${user}, ${company}`,
+        ...(where === '' ? [] : [`Where: ${where}`]),
+        '',
+      ].join('\n'),
+    };
+  };
+}
+
+/** In words, by the clock of whoever reads it. */
+function whenOf({
+  start_at: start = '',
+  end_at: end = '',
+  timezone = 'UTC',
+}: Readonly<Record<string, string>>): string {
+  const on = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeZone: timezone });
+  const at = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short', timeZone: timezone });
+  const [first, last] = [Date.parse(start), Date.parse(end)];
+  return `${on.format(first)}, ${at.format(first)} to ${at.format(last)} (${timezone})`;
+}
+
+const longestLine = 500;
+
+/** As it is, but one line. */
+function oneLine(text: string): string {
+  return text
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Cf}]+/gu, ' ')
+    .trim()
+    .slice(0, longestLine);
 }
 
 function aboutWebhook(data: Readonly<Record<string, string>>): string[] {
@@ -103,7 +154,7 @@ const longestName = 100;
  * A name as it may stand in a mail: one line, no address of a page or a person, not long. Anybody may sign up, so a name must
  * not become a message of somebody else's in a mail of ours.
  */
-function plainName(name: string): string {
+export function plainName(name: string): string {
   return name
     .replace(/[^\p{L}\p{M}\p{N} '’&(),-]+/gu, ' ')
     .replace(/ +/g, ' ')

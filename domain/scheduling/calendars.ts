@@ -57,8 +57,7 @@ export interface CalendarEvent extends Interval {
   title: string;
   description: string | null;
   location: string | null;
-  attendee: { name: string; email: string | null };
-  organizerName: string;
+  attendee: { name: string; email: string | null; phone: string | null };
   /** Milliseconds since 1970 at which it was booked. */
   createdAt: number;
 }

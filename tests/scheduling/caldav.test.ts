@@ -1,10 +1,17 @@
 // Calendars on a real CalDAV server: asked and told.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openCalendars } from '../../calendars/chosen-calendars.ts';
-import { type CalendarEvent, eventUid } from '../../domain/scheduling/calendars.ts';
+import {
+  type CalendarEvent,
+  CalendarFault,
+  type CalendarFaultKind,
+  type Connection,
+  eventUid,
+} from '../../domain/scheduling/calendars.ts';
 import { OutgoingClient } from '../../runtime/outgoing/client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { TestRadicale } from '../support/radicale.ts';
+import { answering, type Behaviour, Receiver } from '../support/receivers.ts';
 
 const calendars = openCalendars(new OutgoingClient({ privateAddresses: 'allowed' }));
 const user = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12';
@@ -20,8 +27,7 @@ const meeting = (of = user): CalendarEvent => ({
   title: 'First call; with\r\nBEGIN:VEVENT, and more',
   description: 'About prices',
   location: 'https://meet.example.com/sara',
-  attendee: { name: 'Sara Ali', email: 'sara@example.com' },
-  organizerName: 'Omar Nasser',
+  attendee: { name: 'Sara Ali', email: 'sara@example.com', phone: null },
   createdAt: at('2026-11-01T00:00:00Z'),
 });
 
@@ -68,4 +74,142 @@ describe.skipIf(!findProgram('radicale'))(`a CalDAV server${skipNote('radicale')
     // Somebody else's booking in a calendar that two share is taken time.
     expect(await calendars.busyTimes(calendar.connection(other, 'Europe/Berlin'), november)).toHaveLength(4);
   });
+});
+
+describe('a server that is not as it should be', () => {
+  let receiver: Receiver;
+  const connection = (url = receiver.url): Connection => ({
+    ...{ provider: 'caldav', userId: user, username: 'omar', password: 'secret', timezone: 'Europe/Berlin' },
+    url: `${url}/`,
+  });
+  beforeAll(async () => {
+    receiver = await Receiver.start();
+  });
+  afterAll(() => receiver?.stop());
+
+  const faultOf = async (work: Promise<unknown>): Promise<string> =>
+    work.then(
+      () => 'none',
+      (error: unknown) => {
+        expect(error).toBeInstanceOf(CalendarFault);
+        return (error as CalendarFault).kind;
+      },
+    );
+  const asked = async (behave: Behaviour): Promise<string> => {
+    receiver.behave = behave;
+    return faultOf(calendars.busyTimes(connection(), november));
+  };
+
+  const meaning: Readonly<Record<CalendarFaultKind, readonly number[]>> = {
+    refused: [401, 403],
+    unreadable: [200, 204, 302, 400, 404, 405, 410, 412],
+    timeout: [408],
+    unreachable: [429, 500, 502, 503, 507],
+  };
+  test.each(Object.entries(meaning))('is %s where it answers %j', async (fault, statuses) => {
+    for (const status of statuses) expect(await asked(answering(status))).toBe(fault);
+  });
+
+  test('that redirects is not followed, and the credentials stay here', async () => {
+    const target = await Receiver.start();
+    expect(await asked(answering(307, { location: target.url }))).toBe('unreadable');
+    expect(target.requests).toEqual([]);
+    await target.stop();
+  });
+
+  test('that is down, or at an address of our own network, is unreachable', async () => {
+    const gone = await Receiver.start();
+    await gone.stop();
+    expect(await faultOf(calendars.busyTimes(connection(gone.url), november))).toBe('unreachable');
+    const guarded = openCalendars(new OutgoingClient({ privateAddresses: 'refused' }));
+    for (const url of [receiver.url, 'https://127.0.0.1/calendar', 'https://[::1]/calendar', 'https://localhost/c']) {
+      const before = receiver.requests.length;
+      expect(await faultOf(guarded.busyTimes(connection(url), november))).toBe('unreachable');
+      expect(await faultOf(guarded.verify(connection(url)))).toBe('unreachable');
+      expect(receiver.requests.length).toBe(before);
+      expect(await guarded.refusalOf(url)).toBeTypeOf('string');
+    }
+  });
+
+  test('that is slow, or never ends, is given up', async () => {
+    const slow = await Receiver.start(() => undefined);
+    const dripping = await Receiver.start((_, response) => {
+      response.writeHead(207);
+      const drip = setInterval(() => response.write(' '), 100);
+      response.on('close', () => clearInterval(drip));
+    });
+    const faults = [slow, dripping].map(({ url }) => faultOf(calendars.busyTimes(connection(url), november)));
+    expect(await Promise.all(faults)).toEqual(['timeout', 'timeout']);
+    await Promise.all([slow.stop(), dripping.stop()]);
+  });
+
+  const answer = (...objects: string[]): string =>
+    `<?xml version="1.0"?><multistatus xmlns="DAV:" xmlns:CAL="urn:ietf:params:xml:ns:caldav">${objects
+      .map((text) => {
+        const data = `<CAL:calendar-data><![CDATA[${text}]]></CAL:calendar-data>`;
+        return `<response><href>/a.ics</href><propstat><prop>${data}</prop><status>HTTP/1.1 200 OK</status></propstat></response>`;
+      })
+      .join('')}</multistatus>`;
+  const saying =
+    (text: string | Buffer, headers: Record<string, string> = {}): Behaviour =>
+    (_, response) =>
+      void response.writeHead(207, headers).end(text);
+  const one = event('x', 'DTSTART:20261102T090000Z', 'DTEND:20261102T100000Z');
+  const repeating = (rule: string): string => event('x', 'DTSTART:20261102T090000Z', 'DURATION:PT1S', `RRULE:${rule}`);
+
+  test('is heard where it speaks in its own way', async () => {
+    receiver.behave = saying(answer(one));
+    expect(await calendars.busyTimes(connection(), november)).toHaveLength(1);
+    receiver.behave = saying(answer());
+    expect(await calendars.busyTimes(connection(), november)).toEqual([]);
+    expect(receiver.requests.at(-1)?.headers).toMatchObject({
+      authorization: `Basic ${Buffer.from('omar:secret').toString('base64')}`,
+      depth: '1',
+    });
+  });
+
+  const lies: [string, Behaviour][] = [
+    ['a page', saying('<html><body>Sign in</body></html>')],
+    ['nothing', saying('')],
+    ['half of it', saying(answer(one).slice(0, -30))],
+    ['less than it promises', saying(answer(one), { 'content-length': '100000' })],
+    ['no text', saying(Buffer.from([0xff, 0xfe, 0x00, 0x80]))],
+    ['no calendar', saying(answer('hello'))],
+    ['half a calendar', saying(answer(one.slice(0, 60)))],
+    ['a date that there is not', saying(answer(event('x', 'DTSTART:nonsense', 'DTEND:20261102T100000Z')))],
+    ['that it left something out', saying(answer(one).replace('200 OK', '507 Insufficient Storage'))],
+    ['something else than events', saying(answer(one).replaceAll('calendar-data', 'address-data'))],
+    ['five megabytes', saying(answer(event('x', `DESCRIPTION:${'x'.repeat(5_000_000)}`)))],
+    ['a million elements', saying(`<multistatus>${'<a/>'.repeat(900_000)}</multistatus>`)],
+    ['elements within elements', saying(`${'<a>'.repeat(500_000)}${'</a>'.repeat(500_000)}`)],
+    ['a meeting each second', saying(answer(repeating('FREQ=SECONDLY')))],
+    ['a thousand meetings each minute', saying(answer(...Array(30).fill(repeating('FREQ=MINUTELY'))))],
+    ['a zone that never ends', saying(answer(endlessZone()))],
+  ];
+  test.each(lies)('that says %s is unreadable', async (_, behave) => {
+    expect(await asked(behave)).toBe('unreadable');
+    // Whoever asks next is not held up.
+    expect(await asked(saying(answer(one)))).toBe('none');
+  });
+
+  test('that says what would grow without end is read without that', async () => {
+    const grown = 'bcdefghi'.replace(/./g, (name) => {
+      const before = String.fromCharCode(name.charCodeAt(0) - 1);
+      return `<!ENTITY ${name} "${`&${before};`.repeat(10)}">`;
+    });
+    expect(await asked(saying(`<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">${grown}]><multistatus>&i;</multistatus>`))).toBe(
+      'none',
+    );
+    // A day that never comes.
+    receiver.behave = saying(answer(repeating('FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30')));
+    expect(await calendars.busyTimes(connection(), november)).toHaveLength(1);
+  });
+
+  function endlessZone(): string {
+    const zone = ['BEGIN:VTIMEZONE', 'TZID:Nowhere', 'BEGIN:STANDARD', 'DTSTART:19000101T000000', 'TZOFFSETFROM:+0100'];
+    return object(
+      ...[...zone, 'TZOFFSETTO:+0200', 'RRULE:FREQ=SECONDLY', 'END:STANDARD', 'END:VTIMEZONE'],
+      ...['BEGIN:VEVENT', 'UID:x', 'DTSTART;TZID=Nowhere:20261102T090000', 'DURATION:PT1H', 'END:VEVENT'],
+    );
+  }
 });

@@ -16,13 +16,6 @@ import type { Json } from './client.ts';
 import { dropDatabase, newDatabase } from './databases.ts';
 import { database, type Tenant, useDatabase } from './tenants.ts';
 
-/** Lets receivers of this machine have live deliveries too. */
-class LocalClient extends OutgoingClient {
-  constructor() {
-    super({ privateAddresses: 'allowed' });
-  }
-}
-
 /** Rounds that any moment takes at most. */
 const mostRounds = 200;
 
@@ -65,7 +58,8 @@ export class SenderWorld {
     const secrets = new Secrets(inject('secretKey'));
     return new WebhookSender({
       ...this.#pools,
-      client: new LocalClient(),
+      // Receivers of this machine have live deliveries too.
+      client: new OutgoingClient({ privateAddresses: 'allowed' }),
       decrypt: (sealed) => secrets.decrypt(sealed),
       log: openLog('warn').log,
       now: () => this.now,

@@ -1,0 +1,39 @@
+// The part of an invitation that calendars understand.
+import { plainName } from '../messaging/mails.ts';
+import { calendarText } from './icalendar.ts';
+import type { InvitationTemplate } from './invitation.ts';
+
+/** As mail programs want it attached. */
+export interface InvitationFile {
+  method: 'REQUEST' | 'CANCEL';
+  filename: string;
+  content: string;
+}
+
+/**
+ * @param data as invitationOf makes it; names that others chose are shown as in the mail's text
+ * @param from the address that mails come from
+ */
+export function invitationFile(
+  template: InvitationTemplate,
+  recipient: string,
+  data: Readonly<Record<string, string>>,
+  from: string,
+): InvitationFile {
+  const method = template === 'booking_cancelled' ? 'CANCEL' : 'REQUEST';
+  const meeting = {
+    uid: data.invitation_id ?? '',
+    start: Date.parse(data.start_at ?? ''),
+    end: Date.parse(data.end_at ?? ''),
+    title: plainName(data.title ?? ''),
+    description: null,
+    location: data.location ?? null,
+    createdAt: Date.parse(data.changed_at ?? ''),
+  };
+  const content = calendarText(meeting, {
+    ...{ method, sequence: Number(data.sequence) },
+    organizer: { name: plainName(data.user_name ?? ''), email: from },
+    attendee: { name: plainName(data.attendee_name ?? ''), email: recipient },
+  });
+  return { method, filename: 'invitation.ics', content };
+}

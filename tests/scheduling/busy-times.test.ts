@@ -1,0 +1,307 @@
+// When somebody is taken by events, compared with a reference that goes day by day.
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { busyTimesIn } from '../../calendars/caldav/busy-times.ts';
+import type { Interval } from '../../domain/scheduling/intervals.ts';
+
+const minute = 60_000;
+const day = 1440 * minute;
+const userId = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12';
+
+const calendar = (...lines: string[]): string =>
+  ['BEGIN:VCALENDAR', 'VERSION:2.0', 'PRODID:-//test//EN', ...lines, 'END:VCALENDAR', ''].join('\r\n');
+const event = (...lines: string[]): string => calendar('BEGIN:VEVENT', 'UID:x', ...lines, 'END:VEVENT');
+const within = (from: string, to: string): Interval => ({ start: Date.parse(from), end: Date.parse(to) });
+const shown = (intervals: readonly Interval[]): string[] =>
+  intervals.map(({ start, end }) =>
+    [start, end].map((at) => new Date(at).toISOString().slice(0, 16).replace('T', ' ')).join(' to '),
+  );
+const november = within('2026-11-01T00:00Z', '2026-12-01T00:00Z');
+const busy = (text: string, asked = november, timezone = 'Europe/Berlin'): string[] =>
+  shown(busyTimesIn([text], { within: asked, userId, timezone }));
+
+const clockOf = (zone: string): Intl.DateTimeFormat =>
+  new Intl.DateTimeFormat('en-US', {
+    ...{ timeZone: zone, hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric' },
+    ...{ hour: 'numeric', minute: 'numeric', second: 'numeric' },
+  });
+const clocks = new Map<string, Intl.DateTimeFormat>();
+
+/** Milliseconds by which a zone's clock is ahead of UTC. */
+function offsetAt(moment: number, zone: string): number {
+  const clock = clocks.get(zone) ?? clockOf(zone);
+  clocks.set(zone, clock);
+  const parts = clock.formatToParts(moment);
+  const [year = 0, month = 0, date = 0, hour = 0, minutes = 0, seconds = 0] = [
+    ...['year', 'month', 'day', 'hour', 'minute', 'second'],
+  ].map((type) => Number(parts.find((part) => part.type === type)?.value));
+  return Date.UTC(year, month - 1, date, hour, minutes, seconds) - moment;
+}
+
+/** The first moment at which the wall shows a time; where it is skipped, as the clock before the change would have it. */
+function momentOf(wall: number, zone: string): number {
+  const [before, after] = [offsetAt(wall - day, zone), offsetAt(wall + day, zone)];
+  const fitting = [before, after].filter((offset) => offsetAt(wall - offset, zone) === offset);
+  return Math.min(...(fitting.length > 0 ? fitting : [before]).map((offset) => wall - offset));
+}
+
+/** In weeks that begin on Monday. */
+const weekOf = (date: number): number => Math.floor((date / day + 3) / 7);
+const weekdays = ['TH', 'FR', 'SA', 'SU', 'MO', 'TU', 'WE'];
+const weekdayOf = (date: number): string => weekdays[(date / day) % 7] ?? '';
+
+interface Repeated {
+  /** Days from the first to the beginning of the time that is asked about. */
+  daysBefore: number;
+  atMinute: number;
+  minutes: number;
+  freq: 'DAILY' | 'WEEKLY';
+  interval: number;
+  /** Further days of the week. */
+  more: string[];
+  isWholeDay: boolean;
+  /** Which of the repetitions within the time are left out, and which take place two hours later, by their numbers. */
+  leftOut: number[];
+  moved: number[];
+}
+
+const firstOf = ({ daysBefore }: Repeated, asked: Interval): number => asked.start - daysBefore * day;
+
+/** Day by day from the first on. */
+function datesOf(repeated: Repeated, asked: Interval): number[] {
+  const { freq, interval, more } = repeated;
+  const first = firstOf(repeated, asked);
+  const days = [weekdayOf(first), ...more];
+  const found: number[] = [];
+  for (let date = first; date < asked.end + 2 * day; date += day) {
+    const isDue =
+      freq === 'DAILY'
+        ? ((date - first) / day) % interval === 0
+        : (weekOf(date) - weekOf(first)) % interval === 0 && days.includes(weekdayOf(date));
+    if (isDue) found.push(date);
+  }
+  return found;
+}
+
+/** Those with the numbers, counted from the time that is asked about. */
+const chosen = (dates: readonly number[], asked: Interval, numbers: readonly number[]): number[] =>
+  dates.filter((date) => date >= asked.start).filter((_, index) => numbers.includes(index));
+
+function expected(repeated: Repeated, asked: Interval, zone: string): Interval[] {
+  const { atMinute, minutes, isWholeDay } = repeated;
+  const dates = datesOf(repeated, asked);
+  const leftOut = chosen(dates, asked, repeated.leftOut);
+  const moved = chosen(dates, asked, repeated.moved);
+  const all = dates
+    // What is long over need not be reckoned out.
+    .filter((date) => date >= asked.start - 4 * day)
+    .filter((date) => !leftOut.includes(date) || (!isWholeDay && moved.includes(date)))
+    .map((date) => {
+      if (isWholeDay) return { start: momentOf(date, zone), end: momentOf(date + day, zone) };
+      const start = momentOf(date + atMinute * minute, zone) + (moved.includes(date) ? 120 * minute : 0);
+      return { start, end: start + minutes * minute };
+    });
+  const joined: Interval[] = [];
+  for (const { start, end } of all.sort((a, b) => a.start - b.start)) {
+    const [from, to] = [Math.max(start, asked.start), Math.min(end, asked.end)];
+    const last = joined.at(-1);
+    if (from >= to) continue;
+    if (last && from <= last.end) last.end = Math.max(last.end, to);
+    else joined.push({ start: from, end: to });
+  }
+  return joined;
+}
+
+/** As iCalendar writes what the wall shows. */
+const basic = (wall: number): string => new Date(wall).toISOString().slice(0, 19).replace(/[-:]/g, '');
+
+function written(repeated: Repeated, asked: Interval, zone: string): string {
+  const { atMinute, minutes, freq, interval, more, isWholeDay } = repeated;
+  const first = firstOf(repeated, asked);
+  const dates = datesOf(repeated, asked);
+  const days = [...new Set([weekdayOf(first), ...more])].join(',');
+  const rule = `RRULE:FREQ=${freq};INTERVAL=${interval}${freq === 'WEEKLY' ? `;BYDAY=${days}` : ''}`;
+  const leftOut = chosen(dates, asked, repeated.leftOut);
+  const date = (of: number): string => `;VALUE=DATE:${basic(of).slice(0, 8)}`;
+  if (isWholeDay) return event(`DTSTART${date(first)}`, rule, ...leftOut.map((each) => `EXDATE${date(each)}`));
+  const at = (of: number): string => `;TZID=${zone}:${basic(of + atMinute * minute)}`;
+  const itself = [`DTSTART${at(first)}`, `DURATION:PT${minutes}M`, rule, ...leftOut.map((each) => `EXDATE${at(each)}`)];
+  return calendar(
+    ...['BEGIN:VEVENT', 'UID:x', ...itself, 'END:VEVENT'],
+    ...chosen(dates, asked, repeated.moved).flatMap((each) => {
+      const start = momentOf(each + atMinute * minute, zone) + 120 * minute;
+      const times = [`DTSTART:${basic(start)}Z`, `DTEND:${basic(start + minutes * minute)}Z`];
+      return ['BEGIN:VEVENT', 'UID:x', `RECURRENCE-ID${at(each)}`, ...times, 'END:VEVENT'];
+    }),
+  );
+}
+
+const anyRepeated: fc.Arbitrary<Repeated> = fc.record({
+  daysBefore: fc.oneof(fc.nat(10), fc.nat(4000)),
+  atMinute: fc.oneof(fc.nat(1439), fc.integer({ min: 60, max: 200 })),
+  minutes: fc.integer({ min: 1, max: 2000 }),
+  freq: fc.constantFrom('DAILY', 'WEEKLY'),
+  interval: fc.integer({ min: 1, max: 3 }),
+  more: fc.subarray(weekdays, { maxLength: 3 }),
+  isWholeDay: fc.boolean(),
+  leftOut: fc.uniqueArray(fc.nat(8), { maxLength: 3 }),
+  moved: fc.uniqueArray(fc.nat(8), { maxLength: 3 }),
+});
+
+/** Both changes of the clocks in a year. */
+const changes: [zone: string, change: string][] = [
+  ['Europe/Berlin', '2026-03-29'],
+  ['Europe/Berlin', '2026-10-25'],
+  ['America/New_York', '2026-03-08'],
+  ['America/New_York', '2026-11-01'],
+  // By half an hour.
+  ['Australia/Lord_Howe', '2026-04-05'],
+  ['Australia/Lord_Howe', '2026-10-04'],
+];
+
+describe('repetitions across a change of the clocks', () => {
+  test.each(changes)('in %s on %s are those that a calendar on the wall shows', (zone, change) => {
+    const start = Date.parse(`${change}T00:00Z`) - 4 * day;
+    const asked = { start, end: start + 9 * day };
+    fc.assert(
+      fc.property(anyRepeated, (repeated) => {
+        const text = written(repeated, asked, zone);
+        const found = busyTimesIn([text], { within: asked, userId, timezone: zone });
+        expect(shown(found)).toEqual(shown(expected(repeated, asked, zone)));
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe('an event', () => {
+  const nine = '2026-11-02 09:00 to 2026-11-02 10:00';
+
+  test('takes the time that it says, by whichever clock', () => {
+    expect(busy(event('DTSTART:20261102T090000Z', 'DTEND:20261102T100000Z'))).toEqual([nine]);
+    expect(busy(event('DTSTART;TZID=America/New_York:20261102T040000', 'DURATION:PT1H'))).toEqual([nine]);
+    // One that names no zone is meant by the owner's clock.
+    expect(busy(event('DTSTART:20261102T100000', 'DTEND:20261102T110000'))).toEqual([nine]);
+    expect(busy(event('DTSTART;TZID=No/Where:20261102T100000', 'DURATION:PT1H'))).toEqual([nine]);
+    // From one zone into another.
+    const flight = ['DTSTART;TZID=Europe/Berlin:20261102T100000', 'DTEND;TZID=America/New_York:20261102T050000'];
+    expect(busy(event(...flight))).toEqual([nine]);
+  });
+
+  test('may describe a zone of its own', () => {
+    const half = (name: string, from: string, to: string, month: number): string[] => [
+      ...[`BEGIN:${name}`, `DTSTART:1970${month === 3 ? '0329T020000' : '1025T030000'}`, `TZOFFSETFROM:${from}`],
+      ...[`TZOFFSETTO:${to}`, `RRULE:FREQ=YEARLY;BYMONTH=${month};BYDAY=-1SU`, `END:${name}`],
+    ];
+    const zone = [
+      ...['BEGIN:VTIMEZONE', 'TZID:W. Europe Standard Time'],
+      ...[...half('STANDARD', '+0200', '+0100', 10), ...half('DAYLIGHT', '+0100', '+0200', 3), 'END:VTIMEZONE'],
+    ];
+    const weekly = ['DTSTART;TZID=W. Europe Standard Time:20260105T100000', 'DURATION:PT1H', 'RRULE:FREQ=WEEKLY'];
+    const text = calendar(...zone, 'BEGIN:VEVENT', 'UID:x', ...weekly, 'END:VEVENT');
+    expect(busy(text, within('2026-10-18T00:00Z', '2026-11-03T00:00Z'), 'UTC')).toEqual([
+      '2026-10-19 08:00 to 2026-10-19 09:00',
+      '2026-10-26 09:00 to 2026-10-26 10:00',
+      nine,
+    ]);
+  });
+
+  test('of whole days begins and ends with the days of its owner', () => {
+    const days = event('DTSTART;VALUE=DATE:20261024', 'DTEND;VALUE=DATE:20261027');
+    const october = within('2026-10-01T00:00Z', '2026-11-10T00:00Z');
+    expect(busy(days, october)).toEqual(['2026-10-23 22:00 to 2026-10-26 23:00']);
+    expect(busy(days, october, 'Asia/Dubai')).toEqual(['2026-10-23 20:00 to 2026-10-26 20:00']);
+    expect(busy(event('DTSTART;VALUE=DATE:20261102'))).toEqual(['2026-11-01 23:00 to 2026-11-02 23:00']);
+    expect(busy(event('DTSTART;VALUE=DATE:20261102', 'DURATION:P2D'))).toEqual([
+      '2026-11-01 23:00 to 2026-11-03 23:00',
+    ]);
+  });
+
+  test('lasts days of the wall and hours of the clock', () => {
+    const asked = within('2026-10-20T00:00Z', '2026-10-30T00:00Z');
+    const from = 'DTSTART;TZID=Europe/Berlin:20261024T120000';
+    expect(busy(event(from, 'DURATION:P1D'), asked)).toEqual(['2026-10-24 10:00 to 2026-10-25 11:00']);
+    expect(busy(event(from, 'DURATION:PT24H'), asked)).toEqual(['2026-10-24 10:00 to 2026-10-25 10:00']);
+  });
+
+  test.each([
+    ['that is shown as free', ['DTEND:20261102T100000Z', 'TRANSP:TRANSPARENT']],
+    ['that was cancelled', ['DTEND:20261102T100000Z', 'STATUS:CANCELLED']],
+    ['without a length', []],
+    ['that ends before it begins', ['DTEND:20261102T080000Z']],
+    ['of a negative length', ['DURATION:-PT1H']],
+  ])('%s takes no time', (_, lines) => {
+    expect(busy(event('DTSTART:20261102T090000Z', ...lines))).toEqual([]);
+  });
+
+  test("of ours takes none, unless it is another user's", () => {
+    const ours = (uid: string): string =>
+      calendar('BEGIN:VEVENT', `UID:${uid}`, 'DTSTART:20261102T090000Z', 'DURATION:PT1H', 'END:VEVENT');
+    expect(busy(ours(`019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04@${userId}`))).toEqual([]);
+    expect(busy(ours('019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04@019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13'))).toEqual([nine]);
+  });
+
+  test('is cut to the time that is asked about, and joined with what it touches', () => {
+    const two = ['20261101T230000Z', '20261102T003000Z'].map((at, index) =>
+      calendar('BEGIN:VEVENT', `UID:${index}`, `DTSTART:${at}`, 'DURATION:PT1H30M', 'END:VEVENT'),
+    );
+    const asked = { within: within('2026-11-02T00:00Z', '2026-11-03T00:00Z'), userId, timezone: 'UTC' };
+    expect(shown(busyTimesIn(two, asked))).toEqual(['2026-11-02 00:00 to 2026-11-02 02:00']);
+  });
+});
+
+describe('an event that repeats', () => {
+  const from = 'DTSTART;TZID=Europe/Berlin:20261102T100000';
+  const starts = (...lines: string[]): string[] =>
+    busy(event(from, 'DURATION:PT1H', ...lines)).map((each) => each.slice(5, 16));
+
+  test('ends by number, by moment, by date', () => {
+    expect(starts('RRULE:FREQ=DAILY;COUNT=3')).toEqual(['11-02 09:00', '11-03 09:00', '11-04 09:00']);
+    expect(starts('RRULE:FREQ=DAILY;UNTIL=20261103T090000Z')).toEqual(['11-02 09:00', '11-03 09:00']);
+    expect(starts('RRULE:FREQ=DAILY;UNTIL=20261103T085959Z')).toEqual(['11-02 09:00']);
+    expect(starts('RRULE:FREQ=DAILY;UNTIL=20261104')).toEqual(['11-02 09:00', '11-03 09:00', '11-04 09:00']);
+  });
+
+  test('may have more than a rule says, and less', () => {
+    expect(starts('RDATE:20261105T080000Z,20261106T080000Z')).toEqual(['11-02 09:00', '11-05 08:00', '11-06 08:00']);
+    expect(starts('RRULE:FREQ=DAILY;COUNT=4', 'EXDATE:20261103T090000Z', 'EXDATE;VALUE=DATE:20261105')).toEqual([
+      ...['11-02 09:00', '11-04 09:00'],
+    ]);
+    // Some that are no repetitions do not hide those behind them.
+    expect(starts('RRULE:FREQ=DAILY;COUNT=3', 'EXDATE:20261102T113000Z,20261102T114500Z,20261103T090000Z')).toEqual([
+      ...['11-02 09:00', '11-04 09:00'],
+    ]);
+  });
+
+  test.each([
+    ['RRULE:FREQ=MONTHLY;BYDAY=-1FR', ['11-27 09:00']],
+    ['RRULE:FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1', ['11-30 09:00']],
+    ['RRULE:FREQ=MONTHLY;BYMONTHDAY=1,15', ['11-15 09:00']],
+    ['RRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH', ['11-26 09:00']],
+    ['RRULE:FREQ=YEARLY', ['11-03 09:00']],
+    ['RRULE:FREQ=MONTHLY', ['11-03 09:00']],
+  ])('since years by %s is found without going through them', (rule, expectedStarts) => {
+    const text = event('DTSTART;TZID=Europe/Berlin:19701103T100000', 'DURATION:PT1H', rule);
+    expect(busy(text, within('2026-11-01T23:00Z', '2026-12-01T00:00Z')).map((each) => each.slice(5, 16))).toEqual(
+      expect.arrayContaining(expectedStarts),
+    );
+    expect(busy(text, november)).toHaveLength(rule.includes('BYMONTHDAY') ? 2 : 1);
+  });
+
+  test('is replaced where an exception says so, also from outside of the time that is asked about', () => {
+    const exception = (...lines: string[]): string[] => ['BEGIN:VEVENT', 'UID:x', ...lines, 'END:VEVENT'];
+    const text = calendar(
+      ...exception('DTSTART:20261102T090000Z', 'DURATION:PT1H', 'RRULE:FREQ=WEEKLY;COUNT=8'),
+      ...exception('RECURRENCE-ID:20261109T090000Z', 'DTSTART:20261110T120000Z', 'DURATION:PT30M'),
+      ...exception('RECURRENCE-ID:20261116T090000Z', 'DTSTART:20261116T090000Z', 'STATUS:CANCELLED'),
+      ...exception('RECURRENCE-ID:20261221T090000Z', 'DTSTART:20261125T090000Z', 'DURATION:PT1H'),
+    );
+    expect(busy(text)).toEqual([
+      '2026-11-02 09:00 to 2026-11-02 10:00',
+      '2026-11-10 12:00 to 2026-11-10 12:30',
+      '2026-11-23 09:00 to 2026-11-23 10:00',
+      '2026-11-25 09:00 to 2026-11-25 10:00',
+      '2026-11-30 09:00 to 2026-11-30 10:00',
+    ]);
+  });
+});
