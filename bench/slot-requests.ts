@@ -86,7 +86,7 @@ async function addPool({ bareEnv }: Workspace, count: number): Promise<string> {
   // Half hours with pauses of two hours and more, at other times for everybody.
   await sql`
     insert into taken_times (company_id, test_mode, id, user_id, start_at, end_at, during)
-    select ${company}, false, gen_random_uuid(), u.id, at, at + interval '30 minutes', tstzrange(at, at + interval '30 minutes')
+    select ${company}, false, gen_random_uuid(), u.id, at, at + interval '30 minutes', int8range((date_part('epoch', at) * 1000)::int8, (date_part('epoch', at) * 1000)::int8 + 1800000)
     from unnest(${users}::uuid[]) with ordinality u (id, position), generate_series(0, ${busyEntries - 1}) entry,
       lateral (select date_trunc('hour', now()) + entry * interval '1 day' * ${days} / ${busyEntries} + position % 4 * interval '30 minutes' as at) meeting`;
   await sql`analyze taken_times`;
