@@ -1,4 +1,4 @@
-// P11: searches for slots as callers make them, in pools of people with full calendars over sixty days.
+// P11: searches for slots as callers make them, in pools of people with full calendars.
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { request, sendOne } from './load.ts';

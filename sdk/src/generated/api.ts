@@ -3636,7 +3636,8 @@ export interface paths {
          *     whatever else takes time in it keeps the user from being booked.
          *
          *     - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
-         *       this service alone.
+         *       this service alone:
+         *       `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/work/", "username": "omar", "password": "…"}`.
          *     - `test`: a calendar that is always free, for trying things out.
          *     - `internal`: none outside, as `DELETE`.
          *
@@ -8846,13 +8847,14 @@ export interface components {
             readonly is_own?: unknown;
             readonly updated_at?: unknown;
         };
+        /**
+         * @example caldav
+         * @enum {string}
+         */
+        UserCalendarProvider: "caldav" | "test" | "internal";
         UserCalendar: {
             user_id: components["schemas"]["Uuid"];
-            /**
-             * @example caldav
-             * @enum {string}
-             */
-            provider: "caldav" | "test" | "internal";
+            provider: components["schemas"]["UserCalendarProvider"];
             /** @example https://dav.example.com/calendars/omar/work/ */
             url: string | null;
             /** @example omar */
@@ -8873,11 +8875,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         CalendarPut: {
-            /**
-             * @example caldav
-             * @enum {string}
-             */
-            provider: "caldav" | "test" | "internal";
+            provider: components["schemas"]["UserCalendarProvider"];
             /**
              * @description With `caldav`: the address of the calendar itself.
              * @example https://dav.example.com/calendars/omar/work/
@@ -21786,6 +21784,11 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "provider": "test"
+                 *     }
+                 */
                 "application/json": components["schemas"]["CalendarPut"];
             };
         };
