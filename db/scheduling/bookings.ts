@@ -3,6 +3,7 @@ import type { LocationKind } from '../../domain/scheduling/policies.ts';
 import type { Sql } from '../connect.ts';
 import { type Actor, type CreatedByRow, createdColumns } from '../created-by.ts';
 import { members, type Reach } from '../reach.ts';
+import { type DueDataRow, forEachTenant } from '../sweeping.ts';
 import type { TenantScope } from '../tenant.ts';
 
 export type BookingStatus = 'confirmed' | 'cancelled' | 'rescheduled' | 'completed' | 'no_show';
@@ -170,17 +171,13 @@ const grace = 15 * 60_000;
 /** Completes what is over. @returns how many, at most the limit */
 export async function completeBookings(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - grace);
-  const due = await sql<{ companyId: string; testMode: boolean; id: string }[]>`
+  const due = await sql<DueDataRow[]>`
     select company_id as "companyId", test_mode as "testMode", id from bookings
     where status = 'confirmed' and end_at <= ${before} order by end_at limit ${limit}`;
-  const groups = [...Map.groupBy(due, ({ companyId, testMode }) => `${companyId} ${testMode}`).values()];
-  const completed = await Promise.all(
-    groups.map((rows) => {
-      const [{ companyId = '', testMode = false } = {}] = rows;
-      return sql`
-        update bookings set status = 'completed', updated_at = ${now}
-        where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[]) and status = 'confirmed'`;
-    }),
-  );
-  return completed.reduce((total, { count }) => total + count, 0);
+  return forEachTenant(due, async ({ companyId, testMode }, rows) => {
+    const completed = await sql`
+      update bookings set status = 'completed', updated_at = ${now}
+      where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[]) and status = 'confirmed'`;
+    return completed.count;
+  });
 }

@@ -2,7 +2,7 @@
 import type { Sql } from '../connect.ts';
 import { type Actor, type CreatedByRow, createdColumns } from '../created-by.ts';
 import { members, type Reach } from '../reach.ts';
-import { type DueRow, removeByCompany } from '../sweeping.ts';
+import { type DueDataRow, forEachTenant } from '../sweeping.ts';
 import type { TenantScope } from '../tenant.ts';
 
 export interface ReservationRow extends CreatedByRow {
@@ -108,23 +108,26 @@ const keptDays = 30;
 /** Removes reservations that are past their time. @returns how many, at most the limit */
 export async function sweepReservations(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
-  const due = await sql<DueRow[]>`
-    select company_id as "companyId", id from slot_reservations where created_at < ${before} order by created_at limit ${limit}`;
-  return removeByCompany(due, async (companyId, rows) => {
+  const due = await sql<DueDataRow[]>`
+    select company_id as "companyId", test_mode as "testMode", id from slot_reservations
+    where created_at < ${before} order by created_at limit ${limit}`;
+  return forEachTenant(due, async ({ companyId, testMode }, rows) => {
     const removed = await sql`
-      delete from slot_reservations where company_id = ${companyId} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
+      delete from slot_reservations
+      where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
     return removed.count;
   });
 }
 
 /** Removes held times that have run out. @returns how many, at most the limit */
 export async function sweepHeldTimes(sql: Sql, limit: number, now: Date): Promise<number> {
-  const due = await sql<DueRow[]>`
-    select company_id as "companyId", id from taken_times where expires_at <= ${now} order by expires_at limit ${limit}`;
-  return removeByCompany(due, async (companyId, rows) => {
+  const due = await sql<DueDataRow[]>`
+    select company_id as "companyId", test_mode as "testMode", id from taken_times
+    where expires_at <= ${now} order by expires_at limit ${limit}`;
+  return forEachTenant(due, async ({ companyId, testMode }, rows) => {
     const removed = await sql`
       delete from taken_times
-      where company_id = ${companyId} and id = any(${rows.map(({ id }) => id)}::uuid[]) and expires_at <= ${now}`;
+      where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[]) and expires_at <= ${now}`;
     return removed.count;
   });
 }

@@ -96,6 +96,13 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
   await sql.unsafe(
     `update billing_orders t set leased_until = now() + interval '1 year' where ${others('billing_orders')}`,
   );
+  await sql.unsafe(
+    `update taken_times t set expires_at = now() + interval '1 year' where ${others('taken_times')} and expires_at is not null`,
+  );
+  await sql.unsafe(`update slot_reservations t set created_at = now() where ${others('slot_reservations')}`);
+  await sql.unsafe(`update bookings t set end_at = now() + interval '1 year' where ${others('bookings')}`);
+  await sql.unsafe(`update user_calendars t set due_at = now() + interval '1 year' where ${others('user_calendars')}`);
+  await sql.unsafe(`update calendar_orders t set due_at = null where ${others('calendar_orders')}`);
   // The search puts texts of all companies into blocks; what waits is not this walk's work, and is found without it.
   await sql`delete from search_changes`;
   // Clocks follow a changed policy in both modes.

@@ -111,6 +111,8 @@ export function samplesOf({ type }: Pick<Column, 'type'>): string[] {
   if (type === 'bytea') return [`'\\x01'::bytea`, `sha256('x')`];
   if (/^jsonb?$/.test(type)) return typed(objects);
   if (/^(timestamp|date)/.test(type)) return ['now()', `now() + interval '1 hour'`];
+  if (type.endsWith('multirange')) return typed(['{}']);
+  if (type.endsWith('range')) return typed(['empty']);
   if (/^(small|big)?int|^numeric|^real|^double/.test(type)) return typed(['1', '0', '100', '-1']);
   if (/^(text|character|citext)/.test(type)) return typed(texts);
   return [...typed(['127.0.0.1', '1 hour', '12:00', 'empty', '1', 'a']), `(enum_range(null::${type}))[1]`];

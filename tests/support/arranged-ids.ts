@@ -1,5 +1,5 @@
 // What must be in the database for a request to find it: a new operation adds its line here.
-import { randomUUID } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { subscribed } from './billing.ts';
@@ -222,8 +222,9 @@ export const arrangedBodies: Record<
   createSlaPolicy: (example) => ({ ...example, name: randomUUID() }),
   searchSlots: async (_, tenant) => ({ pool_id: (await usualPool(tenant)).id, limit: 1 }),
   createReservation: async (_, tenant, mode) => {
-    const { slots } = await search(keyOf(tenant, mode), await usualPool(tenant), { limit: 1 });
-    return { slot_token: slots[0].slot_token };
+    // Any of many: what was prepared before may have taken the first.
+    const { slots } = await search(keyOf(tenant, mode), await usualPool(tenant), { limit: 100 });
+    return { slot_token: slots[randomInt(slots.length)].slot_token };
   },
   createBooking: async (example, tenant, mode) => {
     const { attendee, meeting } = example;
@@ -278,7 +279,10 @@ export const arrangedQueries: Record<
   (body: unknown, tenant: Tenant, mode: Mode) => Promise<Record<string, string>> | Record<string, string>
 > = {
   createSession: (body) => ({ grant_type: 'refresh_token' in (body as Example) ? 'refresh_token' : 'password' }),
-  getUserAvailability: async (_, tenant) => ({ user_ids: (await usualPool(tenant)).member_ids[0] }),
+  getUserAvailability: async (_, tenant) => ({
+    user_ids: (await usualPool(tenant)).member_ids[0],
+    ...{ from: '2036-01-07', to: '2036-01-08' },
+  }),
   getSlots: async (_, tenant) => ({ member_ids: (await usualPool(tenant)).member_ids[0] }),
   getAttachmentContent: async (_, tenant) => (await linkOf(tenant)).query,
   getCustomerByEmail: async (_, tenant, mode) => ({
