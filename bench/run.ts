@@ -13,6 +13,7 @@ import { readOne } from './read-one/measure.ts';
 import { print, type Result, save } from './report.ts';
 import type { Settings } from './rounds.ts';
 import { search } from './search.ts';
+import { slotRequests } from './slot-requests.ts';
 import { slotSearch } from './slot-search.ts';
 import { start } from './start.ts';
 import { twoWorkersListing, twoWorkersReading } from './two-workers.ts';
@@ -37,6 +38,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'webhook-writes': webhookWrites,
   'webhook-delivery': webhookDelivery,
   'slot-search': slotSearch,
+  'slot-requests': slotRequests,
 };
 
 const settings: Settings = {

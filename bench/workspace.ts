@@ -91,7 +91,14 @@ export async function addCompany(sql: postgres.Sql, name: string): Promise<strin
   };
   const trial = { packageCode: 'growth', endsAt: new Date(now.getTime() + 14 * 86_400_000) };
   await sql.begin(async (transaction) => {
-    const defaults = { dealStatuses, leadStatuses, activityTypes, taskTypes, trial, policy: standardPolicy(company.timezone) };
+    const defaults = {
+      dealStatuses,
+      leadStatuses,
+      activityTypes,
+      taskTypes,
+      trial,
+      policy: standardPolicy(company.timezone),
+    };
     await createCompany(transaction, company, admin, defaults, now);
     await transaction`update subscriptions set api_rate_limit_per_minute = 2147483647 where company_id = ${companyId}`;
   });

@@ -3636,7 +3636,8 @@ export interface paths {
          *     whatever else takes time in it keeps the user from being booked.
          *
          *     - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
-         *       this service alone.
+         *       this service alone:
+         *       `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/work/", "username": "omar", "password": "…"}`.
          *     - `test`: a calendar that is always free, for trying things out.
          *     - `internal`: none outside, as `DELETE`.
          *
@@ -8846,13 +8847,14 @@ export interface components {
             readonly is_own?: unknown;
             readonly updated_at?: unknown;
         };
+        /**
+         * @example caldav
+         * @enum {string}
+         */
+        UserCalendarProvider: "caldav" | "test" | "internal";
         UserCalendar: {
             user_id: components["schemas"]["Uuid"];
-            /**
-             * @example caldav
-             * @enum {string}
-             */
-            provider: "caldav" | "test" | "internal";
+            provider: components["schemas"]["UserCalendarProvider"];
             /** @example https://dav.example.com/calendars/omar/work/ */
             url: string | null;
             /** @example omar */
@@ -8873,11 +8875,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         CalendarPut: {
-            /**
-             * @example caldav
-             * @enum {string}
-             */
-            provider: "caldav" | "test" | "internal";
+            provider: components["schemas"]["UserCalendarProvider"];
             /**
              * @description With `caldav`: the address of the calendar itself.
              * @example https://dav.example.com/calendars/omar/work/
@@ -10477,10 +10475,7 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         MemberIds: string;
-        /**
-         * @description The default policy unless given.
-         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
-         */
+        /** @description The default policy unless given. */
         SlotPolicy: string;
         /** @description Where it begins; now unless given. */
         WindowFrom: string;
@@ -10525,10 +10520,7 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
          */
         SchedulingPoolId: string;
-        /**
-         * @description In place of the pool's own policy.
-         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
-         */
+        /** @description In place of the pool's own policy. */
         SuggestionPolicy: string;
         /** @description When a meeting would begin. */
         SuggestionAt: string;
@@ -19571,10 +19563,7 @@ export interface operations {
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 member_ids: components["parameters"]["MemberIds"];
-                /**
-                 * @description The default policy unless given.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
-                 */
+                /** @description The default policy unless given. */
                 policy_id?: components["parameters"]["SlotPolicy"];
                 /** @description Where it begins; now unless given. */
                 from?: components["parameters"]["WindowFrom"];
@@ -20981,10 +20970,7 @@ export interface operations {
     getSchedulingSuggestion: {
         parameters: {
             query?: {
-                /**
-                 * @description In place of the pool's own policy.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
-                 */
+                /** @description In place of the pool's own policy. */
                 policy_id?: components["parameters"]["SuggestionPolicy"];
                 /** @description When a meeting would begin. */
                 at?: components["parameters"]["SuggestionAt"];
@@ -21798,6 +21784,11 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "provider": "test"
+                 *     }
+                 */
                 "application/json": components["schemas"]["CalendarPut"];
             };
         };

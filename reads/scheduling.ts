@@ -3,7 +3,7 @@ import { findCalendars } from '../db/scheduling/calendars.ts';
 import { findMembers, type MemberRow } from '../db/scheduling/members.ts';
 import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/policies.ts';
 import { findTurns, type PoolMember, type PoolRow } from '../db/scheduling/pools.ts';
-import { countAhead, findTakenTimes } from '../db/scheduling/taken-times.ts';
+import { countAhead, findMeetingStarts, findTakenTimes } from '../db/scheduling/taken-times.ts';
 import type { Candidate } from '../domain/scheduling/assignment.ts';
 import type { Interval } from '../domain/scheduling/intervals.ts';
 import type { Busy, Member, SlotDemand, SlotRules } from '../domain/scheduling/slots.ts';
@@ -16,6 +16,8 @@ type SchedulingCall = Pick<Call, 'sql' | 'caller' | 'now'>;
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
+/** As far as buffers reach. */
+const reach = 4 * 60 * minute;
 const usualWindow = 7 * day;
 const longestWindow = 31 * day;
 
@@ -147,24 +149,23 @@ export async function peopleOf(
   within: Interval,
 ): Promise<Person[]> {
   const ids = users.map(({ id }) => id);
-  // Whole days around it: the daily maximum counts them, and buffers reach beyond.
-  const around = { from: new Date(within.start - 2 * day), to: new Date(within.end + 2 * day) };
   const { companyId, testMode } = caller;
-  const [taken, calendars] = await Promise.all([
-    findTakenTimes(sql, { companyId, testMode }, ids, around, now),
-    testMode
-      ? undefined
-      : findCalendars(sql, companyId, ids, { start: around.from.getTime(), end: around.to.getTime() }),
+  const scope = { companyId, testMode };
+  const window = { from: new Date(within.start), to: new Date(within.end) };
+  // Whole days around it.
+  const days = { from: new Date(within.start - 2 * day), to: new Date(within.end + 2 * day) };
+  const [taken, starts, calendars] = await Promise.all([
+    findTakenTimes(sql, scope, ids, window, now),
+    policy?.max_bookings_per_day ? findMeetingStarts(sql, scope, ids, days, now) : undefined,
+    testMode ? undefined : findCalendars(sql, companyId, ids, { start: within.start - reach, end: within.end + reach }),
   ]);
   return users.map((user) => {
     const calendar = calendars?.get(user.id);
-    const own: Busy[] = (taken.get(user.id) ?? []).map(({ from, to, isHeld }) => ({
-      start: from,
-      end: to,
-      reason: isHeld ? 'reservation' : 'booking',
-    }));
-    const external: Busy[] = (calendar?.busy ?? []).map((interval) => ({ ...interval, reason: 'external_event' }));
-    const busy = [...own, ...external];
+    const own = (taken.get(user.id) ?? []).map(({ start, end, isHeld }): Busy => {
+      return { start, end, reason: isHeld ? 'reservation' : 'booking' };
+    });
+    const external = (calendar?.busy ?? []).map(({ start, end }): Busy => ({ start, end, reason: 'external_event' }));
+    const busy = external.length === 0 ? own : [...own, ...external];
     return {
       userId: user.id,
       fullName: user.fullName,
@@ -173,7 +174,7 @@ export async function peopleOf(
       daysOff: user.daysOff ?? [],
       daysOffTimezone: user.timezone ?? standard?.timezone ?? 'UTC',
       busy,
-      bookedStarts: (taken.get(user.id) ?? []).map(({ startAt }) => startAt),
+      bookedStarts: starts?.get(user.id) ?? [],
       calendar: calendar?.fault ? 'error' : 'connected',
       provider: testMode ? 'test' : (calendar?.provider ?? 'internal'),
       checkedAt: calendar?.checkedAt ?? null,

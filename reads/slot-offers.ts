@@ -1,11 +1,12 @@
 // Slots of a pool with their tokens: what a search answers, and what is offered in place of one.
-import { findMembers } from '../db/scheduling/members.ts';
+import { findMembers, type MemberRow } from '../db/scheduling/members.ts';
 import { findPool, type PoolRow } from '../db/scheduling/pools.ts';
 import { type AssignmentStrategy, type Candidate, chooseMember } from '../domain/scheduling/assignment.ts';
 import type { Interval } from '../domain/scheduling/intervals.ts';
 import type { Exposure } from '../domain/scheduling/policies.ts';
 import { readClaim, type SlotClaim, writeClaim } from '../domain/scheduling/slot-claims.ts';
 import { type FreeSlot, findSlots } from '../domain/scheduling/slots.ts';
+import { ZoneClocks } from '../domain/scheduling/zone-clocks.ts';
 import type { components } from '../generated/api.ts';
 import { ApiError, conflict, found } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
@@ -18,6 +19,8 @@ type OfferingCall = Pick<Call, 'sql' | 'caller' | 'now' | 'signedTokens'>;
 export interface OpenPool extends Policies {
   pool: PoolRow;
   strategy: AssignmentStrategy;
+  /** Active and in reach, in the order of the pool. */
+  users: MemberRow[];
   /** Active, in reach, with a calendar that can be read; in the order of the pool. */
   people: Person[];
   candidates: Candidate[];
@@ -55,6 +58,7 @@ export async function openPool(
   return {
     ...policies,
     pool,
+    users,
     strategy: pool.assignment_strategy ?? policies.policy.assignment_strategy,
     people: readable,
     candidates,
@@ -118,7 +122,7 @@ export function claimOf({ caller, signedTokens }: OfferingCall, token: string): 
 }
 
 const alternatives = 5;
-const stretch = 31 * 86_400_000;
+const day = 86_400_000;
 
 /** The next slots from a moment on, within the horizon. */
 export async function alternativesFrom(
@@ -127,45 +131,63 @@ export async function alternativesFrom(
   from: number,
   terms: OfferTerms,
 ): Promise<SlotOffer[]> {
-  const people = await peopleFrom(opened.people);
-  const slots = await nextSlots(call, opened, people, from, terms.minutes);
-  return offersOf(call, opened, slots, terms);
-
-  async function peopleFrom(readable: readonly Person[]) {
-    return findMembers(
-      call.sql,
-      call.caller,
-      readable.map(({ userId }) => userId),
-    );
-  }
+  return offersOf(call, opened, await nextSlots(call, opened, opened.users, from, terms.minutes), terms);
 }
 
-/**
- * The next slots of users from a moment on, within the horizon of the policy: stretch by stretch, since most are found soon.
- * @param users in the order that slots name them
- */
+/** A few slots of users from a moment on, within the horizon of the policy. @param users in the order that slots name them */
 export async function nextSlots(
-  call: OfferingCall,
+  call: SlotCall,
   policies: Policies,
-  users: Parameters<typeof peopleOf>[1],
+  users: readonly MemberRow[],
   from: number,
   minutes: number | undefined,
 ): Promise<FreeSlot[]> {
-  const { policy } = policies;
-  const horizon = call.now.getTime() + policy.horizon_days * 86_400_000;
+  const end = call.now.getTime() + policies.policy.horizon_days * day;
+  if (from >= end) return [];
+  return (await slotsWithin(call, policies, users, { start: from, end }, minutes, alternatives)).slots;
+}
+
+type SlotCall = Pick<Call, 'sql' | 'caller' | 'now'>;
+
+/** Days that are looked through at once: few at first, since most searches end in them. */
+const stretches = { first: 3 * day, further: 31 * day };
+
+/** The part of a time that is looked through first. */
+export function firstStretch({ start, end }: Interval): Interval {
+  return { start, end: Math.min(end, start + stretches.first) };
+}
+
+/**
+ * The earliest slots within a time, looked for stretch by stretch.
+ * @param users in the order that slots name them
+ * @param minutes in place of the policy's; undefined: the policy's
+ * @param limit how many at most
+ * @param known what is known of the users in the first stretch
+ */
+export async function slotsWithin(
+  call: SlotCall,
+  policies: Policies,
+  users: readonly MemberRow[],
+  within: Interval,
+  minutes: number | undefined,
+  limit: number,
+  known?: readonly Person[],
+): Promise<{ slots: FreeSlot[]; truncated: boolean }> {
+  const rules = rulesOf(policies.policy, within, call.now, minutes);
+  const duration = rules.durationMinutes * 60_000;
+  const clocks = new ZoneClocks();
   const slots: FreeSlot[] = [];
-  for (
-    let start = Math.max(from, call.now.getTime());
-    start < horizon && slots.length < alternatives;
-    start += stretch
-  ) {
-    // What begins in one stretch and ends in the next is found in the first.
-    const end = start + stretch + (minutes ?? policy.duration_minutes) * 60_000 - 1;
-    const people = await peopleOf(call, users, policies, { start, end });
+  let stretch = firstStretch(within);
+  for (;;) {
+    const isFirst = stretch.start === within.start;
+    const people = (isFirst ? known : undefined) ?? (await peopleOf(call, users, policies, stretch));
     const usable = people.filter(({ calendar, isActive }) => isActive && calendar !== 'error');
-    slots.push(
-      ...findSlots(usable, rulesOf(policy, { start, end }, call.now, minutes), alternatives - slots.length).slots,
-    );
+    const part = { start: Math.max(rules.within.start, stretch.start), end: Math.min(rules.within.end, stretch.end) };
+    const found = findSlots(usable, { ...rules, within: part }, limit - slots.length, clocks);
+    slots.push(...found.slots);
+    if (found.truncated || stretch.end >= within.end) return { slots, truncated: found.truncated };
+    // From the first moment at which a slot did not fit any more.
+    const start = stretch.end - duration + 1;
+    stretch = { start, end: Math.min(within.end, start + stretches.further) };
   }
-  return slots;
 }

@@ -1,5 +1,7 @@
 // Who calls: what a credential stands for, whose rows it reaches, and how it signs what it does.
+
 import type { Grants } from '../domain/access/scopes.ts';
+import type { Modules } from '../domain/billing/plans.ts';
 
 /** Who did it, as audit rows, events and `created_by` name it. */
 export interface Actor {
@@ -28,8 +30,7 @@ export interface Caller {
   /** The user behind a session token, or in whose name an app acts; null for keys. */
   userId: string | null;
   sessionId: string | null;
-  /** Modules that are on for this workspace. */
-  modules: ReadonlySet<string>;
+  modules: Modules;
   /** Of the credential, and of all calls of its workspace together. */
   limits: { perMinute: number; perHour: number; tenantPerMinute: number; tenantPerDay: number | null };
   ip: string;

@@ -1,4 +1,5 @@
 // What the runtime asks of the database, as types; start/ joins the functions of db/ to it.
+import type { Modules } from '../domain/billing/plans.ts';
 import type { Workspace } from '../domain/objects/workspace.ts';
 import type { Caller, Reach } from './caller.ts';
 import type { AuditedChange, Change, Sql } from './handler.ts';
@@ -77,8 +78,7 @@ export interface ChangeContext {
 /** What the subscription of a company opens. */
 export interface Subscription {
   access: 'open' | 'no_subscription' | 'subscription_ended';
-  /** Modules that are on for the workspace. */
-  modules: ReadonlySet<string>;
+  modules: Modules;
   /** Of all credentials of the workspace together. */
   callsPerMinute: number;
   /** null: no such ceiling. */

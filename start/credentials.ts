@@ -3,7 +3,7 @@ import type { GrantRow } from '../db/access/credentials.ts';
 import type { SubscriptionRow } from '../db/access/quota.ts';
 import { scopesOfToken } from '../domain/access/oauth-groups.ts';
 import { permissionsOf, type RoleReach } from '../domain/access/role-permissions.ts';
-import { accessOf, activeModules, callsPerDay, callsPerMinute } from '../domain/billing/plans.ts';
+import { accessOf, callsPerDay, callsPerMinute, modulesOfWorkspace } from '../domain/billing/plans.ts';
 import type { Reach } from '../runtime/caller.ts';
 import type { Grant, Subscription } from '../runtime/database.ts';
 
@@ -11,7 +11,7 @@ import type { Grant, Subscription } from '../runtime/database.ts';
 export function subscriptionOf(row: SubscriptionRow & { disabledModules: readonly string[] }, now: Date): Subscription {
   return {
     access: accessOf(row.subscriptionStatus, row.trialEndsAt, now),
-    modules: activeModules(row.packageCode, row.addOns, row.disabledModules),
+    modules: modulesOfWorkspace(row.packageCode, row.addOns, row.disabledModules),
     callsPerMinute: callsPerMinute(row),
     callsPerDay: callsPerDay(row),
   };

@@ -1,8 +1,10 @@
 // What every change of a booking leaves: an audit row, an event, a mail, an order to a calendar.
 
+import { insertMail } from '../db/messaging/mails.ts';
 import type { BookingRow } from '../db/scheduling/bookings.ts';
 import { placeCalendarOrder } from '../db/scheduling/calendar-orders.ts';
 import { appointmentEvent } from '../domain/scheduling/bookings.ts';
+import { invitationOf } from '../domain/scheduling/invitation.ts';
 import type { Call } from '../runtime/handler.ts';
 
 export type BookingCall = Call<'createBooking'> | Call<'rescheduleBooking'> | Call<'cancelBooking'>;
@@ -35,8 +37,31 @@ export async function tellOf(
     ...(caller.testMode ? {} : { event: appointmentEvent(what, booking, more, now) }),
   });
   if (caller.testMode) return;
+  await invite(call, what, booking);
   if (before) await orderEvent(call, before, 'remove');
   await orderEvent(call, booking, what === 'cancelled' ? 'remove' : 'write');
+}
+
+/** A mail to the attendee, where there is an address. */
+async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'cancelled', booking: BookingRow) {
+  const { sql, caller, now } = call;
+  const { attendee_email: email } = booking;
+  if (email === null) return;
+  const mail = invitationOf({
+    what,
+    invitationId: booking.invitation_id,
+    sequence: booking.invitation_sequence,
+    title: booking.meeting_title,
+    location: booking.meeting_url ?? booking.location,
+    startAt: booking.start_at,
+    endAt: booking.end_at,
+    attendee: { name: booking.attendee_name, email },
+    timezone: booking.attendee_timezone ?? booking.timezone,
+    userName: booking.user_name,
+    companyName: caller.companyName,
+    changedAt: now,
+  });
+  await insertMail(sql, { companyId: caller.companyId, ...mail }, now);
 }
 
 /** What a calendar outside is to do; committed with the booking, and done by a job. */

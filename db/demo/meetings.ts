@@ -64,7 +64,7 @@ export async function insertMeetings(sql: Sql, companyId: string, demo: DemoMeet
     taken.map(
       ({ id, userId, startAt, endAt, expiresAt }) => sql`
         insert into taken_times (company_id, test_mode, id, user_id, start_at, end_at, during, expires_at)
-        values (${companyId}, true, ${id}, ${userId}, ${startAt}, ${endAt}, tstzrange(${startAt}, ${endAt}), ${expiresAt})`,
+        values (${companyId}, true, ${id}, ${userId}, ${startAt}, ${endAt}, int8range(${startAt.getTime()}::int8, ${endAt.getTime()}::int8), ${expiresAt})`,
     ),
   );
 }

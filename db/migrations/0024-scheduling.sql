@@ -201,8 +201,8 @@ create table taken_times (
   user_id uuid not null,
   start_at timestamptz(3) not null,
   end_at timestamptz(3) not null,
-  -- With the buffers.
-  during tstzrange not null,
+  -- With the buffers, in milliseconds since 1970: thousands of bounds are read for one search.
+  during int8range not null,
   -- Of a reservation: then it is nobody's any more. null: of a booking.
   expires_at timestamptz(3),
   primary key (company_id, test_mode, id),

@@ -50,7 +50,7 @@ export async function takeTime(
   const dropped = dropExpired(sql, scope, time.userId, now);
   const taken = sql`
     insert into taken_times (company_id, test_mode, id, user_id, start_at, end_at, during, expires_at)
-    select ${companyId}, ${testMode}, ${time.id}, ${time.userId}, ${time.startAt}, ${time.endAt}, tstzrange(${time.from}, ${time.to}), ${time.expiresAt}
+    select ${companyId}, ${testMode}, ${time.id}, ${time.userId}, ${time.startAt}, ${time.endAt}, ${rangeOf(sql, time)}, ${time.expiresAt}
     where ${roomOnDay(sql, scope, time.userId, null, maximum)}
     on conflict do nothing`;
   const [{ count }] = await Promise.all([taken, dropped, locked]);
@@ -88,6 +88,18 @@ export async function bookHeldTime(
   return count === 1;
 }
 
+/** Where a booked time is moved to. */
+export interface TimeToMove {
+  bookingId: string;
+  /** Of the booking that takes its place. */
+  newId: string;
+  userId: string;
+  startAt: Date;
+  endAt: Date;
+  /** Milliseconds from the old time to the new one. */
+  later: number;
+}
+
 /**
  * Moves a booked time, with the buffers that it has.
  * @returns false where the user is taken at the new time
@@ -95,13 +107,7 @@ export async function bookHeldTime(
 export async function moveTime(
   sql: Sql,
   scope: TenantScope,
-  {
-    bookingId,
-    newId,
-    userId,
-    startAt,
-    endAt,
-  }: { bookingId: string; newId: string; userId: string; startAt: Date; endAt: Date },
+  { bookingId, newId, userId, startAt, endAt, later }: TimeToMove,
   now: Date,
 ): Promise<boolean> {
   const { companyId, testMode } = scope;
@@ -109,7 +115,7 @@ export async function moveTime(
   const dropped = dropExpired(sql, scope, userId, now);
   const moved = sql`
     with place as (
-      select id, tstzrange(${startAt} - (start_at - lower(during)), ${endAt} + (upper(during) - end_at)) as during
+      select id, int8range(lower(during) + ${later}::int8, upper(during) + ${later}::int8) as during
       from taken_times
       where company_id = ${companyId} and test_mode = ${testMode} and id = ${bookingId}
     )
@@ -156,20 +162,22 @@ export async function isHeld(
   const [row] = await sql`
     select from unnest(${[...userIds]}::uuid[]) u (id)
     join taken_times t on t.company_id = ${companyId} and t.test_mode = ${testMode} and t.user_id = u.id
-    where t.during && tstzrange(${from}, ${to}) and t.expires_at > ${now}
+    where t.during && ${rangeOf(sql, { from, to })} and t.expires_at > ${now}
     limit 1`;
   return row !== undefined;
 }
 
 /** What a user is taken by, in milliseconds since 1970. */
 export interface TakenTime {
-  from: number;
-  to: number;
-  startAt: number;
+  start: number;
+  end: number;
   isHeld: boolean;
 }
 
-/** When these users are taken, by user and in order. */
+/** Milliseconds that a meeting with its buffers may last beyond its beginning, or lie before it. */
+const longestReach = (480 + 240) * 60_000;
+
+/** When these users are taken, by user. */
 export async function findTakenTimes(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -177,22 +185,42 @@ export async function findTakenTimes(
   { from, to }: { from: Date; to: Date },
   now: Date,
 ): Promise<Map<string, TakenTime[]>> {
-  // As numbers in one text for each user: thousands of rows would take longer to read than to find.
-  const rows = await sql<{ userId: string; times: [number, number, number, 0 | 1][] }[]>`
-    select t.user_id as "userId", json_agg(json_build_array(
-      extract(epoch from lower(t.during)) * 1000, extract(epoch from upper(t.during)) * 1000, extract(epoch from t.start_at) * 1000,
-      (t.expires_at is not null)::int) order by t.start_at) as times
-    from unnest(${[...userIds]}::uuid[]) u (id)
-    join taken_times t on t.company_id = ${companyId} and t.test_mode = ${testMode} and t.user_id = u.id
-    where t.during && tstzrange(${from}, ${to}) and (t.expires_at is null or t.expires_at > ${now})
-    group by t.user_id`;
+  // As lists of numbers, one row for each user: thousands of rows would take longer to read than to find.
+  const rows = await sql<{ userId: string; starts: number[]; ends: number[]; held: boolean[] }[]>`
+    select user_id as "userId", array_to_json(array_agg(lower(during))) as starts, array_to_json(array_agg(upper(during))) as ends,
+      array_to_json(array_agg(expires_at is not null)) as held
+    from taken_times
+    where company_id = ${companyId} and test_mode = ${testMode} and user_id = any(${[...userIds]}::uuid[])
+      and start_at >= ${new Date(from.getTime() - longestReach)} and start_at < ${new Date(to.getTime() + longestReach)}
+      and (expires_at is null or expires_at > ${now})
+    group by user_id`;
   return new Map(
-    rows.map(({ userId, times }) => [
+    rows.map(({ userId, starts, ends, held }) => [
       userId,
-      times.map(([start, end, startAt, held]) => ({ from: start, to: end, startAt, isHeld: held === 1 })),
+      starts.map((start, index) => ({ start, end: ends[index] ?? start, isHeld: held[index] ?? false })),
     ]),
   );
 }
+
+/** When meetings of these users begin, in milliseconds since 1970, by user: for the maximum of a day. */
+export async function findMeetingStarts(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  userIds: readonly string[],
+  { from, to }: { from: Date; to: Date },
+  now: Date,
+): Promise<Map<string, number[]>> {
+  const rows = await sql<{ userId: string; starts: number[] }[]>`
+    select user_id as "userId", array_to_json(array_agg(date_part('epoch', start_at) * 1000)) as starts
+    from taken_times
+    where company_id = ${companyId} and test_mode = ${testMode} and user_id = any(${[...userIds]}::uuid[])
+      and start_at >= ${from} and start_at < ${to} and (expires_at is null or expires_at > ${now})
+    group by user_id`;
+  return new Map(rows.map(({ userId, starts }) => [userId, starts]));
+}
+
+const rangeOf = (sql: Sql, { from, to }: { from: Date; to: Date }) =>
+  sql`int8range(${from.getTime()}::int8, ${to.getTime()}::int8)`;
 
 /** How many meetings these users have ahead, by user. */
 export async function countAhead(

@@ -65,36 +65,36 @@ export function seatAllowance(packageCode: string | null, purchased: number | nu
   return Math.max(plans[packageCode ?? '']?.includedSeats ?? 0, purchased ?? 0);
 }
 
-const known = new Map<string, ReadonlySet<string>>();
+/** Of each module that the platform has: whether it is on, and if not, why. */
+export type Modules = ReadonlyMap<string, 'on' | 'not_in_plan' | 'disabled_by_admin'>;
+
+const known = new Map<string, Modules>();
 
 /**
- * The modules that are on: those of the plan and of what was bought beside it, less those that an administrator switched off.
+ * What of the modules is on: those of the plan and of what was bought beside it, less those that an administrator switched off.
  * @param packageCode null without a subscription: core modules only
  */
-export function activeModules(
+export function modulesOfWorkspace(
   packageCode: string | null,
   bought: readonly string[],
   disabled: readonly string[],
-): ReadonlySet<string> {
+): Modules {
   const key = [packageCode, ...bought, '', ...disabled].join(' ');
   const found = known.get(key);
   if (found) return found;
   const paid = [...(plans[packageCode ?? '']?.addOns ?? []), ...bought];
-  const modules = new Set(
-    Object.keys(moduleActions).filter((module) => {
+  const modules = new Map(
+    Object.keys(moduleActions).map((module) => {
       const addOn = addOnOfModule[module];
-      return !disabled.includes(module) && (addOn === undefined || paid.includes(addOn));
+      if (addOn !== undefined && !paid.includes(addOn)) return [module, 'not_in_plan'] as const;
+      return [module, disabled.includes(module) ? 'disabled_by_admin' : 'on'] as const;
     }),
   );
   if (known.size < 1000) known.set(key, modules);
   return modules;
 }
 
-/** Whether a module is missing from a plan, or switched off. Custom objects' modules are always on. */
-export function moduleState(
-  module: string,
-  packageCodeModules: ReadonlySet<string>,
-): 'on' | 'not_in_plan' | 'disabled_by_admin' {
-  if (packageCodeModules.has(module) || !Object.hasOwn(moduleActions, module)) return 'on';
-  return addOnOfModule[module] === undefined ? 'disabled_by_admin' : 'not_in_plan';
+/** Whether a module is on, missing from a plan, or switched off. Custom objects' modules are always on. */
+export function moduleState(module: string, modules: Modules): 'on' | 'not_in_plan' | 'disabled_by_admin' {
+  return modules.get(module) ?? 'on';
 }

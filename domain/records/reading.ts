@@ -1,7 +1,7 @@
 // What a read asks of records: fields, relations to expand, and what must be looked up for them.
 import type { components } from '../../generated/api.ts';
 import type { Grants } from '../access/scopes.ts';
-import { moduleState } from '../billing/plans.ts';
+import { type Modules, moduleState } from '../billing/plans.ts';
 import type { NamedItem } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
 import { shown, unknownField } from '../objects/queryable.ts';
@@ -94,7 +94,7 @@ function readRelation(name: string, object: WorkspaceObject, relations: Relation
 /** Who reads, as far as it tells which objects are visible. */
 interface Reader {
   grants: Grants;
-  modules: ReadonlySet<string>;
+  modules: Modules;
 }
 
 /** Ids to look up, each once: of users, and of records by object; only of objects that the reader can view. */

@@ -70,7 +70,8 @@ interface Calendar {
 }
 
 /**
- * Slots that at least one member can take, at the wall times of their grids: a window's start and every interval after it.
+ * Slots with every member who can take them, at the wall times of the grid of any of them: a window's start and every interval
+ * after it.
  * A wall time that the night repeats is offered twice.
  * @param limit how many at most
  * @param clocks shared with what else the call asks
@@ -86,34 +87,32 @@ export function findSlots(
   const duration = rules.durationMinutes * minute;
   const people = members.map((member) => ({
     userId: member.userId,
-    timezone: member.hours.timezone,
-    windows: windowsByWeekday(member.hours),
     calendar: calendarOf(member, rules, within, clocks),
+  }));
+  // Those with the same hours have the same grid.
+  const grids = [...new Map(members.map(({ hours }) => [JSON.stringify(hours), hours])).values()].map((hours) => ({
+    timezone: hours.timezone,
+    windows: windowsByWeekday(hours),
   }));
   const slots: FreeSlot[] = [];
   // All members day by day, so that what is beyond the limit is not looked at.
-  const end = within.end - duration + 1;
-  for (let from = within.start; from < end && slots.length <= limit; from += day) {
-    const part = { start: from, end: Math.min(from + day, end) };
-    const found = new Map<number, string[]>();
-    for (const { userId, timezone, windows, calendar } of people) {
-      for (const start of gridStarts(clocks.days(timezone, part), windows, intervalMinutes * minute)) {
-        if (refusal(calendar, start) !== undefined) continue;
-        const userIds = found.get(start);
-        if (!userIds) found.set(start, [userId]);
-        // Windows that overlap can name one start twice.
-        else if (userIds.at(-1) !== userId) userIds.push(userId);
-      }
-    }
-    const starts = [...found.keys()].sort((a, b) => a - b);
-    for (const start of starts) slots.push({ start, end: start + duration, userIds: found.get(start) ?? [] });
+  for (let from = within.start; from < within.end && slots.length <= limit; from += day) {
+    const part = { start: from, end: Math.min(from + day, within.end) };
+    const starts = new Set<number>();
+    for (const { timezone, windows } of grids)
+      for (const start of gridStarts(clocks.days(timezone, part), windows, intervalMinutes * minute)) starts.add(start);
+    const offered = [...starts]
+      .sort((a, b) => a - b)
+      .map((start): FreeSlot => ({ start, end: start + duration, userIds: [] }));
+    for (const { userId, calendar } of people)
+      for (const slot of offered) if (refusal(calendar, slot.start) === undefined) slot.userIds.push(userId);
+    slots.push(...offered.filter(({ userIds }) => userIds.length > 0));
   }
   return { slots: slots.slice(0, limit), truncated: slots.length > limit };
 }
 
 /**
- * Whether a member can take the slot that starts then: what findSlots offers can be taken, and on its grid all that can be taken
- * is offered.
+ * Whether a member can take the slot that starts then: findSlots lists with a slot exactly those who can.
  * @param start milliseconds since 1970, on the grid or not
  * @param clocks shared with what else the call asks
  * @returns why not; undefined: it can be taken

@@ -13,7 +13,7 @@ export const getMe: Handler<'getMe'> = async ({ caller }) => {
       roles: isSession ? [...caller.scopes] : [],
       reach: { kind: caller.reach.kind, id: caller.reach.kind === 'company' ? null : caller.reach.id },
       expires_at: caller.expiresAt?.toISOString() ?? null,
-      modules: [...caller.modules],
+      modules: [...caller.modules.keys()].filter((module) => caller.modules.get(module) === 'on'),
       limits: {
         rate_limit_per_minute: isSession ? null : caller.limits.perMinute,
         rate_limit_per_hour: isSession ? null : caller.limits.perHour,

@@ -11,7 +11,6 @@ import { chooseMember } from '../../domain/scheduling/assignment.ts';
 import { bookingStatuses, meetingUrl } from '../../domain/scheduling/bookings.ts';
 import type { Interval } from '../../domain/scheduling/intervals.ts';
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
-import { findSlots } from '../../domain/scheduling/slots.ts';
 import type { components } from '../../generated/api.ts';
 import { aboutRecord } from '../../reads/about-record.ts';
 import { askCalendar } from '../../reads/calendars.ts';
@@ -21,12 +20,11 @@ import {
   type Policies,
   peopleOf,
   policiesOf,
-  rulesOf,
   unknownUsers,
   usersIn,
   windowOf,
 } from '../../reads/scheduling.ts';
-import { alternativesFrom, claimOf, nextSlots, openPool } from '../../reads/slot-offers.ts';
+import { alternativesFrom, claimOf, firstStretch, nextSlots, openPool, slotsWithin } from '../../reads/slot-offers.ts';
 import { conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
@@ -120,7 +118,14 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   const row = found(await db.lockBooking(call.sql, caller, path.id));
   refuseOver(row);
   const id = uuidv7();
-  const move = { bookingId: row.id, newId: id, userId: row.user_id, startAt: new Date(start), endAt: new Date(end) };
+  const move = {
+    bookingId: row.id,
+    newId: id,
+    userId: row.user_id,
+    startAt: new Date(start),
+    endAt: new Date(end),
+    later: start - row.start_at.getTime(),
+  };
   if (!(await moveTime(call.sql, caller, move, now))) throw await takenThen(call, row, start);
   const sequence = row.invitation_sequence + 1;
   const { user_name: _, created_by_kind, created_by_id, created_by_name, ...stored } = row;
@@ -246,13 +251,14 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
   if (inactive.length > 0) throw unknownUsers('member_ids', inactive);
   const policies = await policiesOf(call, body.policy_id);
   const { policy } = policies;
-  const people = await peopleOf(call, users, policies, within);
+  const people = await peopleOf(call, users, policies, firstStretch(within));
   const usable = people.filter(({ calendar }) => calendar !== 'error');
   if (usable.length === 0) throw conflict('no_calendar', 'No calendar of these users can be read. Mend them first.');
   const choice = await choiceOf(call, ids, policy.assignment_strategy);
   const byId = new Map(usable.map((person) => [person.userId, person]));
   const demand = demandOf(policy);
-  for (const { start, end, userIds } of findSlots(usable, rulesOf(policy, within, now), mostTimes).slots) {
+  const earliest = await slotsWithin(call, policies, users, within, undefined, mostTimes, people);
+  for (const { start, end, userIds } of earliest.slots) {
     const left = new Set(userIds);
     for (;;) {
       const person = byId.get(chooseMember(choice.strategy, choice.candidates, left) ?? '');

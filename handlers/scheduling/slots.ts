@@ -1,9 +1,15 @@
 // Slots: times at which somebody can be met, to look at, or with tokens to hold and book.
 
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
-import { findSlots } from '../../domain/scheduling/slots.ts';
-import { idsIn, peopleOf, policiesOf, rulesOf, usersIn, windowOf } from '../../reads/scheduling.ts';
-import { alternativesFrom, type OfferTerms, offersOf, openPool } from '../../reads/slot-offers.ts';
+import { idsIn, policiesOf, usersIn, windowOf } from '../../reads/scheduling.ts';
+import {
+  alternativesFrom,
+  firstStretch,
+  type OfferTerms,
+  offersOf,
+  openPool,
+  slotsWithin,
+} from '../../reads/slot-offers.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 
@@ -15,9 +21,7 @@ export const getSlots: Handler<'getSlots'> = async (call) => {
   const ids = idsIn('member_ids', query.member_ids);
   const users = await usersIn(call, 'member_ids', ids, { kind: 'company' });
   const policies = await policiesOf(call, query.policy_id);
-  const people = await peopleOf(call, users, policies, within);
-  const usable = people.filter(({ isActive, calendar }) => isActive && calendar !== 'error');
-  const { slots, truncated } = findSlots(usable, rulesOf(policies.policy, within, now), mostPlainSlots);
+  const { slots, truncated } = await slotsWithin(call, policies, users, within, undefined, mostPlainSlots);
   return {
     status: 200,
     data: {
@@ -39,14 +43,14 @@ export const searchSlots: Handler<'searchSlots'> = async (call) => {
   const within = windowOf(now, body.from, body.to);
   const problems = body.timezone === undefined ? [] : timezoneProblems('timezone', body.timezone);
   if (problems.length > 0) throw validationFailed(problems, 400);
-  const opened = await openPool(call, body.pool_id, body.policy_id, within);
-  const { policy, people } = opened;
+  const opened = await openPool(call, body.pool_id, body.policy_id, firstStretch(within));
+  const { policy, users, people } = opened;
   const terms: OfferTerms = {
     exposure: body.exposure ?? policy.exposure,
     minutes: body.duration_minutes,
     timezone: body.timezone ?? null,
   };
-  const { slots } = findSlots(people, rulesOf(policy, within, now, terms.minutes), body.limit);
+  const { slots } = await slotsWithin(call, opened, users, within, terms.minutes, body.limit, people);
   return {
     status: 200,
     data: {

@@ -1,6 +1,8 @@
 // From the request's headers to the caller: who it is, for which tenant, with which scopes.
+
 import type { IncomingHttpHeaders } from 'node:http';
 import { grantsOf, noGrants } from '../../domain/access/scopes.ts';
+import type { Modules } from '../../domain/billing/plans.ts';
 import type { Caller } from '../caller.ts';
 import { addressSet } from '../client-address.ts';
 import type { Database, GrantRecord, KeyRecord, Opening, SessionRecord, Subscription } from '../database.ts';
@@ -38,7 +40,7 @@ const invalidToken = { 'www-authenticate': 'Bearer realm="api", error="invalid_t
 /** What an app may call in the name of each person; keys say themselves what they may. */
 const callsOfApp = { perMinute: 60, perHour: 1000 };
 
-const noModules: ReadonlySet<string> = new Set();
+const noModules: Modules = new Map();
 
 /** The caller of a public operation. */
 export function anonymous(facts: RequestFacts): Caller {

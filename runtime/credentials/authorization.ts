@@ -1,12 +1,14 @@
 // Whether a caller may run an operation: scopes, modules, and test keys on shared configuration.
+
 import { moduleOf, platformScope } from '../../domain/access/scopes.ts';
+import type { Modules } from '../../domain/billing/plans.ts';
 import { isObjectName } from '../../domain/objects/builtin.ts';
 import type { Caller } from '../caller.ts';
 import type { Operation } from '../document/document.ts';
 import { ApiError, notFound } from '../errors.ts';
 
-/** Whether a module is on for a workspace, and if not, why. @param active modules that are on for it */
-export type ModuleState = (module: string, active: ReadonlySet<string>) => 'on' | 'not_in_plan' | 'disabled_by_admin';
+/** Whether a module is on for a workspace, and if not, why. @param modules the workspace's */
+export type ModuleState = (module: string, modules: Modules) => 'on' | 'not_in_plan' | 'disabled_by_admin';
 
 const schemeOf = { api_key: 'apiKey', oauth_client: 'oauth', session: 'session', anonymous: '' } as const;
 

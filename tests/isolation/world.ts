@@ -7,7 +7,7 @@ import { type CallOptions, call, useServer } from '../support/client.ts';
 import { inDatabase, newDatabase } from '../support/databases.ts';
 import type { DeclaredOperation } from '../support/document.ts';
 import { newWideTenant, sharedToken } from '../support/requests.ts';
-import { startServer, type TestServer } from '../support/servers.ts';
+import { cheapPasswords, startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { database, useDatabase } from '../support/tenants.ts';
 import { leaveChores, spareOthers } from './chores.ts';
@@ -53,7 +53,8 @@ const settings = (url: string): Record<string, string> => ({
  */
 export function serve(url: string, main?: string): Promise<TestServer> {
   const hurry = `--import=${new URL('./hurry.ts', import.meta.url)}`;
-  return startServer({ ...settings(url), NODE_OPTIONS: hurry, SMTP_URL: 'smtp://127.0.0.1:9' }, undefined, main);
+  const loaded = { NODE_OPTIONS: `${cheapPasswords} ${hurry}` };
+  return startServer({ ...settings(url), ...loaded, SMTP_URL: 'smtp://127.0.0.1:9' }, undefined, main);
 }
 
 export async function buildWorld(): Promise<World> {

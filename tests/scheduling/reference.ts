@@ -83,9 +83,8 @@ export function slotsOf(members: readonly Member[], rules: SlotRules) {
     start + durationMinutes * minute <= within.end;
     start += minute
   ) {
-    const able = members.filter(
-      (member) => isOnGrid(member.hours, start, intervalMinutes) && refusal(member, rules, start) === undefined,
-    );
+    if (!members.some(({ hours }) => isOnGrid(hours, start, intervalMinutes))) continue;
+    const able = members.filter((member) => refusal(member, rules, start) === undefined);
     if (able.length > 0)
       slots.push({ start, end: start + durationMinutes * minute, userIds: able.map(({ userId }) => userId) });
   }

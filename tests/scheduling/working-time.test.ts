@@ -1,7 +1,8 @@
 // Working time and slots on nights that are remembered: what each clock change does to them.
 import { describe, expect, test } from 'vitest';
-import { findSlots } from '../../domain/scheduling/slots.ts';
+import { canTake, findSlots, type Member } from '../../domain/scheduling/slots.ts';
 import { daysOff, type WorkingWindow, workingTime } from '../../domain/scheduling/working-time.ts';
+import { ZoneClocks } from '../../domain/scheduling/zone-clocks.ts';
 
 const everyDay = (...windows: [start: string, end: string][]): WorkingWindow[] =>
   [0, 1, 2, 3, 4, 5, 6].flatMap((weekday) => windows.map(([start, end]) => ({ weekday, start, end })));
@@ -194,6 +195,16 @@ describe('slots', () => {
     ]);
   });
 
+  test('end with the time that is searched at the latest', () => {
+    expect(starts('2026-07-01T07:00Z', '2026-07-01T07:30Z', 30, ['09:00', '17:00'])).toEqual(['07:00']);
+    expect(starts('2026-07-01T07:00Z', '2026-07-01T08:30Z', 30, ['09:00', '17:00'])).toEqual([
+      '07:00',
+      '07:30',
+      '08:00',
+    ]);
+    expect(starts('2026-07-01T07:01Z', '2026-07-01T08:29Z', 30, ['09:00', '17:00'])).toEqual(['07:30']);
+  });
+
   test('go on over midnight where the hours do', () => {
     expect(starts('2026-07-01T21:00Z', '2026-07-01T23:30Z', 60, ['23:15', '24:00'], ['00:00', '00:45'])).toEqual([
       '21:15',
@@ -204,5 +215,53 @@ describe('slots', () => {
       '21:45',
       '22:00',
     ]);
+  });
+});
+
+test('clocks that are shared tell each time apart', () => {
+  const clocks = new ZoneClocks();
+  const dates = (from: string, to: string): string[] =>
+    shown(clocks.days('Europe/Berlin', { start: at(from), end: at(to) }));
+  const night = ['2026-10-24T12:00:00.000Z 600', '2026-10-24T22:00:00.000Z 180', '2026-10-25T01:00:00.000Z 660'];
+  expect(dates('2026-10-24T12:00Z', '2026-10-25T12:00Z')).toEqual(night);
+  expect(dates('2026-10-25T00:30Z', '2026-10-25T12:00Z')).toEqual(['2026-10-25T00:30:00.000Z 30', night[2]]);
+  expect(dates('2026-10-25T01:00Z', '2026-10-25T12:00Z')).toEqual([night[2]]);
+  expect(dates('2026-10-24T12:00Z', '2026-10-24T22:00Z')).toEqual([night[0]]);
+  expect(dates('2026-03-28T12:00Z', '2026-03-29T02:00Z')).toEqual([
+    '2026-03-28T12:00:00.000Z 660',
+    '2026-03-28T23:00:00.000Z 120',
+    '2026-03-29T01:00:00.000Z 60',
+  ]);
+  expect(() => clocks.days('Mars/Olympus', { start: 0, end: 1 })).toThrow(RangeError);
+});
+
+describe('the most of a day', () => {
+  const weekly = everyDay(['00:00', '24:00']);
+  const takes = (timezone: string, start: string, ...booked: string[]) => {
+    const member: Member = {
+      ...{ userId: 'one', hours: { timezone, weekly }, daysOff: [], daysOffTimezone: 'UTC', busy: [] },
+      bookedStarts: booked.map(at),
+    };
+    const demand = { durationMinutes: 15, bufferBeforeMinutes: 0, bufferAfterMinutes: 0, maxPerDay: 2, timezone };
+    return canTake(member, demand, at(start));
+  };
+
+  test('counts from midnight to midnight, however long the day is', () => {
+    const whole = ['2026-10-24T22:00Z', '2026-10-25T22:59Z'];
+    expect(takes('Europe/Berlin', '2026-10-25T12:00Z', ...whole)).toBe('daily_maximum');
+    expect(takes('Europe/Berlin', '2026-10-24T22:00Z', ...whole)).toBe('daily_maximum');
+    expect(takes('Europe/Berlin', '2026-10-25T22:45Z', ...whole)).toBe('daily_maximum');
+    expect(takes('Europe/Berlin', '2026-10-25T23:00Z', ...whole)).toBeUndefined();
+    expect(takes('Europe/Berlin', '2026-10-25T12:00Z', '2026-10-24T21:59Z', '2026-10-25T23:00Z')).toBeUndefined();
+  });
+
+  test('counts the hour before midnight that comes twice with the day that it repeats', () => {
+    // At 21:00 the wall in Beirut would show midnight, and shows 23:00 again.
+    const day = ['2026-10-24T12:00Z', '2026-10-24T21:00Z'];
+    expect(takes('Asia/Beirut', '2026-10-24T21:30Z', ...day)).toBe('daily_maximum');
+    expect(takes('Asia/Beirut', '2026-10-24T21:00Z', ...day)).toBe('daily_maximum');
+    expect(takes('Asia/Beirut', '2026-10-24T09:00Z', '2026-10-24T21:00Z', '2026-10-24T21:30Z')).toBe('daily_maximum');
+    expect(takes('Asia/Beirut', '2026-10-24T22:00Z', ...day)).toBeUndefined();
+    expect(takes('Asia/Beirut', '2026-10-25T12:00Z', ...day)).toBeUndefined();
   });
 });

@@ -146,7 +146,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/api-keys/{id}/rotate': aKey,
   '/v1/users/{id}': aUser,
   '/v1/users/{id}/working-hours': aUser,
-  '/v1/users/{id}/calendar': aUser,
+  '/v1/users/{id}/calendar': { exists: async (tenant) => ({ id: await newCalendar(tenant) }), shared: true },
   '/v1/scheduling/reservations/{id}': aReservation,
   '/v1/scheduling/reservations/{id}/extend': aReservation,
   '/v1/bookings/{id}': aBooking,
@@ -338,6 +338,15 @@ export async function newCheckout(tenant: Tenant, mode: Mode): Promise<string> {
   await database()`
     insert into checkout_sessions (company_id, test_mode, id, kind, package_code, billing_cycle, currency, url, created_at, expires_at)
     values (${tenant.companyId}, ${mode === 'test'}, ${id}, 'subscribe', 'growth', 'monthly', 'USD', 'http://127.0.0.1/', now(), now() + interval '1 day')`;
+  return id;
+}
+
+/** A user whose calendar outside is always free; answers the user's id. */
+async function newCalendar(tenant: Tenant): Promise<string> {
+  const { id } = await newUser(tenant);
+  await database()`
+    insert into user_calendars (company_id, user_id, provider, checked_at, looked_until, due_at, created_at, updated_at)
+    values (${tenant.companyId}, ${id}, 'test', now(), now(), now() + interval '1 day', now(), now())`;
   return id;
 }
 

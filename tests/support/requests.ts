@@ -29,11 +29,13 @@ export function isForPlatform(operation: DeclaredOperation): boolean {
   return alternativesOf(operation).some((alternative) => alternative.scopes.includes('onboarding'));
 }
 
-/** A path with its parameters filled in. */
+/** A path with its parameters filled in. @throws Error where one has no value: nothing would be found there, whatever is asked */
 export function fillPath(template: string, values: Record<string, string>): string {
-  return template.replace(/\{(\w+)\}/g, (_, name: string) =>
-    encodeURIComponent(values[name] ?? '').replaceAll('%3A', ':'),
-  );
+  return template.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`${template} has no ${name}`);
+    return encodeURIComponent(value).replaceAll('%3A', ':');
+  });
 }
 
 /** The names of a path's parameters. */

@@ -17,18 +17,24 @@ export interface TestServer {
 /** As make start has it: what was stripped of its types and compiled once is kept for the next start. */
 export const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
 
+/** For NODE_OPTIONS: lets passwords cost a server next to nothing. */
+export const cheapPasswords = `--import=${new URL('./cheap-passwords.ts', import.meta.url)}`;
+
 const ownMain = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
 /**
  * Starts a server on a free port.
- * @param env settings beside the environment's; PORT is chosen by the system unless given
+ * @param env settings beside the environment's; PORT is chosen by the system unless given, and passwords are cheap unless NODE_OPTIONS is
  * @param logFile where its log goes as well
  * @param main the program, where it is not the project's own
  */
 export function startServer(env: Record<string, string>, logFile?: string, main = ownMain): Promise<TestServer> {
   const started = performance.now();
   const child = spawn(process.execPath, [main], {
-    env: { PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache, PORT: '0', DEMO: '0', ...env },
+    env: {
+      ...{ PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache, NODE_OPTIONS: cheapPasswords },
+      ...{ PORT: '0', DEMO: '0', ...env },
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const file = logFile ? createWriteStream(logFile, { flags: 'a' }) : undefined;

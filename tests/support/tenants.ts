@@ -10,7 +10,7 @@ import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 
 export const adminPassword = 'correct horse battery staple';
 
-/** A hash names its own cost: this one's is the least there is, so that signing in costs no more than other calls. */
+/** As the servers of tests hash: at the least cost there is (cheap-passwords.ts). */
 function cheapHash(password: string): string {
   const cost = { N: 2, r: 1, p: 1 };
   const salt = randomBytes(16);

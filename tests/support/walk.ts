@@ -53,6 +53,15 @@ export function expectFailure(
   } else expect(answer.body.error).toMatchObject({ code, ...(details ? { details } : {}) });
 }
 
+/** The first of the operations of each kind, for what the runtime does alike for all of one kind. */
+export function oneOfEach(
+  all: readonly DeclaredOperation[],
+  kindOf: (operation: DeclaredOperation) => unknown,
+): DeclaredOperation[] {
+  const kinds = Map.groupBy(all, (operation) => JSON.stringify(kindOf(operation)));
+  return [...kinds.values()].flatMap((operations) => operations.slice(0, 1));
+}
+
 /** How many changes the audit log has of a request; every operation that changes something writes there. */
 export async function changesBy(answer: Answer): Promise<number> {
   const [row] = await database()<{ count: number }[]>`

@@ -146,7 +146,7 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
         await vi.waitUntil(
           async () =>
             (await held`select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))`).length > 0,
-          // Some hash a password before.
+          // However busy the machine is.
           10_000,
         );
         const second = await ask();

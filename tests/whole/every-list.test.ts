@@ -7,6 +7,7 @@ import { type CallOptions, call, expectStatus, type Json } from '../support/clie
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { createRecord, recordsPath } from '../support/records.ts';
 import { goodRequest, newWideTenant } from '../support/requests.ts';
+import { book, newPool } from '../support/scheduling.ts';
 import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
 import { newDelivery, newWebhook, untold } from '../support/webhooks.ts';
@@ -55,6 +56,8 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await newKey(tenant);
   await newWebhook(tenant, 'live', untold);
   await newDelivery(tenant, 'live', webhook);
+  const pool = await newPool(tenant, { members: 1 });
+  await book(key, pool.member_ids, { policy_id: pool.policy_id });
   await create('/v1/settings/sources', { name });
   await create('/v1/settings/tags/leads', { name, fields: [{ field: 'priority', operator: 'eq', value: number }] });
   await create('/v1/settings/sla-policies', { name, entity_type: 'lead', first_response_time: 60 });

@@ -15,6 +15,7 @@ import {
   exempt,
   expectFailure,
   guarded,
+  oneOfEach,
   openedByKey,
   openedByOAuth,
   openedBySession,
@@ -71,16 +72,37 @@ test.each(operations.filter((operation) => queryParameters(operation).some(({ ex
 const isPositive = (count: number): boolean => count > 0;
 
 describe('without a good credential', () => {
+  let revoked: string;
+  let expired: string;
+  let elsewhere: string;
+  beforeAll(async () => {
+    const ended = new Date(Date.now() - 1000);
+    [revoked, expired, elsewhere] = await Promise.all([
+      newKey(tenant, { revokedAt: ended }),
+      newKey(tenant, { expiresAt: ended }),
+      newKey(tenant, { ipAllowlist: ['192.0.2.0/24'] }),
+    ]);
+  });
+
+  // Who asks is found out before what is asked for matters: every spelling is tried where the document opens in another way, and else one.
+  const thorough = oneOfEach(guarded, (operation) => [
+    alternativesOf(operation).map(({ scheme }) => scheme),
+    isForPlatform(operation),
+    ['x-answer', 'x-test-only', 'x-live-only', 'x-unpaid'].map((extension) => operation.declared[extension]),
+  ]);
+
   test.each(guarded)('$id answers 401 and names the scheme', async (operation) => {
     const path = anyPath(operation);
+    const isThorough = thorough.includes(operation);
     const ask = (options: CallOptions = {}): Promise<Answer> => call(operation.method, path, options);
     const missing = await ask();
     expectFailure(operation, missing, 401, 'MISSING_API_KEY');
     expect(missing.headers.get('www-authenticate')).toBe('Bearer');
+    const unknown = `svc_live_${'0'.repeat(32)}`;
     const refused = {
-      AUTH_INVALID_KEY: [`svc_live_${'0'.repeat(32)}`, 'svc_live_0', '', 'nonsense', `${tenant.key} `.repeat(2)],
-      API_KEY_REVOKED: [await newKey(tenant, { revokedAt: new Date(Date.now() - 1000) })],
-      API_KEY_EXPIRED: [await newKey(tenant, { expiresAt: new Date(Date.now() - 1000) })],
+      AUTH_INVALID_KEY: isThorough ? [unknown, 'svc_live_0', '', 'nonsense', `${tenant.key} `.repeat(2)] : [unknown],
+      API_KEY_REVOKED: [revoked],
+      API_KEY_EXPIRED: [expired],
     };
     for (const [code, keys] of Object.entries(refused)) {
       for (const key of keys) {
@@ -89,7 +111,7 @@ describe('without a good credential', () => {
         expect(answer.headers.get('www-authenticate')).toBe('Bearer');
       }
     }
-    for (const token of ['', 'nonsense', 'e30.e30.e30']) {
+    for (const token of isThorough ? ['', 'nonsense', 'e30.e30.e30'] : ['nonsense']) {
       const answer = await ask({ headers: { authorization: `Bearer ${token}` } });
       expectFailure(operation, answer, 401, 'AUTH_INVALID_KEY');
       expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
@@ -99,8 +121,7 @@ describe('without a good credential', () => {
   test.each(openedByKey)(
     '$id answers 403 IP_NOT_ALLOWED to an address outside the allowlist of a key',
     async (operation) => {
-      const key = await newKey(tenant, { ipAllowlist: ['192.0.2.0/24'] });
-      const answer = await call(operation.method, anyPath(operation), { key });
+      const answer = await call(operation.method, anyPath(operation), { key: elsewhere });
       expectFailure(operation, answer, 403, 'IP_NOT_ALLOWED', {});
     },
   );
@@ -289,6 +310,12 @@ describe('scopes', () => {
     },
   );
 
+  const switchedOff = new Map<string, Promise<Tenant>>();
+  const tenantWithout = async (module: string): Promise<Tenant> => {
+    const made = await newWideTenant();
+    await database()`update companies set disabled_modules = ${[module]} where id = ${made.companyId}`;
+    return made;
+  };
   const ofModule = openedByKey.filter((operation) =>
     alternativesOf(operation).some(({ scopes }) => scopes.some((scope) => scope.includes(':'))),
   );
@@ -297,9 +324,9 @@ describe('scopes', () => {
     async (operation) => {
       const [scope = ''] = alternativesOf(operation).find(({ scheme }) => scheme === 'apiKey')?.scopes ?? [];
       const module = scope.replace('{object}', 'accounts').split(':')[0] ?? '';
-      const switchedOff = await newWideTenant();
-      await database()`update companies set disabled_modules = ${[module]} where id = ${switchedOff.companyId}`;
-      const answer = await call(operation.method, anyPath(operation), { key: switchedOff.key });
+      const without = switchedOff.get(module) ?? tenantWithout(module);
+      switchedOff.set(module, without);
+      const answer = await call(operation.method, anyPath(operation), { key: (await without).key });
       expectFailure(operation, answer, 403, 'MODULE_DISABLED', { module, reason: 'disabled_by_admin' });
     },
   );

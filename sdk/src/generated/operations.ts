@@ -1957,7 +1957,8 @@ export interface Operations {
    * whatever else takes time in it keeps the user from being booked.
    *
    * - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
-   *   this service alone.
+   *   this service alone:
+   *   `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/work/", "username": "omar", "password": "…"}`.
    * - `test`: a calendar that is always free, for trying things out.
    * - `internal`: none outside, as `DELETE`.
    *
