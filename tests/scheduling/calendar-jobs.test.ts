@@ -1,4 +1,4 @@
-// What is found in calendars by the way, what they are told, and invitations, under a clock that tests move.
+// What calendars hold and are told, and invitations, under a clock that tests move.
 import ICAL from 'ical.js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { insertMail } from '../../db/messaging/mails.ts';

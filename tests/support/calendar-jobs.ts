@@ -1,4 +1,4 @@
-// What the job of calendars works with, and bookings that it is to tell calendars of, without a server.
+// What the job of calendars works with, and bookings for it, without a server.
 import { v7 as uuidv7 } from 'uuid';
 import { openCalendars } from '../../calendars/chosen-calendars.ts';
 import { Pool } from '../../db/connect.ts';
