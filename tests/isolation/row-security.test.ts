@@ -15,6 +15,7 @@ import {
   newSlaPolicy,
 } from '../support/arranged-ids.ts';
 import { billed } from '../support/billing.ts';
+import { scheduled } from '../support/scheduling.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 import { newDelivery, newWebhook } from '../support/webhooks.ts';
 
@@ -42,6 +43,7 @@ beforeAll(async () => {
     await newGrant(each);
     await newSlaPolicy(each);
     await billed(each);
+    await scheduled(each);
     // What the search keeps begins with hundreds of records.
     await database()`insert into search_blocks values (${each.companyId}, false, 'tasks', 0, '{}', '{}')`;
     await database()`insert into search_signatures values (${each.companyId}, false, 'tasks', 0, '')`;
@@ -408,6 +410,7 @@ function anyValue(type: string): string {
   if (type === 'uuid') return randomUUID();
   if (type === 'boolean') return 'false';
   if (type === 'jsonb') return '{}';
+  if (type === 'int8range') return '[1,2)';
   if (type === 'bytea') return '\\x00';
   if (type.endsWith('[]')) return '{}';
   if (type.startsWith('timestamp')) return '2026-01-01T00:00:00Z';

@@ -1,7 +1,7 @@
 // Pools, holds and bookings, made through the API; and moments to meet in.
 import { randomUUID } from 'node:crypto';
 import { expectStatus, type Json } from './client.ts';
-import { newUser, type Tenant } from './tenants.ts';
+import { database, newUser, type Tenant } from './tenants.ts';
 
 /** Every hour of every day, so that tests need not ask what day it is. */
 export const allHours = [0, 1, 2, 3, 4, 5, 6].map((weekday) => ({ weekday, start: '00:00', end: '24:00' }));
@@ -86,4 +86,23 @@ export async function newBooking(tenant: Tenant, key: string, userId?: string): 
 export function halfHour(after: number): Date {
   const half = 1_800_000;
   return new Date((Math.ceil(Date.now() / half) + after) * half);
+}
+
+/** Something in every table of scheduling, in both modes where they have their own. */
+export async function scheduled(tenant: Tenant): Promise<void> {
+  const pool = await usualPool(tenant);
+  const [userId] = pool.member_ids;
+  const weekly = [{ weekday: 0, start: '09:00', end: '17:00' }];
+  const body = { timezone: 'UTC', weekly, days_off: [{ from: '2030-01-01', to: '2030-01-01' }] };
+  await expectStatus(200, 'PUT', `/v1/users/${userId}/working-hours`, { key: tenant.key, body });
+  for (const key of [tenant.key, tenant.testKey]) {
+    await newReservation(tenant, key);
+    await newBooking(tenant, key);
+    const path = `/v1/scheduling/pools/${pool.id}/assignments`;
+    await expectStatus(201, 'POST', path, { key, body: {}, idempotencyKey: true });
+  }
+  await database()`
+    insert into user_calendars (company_id, user_id, provider, checked_at, looked_until, due_at, created_at, updated_at)
+    values (${tenant.companyId}, ${userId}, 'test', now(), now(), now() + interval '1 day', now(), now())`;
+  await newBooking(tenant, tenant.key, userId);
 }
