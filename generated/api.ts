@@ -8848,6 +8848,7 @@ export interface components {
             readonly updated_at?: unknown;
         };
         /**
+         * @description `internal`: none outside.
          * @example caldav
          * @enum {string}
          */
