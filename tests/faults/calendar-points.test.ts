@@ -91,7 +91,7 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
   /** Carries out what is due, as another server does once it takes the first for dead. */
   async function recover(): Promise<void> {
     await database()`update calendar_orders set due_at = now() - interval '1 second', leased_until = null where due_at is not null`;
-    while ((await carryOutOrders(server.parts, new Date())) > 0);
+    while ((await carryOutOrders(server.parts)) > 0);
   }
 
   /** Has a job killed where a trap springs. */

@@ -52,7 +52,7 @@ describe('an order', () => {
     const id = await newOrderedBooking(tenant, userId, began);
     const waits: number[] = [];
     for (let now = began; ; ) {
-      await carryOutOrders(server.parts, now);
+      await carryOutOrders({ ...server.parts, now: () => now });
       const { due_at: next } = await orderOf(id);
       if (!next) {
         expect(now.getTime() - began.getTime()).toBeGreaterThanOrEqual(7 * day);
@@ -89,11 +89,11 @@ describe('an order', () => {
     const userId = await newOwner(tenant, nowhere);
     const id = await newOrderedBooking(tenant, userId);
     await database()`update user_calendars set provider = 'test' where user_id = ${userId}`;
-    await carryOutOrders(server.parts, new Date());
+    await carryOutOrders(server.parts);
     expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 1, event_url: null });
     await database()`delete from user_calendars where user_id = ${userId}`;
     await placeCalendarOrder(database(), tenant.companyId, id, userId, 'remove', new Date());
-    await carryOutOrders(server.parts, new Date());
+    await carryOutOrders(server.parts);
     expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 2 });
   });
 
@@ -143,7 +143,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
       later(-at.getMilliseconds(), at),
     );
     for (const [index, start] of starts.entries()) await calendar.put(`${index}.ics`, event(String(index), start));
-    await lookAtCalendars(server.parts, now);
+    await lookAtCalendars({ ...server.parts, now: () => now });
     const row = await calendarOf(userId);
     expect(row).toMatchObject({
       fault: null,
@@ -162,7 +162,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     // What went well before stays known where a look fails.
     await database()`update user_calendars set url = ${nowhere.url} where user_id = ${userId}`;
     const next = later(5 * minute, now);
-    await lookAtCalendars(server.parts, next);
+    await lookAtCalendars({ ...server.parts, now: () => next });
     const after = (await findCalendars(database(), own.companyId, [userId], within)).get(userId);
     expect(after).toMatchObject({ fault: 'unreachable', checkedAt: next, busy: hours });
     const [refused] = await database()`select * from user_calendars where fault = 'refused'`;
@@ -186,19 +186,19 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     const ids = await Promise.all([1, 2, 3].map(() => newOrderedBooking(tenant, userId)));
     const many = [server, openParts(url), openParts(url)];
     const now = later(minute);
-    await Promise.all(many.map(({ parts }) => carryOutOrders(parts, now)));
+    await Promise.all(many.map(({ parts }) => carryOutOrders({ ...parts, now: () => now })));
     const orders = await Promise.all(ids.map(orderOf));
     expect(orders.map(({ attempts, due_at }) => [attempts, due_at])).toEqual(ids.map(() => [1, null]));
     // Told once more, it stays as it is.
     await placeCalendarOrder(database(), tenant.companyId, ids[0] ?? '', userId, 'write', now);
-    await carryOutOrders(server.parts, now);
+    await carryOutOrders({ ...server.parts, now: () => now });
     expect(await orderOf(ids[0] ?? '')).toMatchObject({ due_at: null, attempts: 2, event_url: orders[0].event_url });
     for (const id of ids) await cancelOrderedBooking(tenant, userId, id, now);
     // One of them is gone already.
     const { username, password } = calendar;
     const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
     expect((await fetch(orders[1].event_url, { method: 'DELETE', headers: { authorization } })).status).toBe(200);
-    await Promise.all(many.map(({ parts }) => carryOutOrders(parts, now)));
+    await Promise.all(many.map(({ parts }) => carryOutOrders({ ...parts, now: () => now })));
     expect((await Promise.all(ids.map(orderOf))).map(({ action, due_at }) => [action, due_at])).toEqual(
       ids.map(() => ['remove', null]),
     );
@@ -211,7 +211,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     const userId = await newOwner(tenant, own);
     const id = await newOrderedBooking(tenant, userId);
     await database()`update bookings set status = 'rescheduled' where id = ${id}`;
-    await carryOutOrders(server.parts, later(minute));
+    await carryOutOrders({ ...server.parts, now: () => later(minute) });
     expect([await own.events(), (await orderOf(id)).action]).toEqual([[], 'remove']);
   });
 });

@@ -22,7 +22,7 @@ export function openParts(url: string): { parts: CalendarParts; close(): Promise
   const calendars = openCalendars(new OutgoingClient({ privateAddresses: 'allowed' }));
   const decrypt = (sealed: string): string => secrets.decrypt(sealed);
   return {
-    parts: { platform, tenants, calendars, decrypt, log: openLog('silent').log },
+    parts: { platform, tenants, calendars, decrypt, log: openLog('silent').log, now: () => new Date() },
     close: async () => void (await Promise.all([platform.close(1), tenants.close(1)])),
   };
 }
