@@ -3651,7 +3651,7 @@ export interface paths {
         put: operations["updateCalendar"];
         post?: never;
         /**
-         * Disconnect the calendar of a user
+         * Delete the connection to the calendar of a user
          * @description What was written into it stays there. Where none is connected it answers the same.
          *
          *     Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
@@ -8848,6 +8848,7 @@ export interface components {
             readonly updated_at?: unknown;
         };
         /**
+         * @description `internal`: none outside.
          * @example caldav
          * @enum {string}
          */

@@ -5,6 +5,7 @@ import * as orders from '../db/scheduling/calendar-orders.ts';
 import { type DueRow, findConnection, findDueCalendars, noteLook, takeCalendar } from '../db/scheduling/calendars.ts';
 import {
   CalendarFault,
+  type CalendarFaultKind,
   type Calendars,
   type Connection,
   eventUid,
@@ -24,6 +25,7 @@ export interface CalendarParts {
   /** Opens passwords. */
   decrypt: (sealed: string) => string;
   log: Log;
+  now: () => Date;
 }
 
 const second = 1000;
@@ -35,8 +37,13 @@ const day = 24 * hour;
 const rounds = { looks: 5 * second, orders: second };
 /** From one look at a calendar to the next. */
 const lookEvery = 5 * minute;
-/** The same where the credentials were refused: to try them all day long would have accounts locked. */
-const lookAtRefusedEvery = hour;
+/** The same after a fault. Refused credentials that are tried all day long have accounts locked; what is no calendar seldom becomes one. */
+const lookAgain: Readonly<Record<CalendarFaultKind, number>> = {
+  unreachable: lookEvery,
+  timeout: lookEvery,
+  unreadable: 15 * minute,
+  refused: hour,
+};
 /** Longer than a calendar is waited for: after it, whoever took something up is taken for dead. */
 const lease = minute;
 /** How far is looked beyond the last day that can be booked, and at most. */
@@ -50,6 +57,8 @@ const patienceWithOrders = 7 * day;
 const found = { most: 100, ofEach: 4 };
 /** Companies that are served at once. */
 const companiesAtOnce = 8;
+/** Milliseconds after which a round begins nothing more: what is due meanwhile need not wait for calendars that are slow. */
+const roundTime = 5 * second;
 /** Milliseconds after which a transaction is given up. */
 const patience = 5000;
 
@@ -57,36 +66,37 @@ const patience = 5000;
 export function startCalendars(parts: CalendarParts): () => Promise<void> {
   const log = parts.log.child({ job: 'calendars' });
   const stops = [
-    everyRound(rounds.looks, async (stop) => void (await lookAtCalendars({ ...parts, log }, new Date(), stop)), log),
-    everyRound(rounds.orders, async (stop) => void (await carryOutOrders({ ...parts, log }, new Date(), stop)), log),
+    everyRound(rounds.looks, async (stop) => void (await lookAtCalendars({ ...parts, log }, stop)), log),
+    everyRound(rounds.orders, async (stop) => void (await carryOutOrders({ ...parts, log }, stop)), log),
   ];
   return async () => void (await Promise.all(stops.map((stop) => stop())));
 }
 
-/** Looks at all calendars that are due at a moment. Servers may do so at the same time. @returns how many those were */
-export function lookAtCalendars(parts: CalendarParts, now: Date, stop?: AbortSignal): Promise<number> {
-  return eachDue(parts, findDueCalendars, (due) => look(parts, due, now), now, stop);
+/** Looks at calendars that are due. Servers may do so at the same time. @returns how many were found */
+export function lookAtCalendars(parts: CalendarParts, stop?: AbortSignal): Promise<number> {
+  return eachDue(parts, findDueCalendars, (due) => look(parts, due), stop);
 }
 
-/** Carries out all orders that are due at a moment. Servers may do so at the same time. @returns how many those were */
-export function carryOutOrders(parts: CalendarParts, now: Date, stop?: AbortSignal): Promise<number> {
-  return eachDue(parts, orders.findDueOrders, (due) => carryOut(parts, due, now), now, stop);
+/** Carries out orders that are due. Servers may do so at the same time. @returns how many were found */
+export function carryOutOrders(parts: CalendarParts, stop?: AbortSignal): Promise<number> {
+  return eachDue(parts, orders.findDueOrders, (due) => carryOut(parts, due), stop);
 }
 
 /** Does what is due: several companies at once, one thing after the other in each. */
 async function eachDue(
-  { platform, log }: CalendarParts,
+  { platform, log, now }: CalendarParts,
   find: (sql: Sql, ofEach: number, limit: number, now: Date) => Promise<DueRow[]>,
   work: (due: DueRow) => Promise<void>,
-  now: Date,
   stop: AbortSignal | undefined,
 ): Promise<number> {
-  const due = await platform.use((sql) => find(sql, found.ofEach, found.most, now));
+  const due = await platform.use((sql) => find(sql, found.ofEach, found.most, now()));
   const companies = [...Map.groupBy(due, ({ companyId }) => companyId).values()];
+  const began = performance.now();
+  const isOver = (): boolean => stop?.aborted === true || performance.now() - began > roundTime;
   const serve = async (): Promise<void> => {
-    for (let own = companies.shift(); own && !stop?.aborted; own = companies.shift()) {
+    for (let own = companies.shift(); own; own = companies.shift()) {
       for (const each of own) {
-        if (stop?.aborted) return;
+        if (isOver()) return;
         try {
           await work(each);
         } catch (error) {
@@ -101,7 +111,8 @@ async function eachDue(
   return due.length;
 }
 
-async function look(parts: CalendarParts, { companyId, id: userId }: DueRow, now: Date): Promise<void> {
+async function look(parts: CalendarParts, { companyId, id: userId }: DueRow): Promise<void> {
+  const now = parts.now();
   const scope = { companyId, testMode: false };
   const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => inTransaction(parts.tenants, scope, patience, work);
   const taken = await within((sql) => takeCalendar(sql, companyId, userId, lease, now));
@@ -116,11 +127,12 @@ async function look(parts: CalendarParts, { companyId, id: userId }: DueRow, now
       'a calendar could not be looked at',
     );
   const seen = isFault ? { fault: answer.kind } : { busy: answer, until: new Date(asked.end) };
-  const pause = isFault && answer.kind === 'refused' ? lookAtRefusedEvery : lookEvery;
+  const pause = isFault ? lookAgain[answer.kind] : lookEvery;
   await within((sql) => noteLook(sql, companyId, taken, seen, new Date(now.getTime() + pause), now));
 }
 
-async function carryOut(parts: CalendarParts, { companyId, id: bookingId }: DueRow, now: Date): Promise<void> {
+async function carryOut(parts: CalendarParts, { companyId, id: bookingId }: DueRow): Promise<void> {
+  const now = parts.now();
   const scope = { companyId, testMode: false };
   const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => inTransaction(parts.tenants, scope, patience, work);
   const taken = await within(async (sql) => {

@@ -27,7 +27,7 @@ export function openCalendarJobs(
   const tenants = openCalendarsPool(settings);
   const calendars = openCalendars(calendarClient(config));
   const decrypt = (sealed: string): string => secrets.decrypt(sealed);
-  const stop = startCalendars({ platform, tenants, calendars, decrypt, log });
+  const stop = startCalendars({ platform, tenants, calendars, decrypt, log, now: () => new Date() });
   return async () => {
     await stop();
     await tenants.close(1);

@@ -7,7 +7,7 @@ import { lengthOf, type Part, startsOf } from './repetitions.ts';
 import { Unreadable } from './unreadable.ts';
 
 /** Events, repetitions of all of them that are looked at, and intervals that are told. */
-const most = { events: 20_000, repetitions: 50_000, intervals: 5000 };
+const most = { events: 20_000, repetitions: 20_000, intervals: 5000 };
 
 export interface Asked {
   within: Interval;

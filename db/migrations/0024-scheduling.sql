@@ -111,8 +111,9 @@ create table user_calendars (
   -- null: the last look went well; else why it did not.
   fault text,
   checked_at timestamptz(3) not null,
-  -- What the last look that went well has found, and for which time.
-  busy tstzmultirange not null default '{}',
+  -- What the last look that went well has found, and until when: [start, end, start, end, ...] in milliseconds since 1970, in order. As numbers
+  -- it is read ten times sooner than as ranges.
+  busy json not null default '[]',
   looked_until timestamptz(3) not null,
   -- When it is to be looked at next.
   due_at timestamptz(3) not null,

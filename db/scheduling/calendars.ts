@@ -25,22 +25,21 @@ export async function findCalendars(
   userIds: readonly string[],
   within: Interval,
 ): Promise<Map<string, CalendarState>> {
-  // One array of numbers for each: thousands of ranges are read in a few milliseconds.
   const rows = await sql<(Omit<CalendarState, 'busy'> & { userId: string; bounds: number[] })[]>`
-    select user_id as "userId", provider, fault, checked_at as "checkedAt", array_to_json(array(
-      select bound from unnest(busy * tstzmultirange(tstzrange(${new Date(within.start)}, ${new Date(within.end)}))) during,
-        lateral (values (lower(during)), (upper(during))) bounds (at), lateral (select (date_part('epoch', at) * 1000)::int8 as bound) number
-      order by bound
-    )) as bounds
+    select user_id as "userId", provider, fault, checked_at as "checkedAt", busy as bounds
     from user_calendars
     where company_id = ${companyId} and user_id = any(${[...userIds]}::uuid[])`;
-  return new Map(rows.map(({ userId, bounds, ...row }) => [userId, { ...row, busy: intervalsOf(bounds) }]));
+  return new Map(rows.map(({ userId, bounds, ...row }) => [userId, { ...row, busy: cut(bounds, within) }]));
 }
 
-function intervalsOf(bounds: readonly number[]): Interval[] {
+/** What of the intervals lies within a time. @param bounds start and end of each, in order */
+function cut(bounds: readonly number[], within: Interval): Interval[] {
   const intervals: Interval[] = [];
-  for (let at = 0; at + 1 < bounds.length; at += 2)
-    intervals.push({ start: bounds[at] as number, end: bounds[at + 1] as number });
+  for (let at = 0; at + 1 < bounds.length; at += 2) {
+    const start = Math.max(bounds[at] as number, within.start);
+    const end = Math.min(bounds[at + 1] as number, within.end);
+    if (start < end) intervals.push({ start, end });
+  }
   return intervals;
 }
 
@@ -91,7 +90,7 @@ export async function saveCalendar(
     values (${companyId}, ${userId}, ${provider}, ${url}, ${username}, ${sealedPassword}, ${now}, ${now}, ${now}, ${now}, ${now})
     on conflict (company_id, user_id) do update
     set provider = excluded.provider, url = excluded.url, username = excluded.username, sealed_password = excluded.sealed_password,
-      fault = null, checked_at = excluded.checked_at, busy = '{}', looked_until = excluded.looked_until, due_at = excluded.due_at,
+      fault = null, checked_at = excluded.checked_at, busy = '[]', looked_until = excluded.looked_until, due_at = excluded.due_at,
       updated_at = excluded.updated_at`;
 }
 
@@ -163,13 +162,8 @@ export async function noteLook(
   const found =
     'fault' in look
       ? sql`fault = ${look.fault}`
-      : sql`fault = null, looked_until = ${look.until}, busy = ${multirange(look.busy)}::tstzmultirange`;
+      : sql`fault = null, looked_until = ${look.until}, busy = ${sql.json(look.busy.flatMap(({ start, end }) => [start, end]))}`;
   await sql`
     update user_calendars set ${found}, checked_at = ${now}, due_at = ${next}
     where company_id = ${companyId} and user_id = ${userId} and due_at = ${leasedUntil}`;
-}
-
-function multirange(busy: readonly Interval[]): string {
-  const ranges = busy.map(({ start, end }) => `[${new Date(start).toISOString()},${new Date(end).toISOString()})`);
-  return `{${ranges.join(',')}}`;
 }

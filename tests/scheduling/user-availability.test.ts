@@ -77,7 +77,7 @@ describe('a person', () => {
     const sql = database();
     await sql`
       insert into user_calendars (company_id, user_id, provider, checked_at, busy, looked_until, due_at, created_at, updated_at)
-      values (${tenant.companyId}, ${id}, 'caldav', now(), tstzmultirange(tstzrange(${at(9)}, ${at(10)})), now() + interval '60 days', now() + interval '1 day',
+      values (${tenant.companyId}, ${id}, 'caldav', now(), ${sql.json([at(9), at(10)].map((moment) => Date.parse(String(moment))))}, now() + interval '60 days', now() + interval '1 day',
         now(), now())`;
     const [person] = await availability(id);
     expect(person).toMatchObject({

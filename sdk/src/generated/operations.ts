@@ -1971,7 +1971,7 @@ export interface Operations {
    */
   updateCalendar: Method<'updateCalendar'>;
   /**
-   * Disconnect the calendar of a user
+   * Delete the connection to the calendar of a user
    *
    * What was written into it stays there. Where none is connected it answers the same.
    *

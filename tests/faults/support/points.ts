@@ -64,7 +64,16 @@ export const stripePayments = {
   'kept answer': payments['kept answer'],
 } as const;
 
+/** Every statement with which an order to a calendar is taken up and ended; on connections of their own. */
+export const calendarOrders = {
+  'taking of an order': /^update calendar_orders set attempts/,
+  'look at the booking': /^select start_at as "startAt"/,
+  'end of an order': /^update calendar_orders\s+set leased_until = null, event_url/,
+  'commit of an order': /^call require_time_left.*; commit$/,
+} as const;
+
 export type Statement =
+  | keyof typeof calendarOrders
   | keyof typeof stripePayments
   | keyof typeof statements
   | keyof typeof dispatches
@@ -121,6 +130,9 @@ export const fatal = (all: readonly Point[]): Point[] =>
     ({ statement, moment }) =>
       moment === 'before' || (moment === 'sent' && (withCommit.includes(statement) || statement.startsWith('commit'))),
   );
+
+/** Everywhere that an order to a calendar can be cut, as far as the database sees it. */
+export const calendarPoints: readonly Point[] = pointsOf(Object.keys(calendarOrders) as Statement[]);
 
 /** Everywhere that a payment can be cut. */
 export const paymentPoints: readonly Point[] = pointsOf(Object.keys(payments) as Statement[]);
@@ -265,6 +277,7 @@ function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>):
     'crm payments': kindsOfCalls,
     'crm dispatcher': dispatches,
     'crm webhooks': sendings,
+    'crm calendars': calendarOrders,
   };
   return kinds[name] ?? {};
 }

@@ -1,0 +1,152 @@
+// The job that tells calendars, killed at each point: one event for each booking, none without.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { migrate } from '../../db/migrate.ts';
+import { carryOutOrders } from '../../jobs/calendars.ts';
+import { cancelOrderedBooking, newOrderedBooking, newOwner, openParts } from '../support/calendar-jobs.ts';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
+import { type TestCalendar, TestRadicale } from '../support/radicale.ts';
+import { compileCache } from '../support/servers.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+import { calendarPoints, fatal, type Moment, type Statement, Traps } from './support/points.ts';
+import { FaultProxy, type Link, through, type Watcher } from './support/proxy.ts';
+
+/** Waits for a request to the calendar to come by. */
+class RequestTrap {
+  #waitsFor: { method: string; moment: Moment; act: () => void } | undefined;
+
+  set(method: string, moment: Moment): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waitsFor = { method, moment, act: resolve };
+    });
+  }
+
+  /** For the proxy in front of the calendar, which gets each request on a connection of its own. */
+  readonly watch = (link: Link): Watcher => {
+    let method = '';
+    const pass = (moment: Moment, bytes: Buffer) => {
+      const trap = this.#waitsFor;
+      if (trap?.method !== method || trap.moment !== moment) return { bytes };
+      this.#waitsFor = undefined;
+      link.lose();
+      return { bytes: moment === 'sent' ? bytes : Buffer.alloc(0), afterwards: trap.act };
+    };
+    return {
+      toServer: (chunk) => {
+        const isFirst = method === '';
+        if (isFirst) [method = ''] = chunk.toString('latin1').split(' ', 1);
+        const { bytes, afterwards } = pass('before', chunk);
+        return afterwards ? { bytes, afterwards } : pass('sent', chunk);
+      },
+      toClient: (chunk) => pass('answered', chunk),
+    };
+  };
+}
+
+const program = fileURLToPath(new URL('support/calendar-job.ts', import.meta.url));
+
+describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radicale')}`, () => {
+  const traps = new Traps({});
+  const requests = new RequestTrap();
+  const proxies: FaultProxy[] = [];
+  let radicale: TestRadicale;
+  let url: string;
+  let tenant: Tenant;
+  let userId: string;
+  let calendar: TestCalendar;
+  let server: ReturnType<typeof openParts>;
+  let job: ChildProcess | undefined;
+
+  // A database of its own: another server would carry out what was left.
+  beforeAll(async () => {
+    [url, radicale] = await Promise.all([newDatabase(), TestRadicale.start()]);
+    await migrate(url);
+    await useDatabase(url);
+    proxies.push(await FaultProxy.start(Number(new URL(url).port), traps.watch));
+    proxies.push(await FaultProxy.start(radicale.port, requests.watch));
+    server = openParts(url);
+    tenant = await newTenant();
+    calendar = await radicale.newCalendar('work');
+    const behindProxy = calendar.url.replace(String(radicale.port), String(proxies[1]?.port));
+    userId = await newOwner(tenant, { ...calendar, url: behindProxy });
+  }, 60_000);
+  afterEach(() => kill());
+  afterAll(async () => {
+    await server?.close();
+    await Promise.all(proxies.map((proxy) => proxy.close()));
+    await radicale?.stop();
+    await useDatabase(undefined);
+    if (url) await dropDatabase(url);
+  });
+
+  async function kill(): Promise<void> {
+    const ended = new Promise((resolve) => job?.on('exit', resolve));
+    if (!job?.kill('SIGKILL')) return;
+    await ended;
+    job = undefined;
+  }
+
+  /** Carries out what is due, as another server does once it takes the first for dead. */
+  async function recover(): Promise<void> {
+    await database()`update calendar_orders set due_at = now() - interval '1 second', leased_until = null where due_at is not null`;
+    while ((await carryOutOrders(server.parts)) > 0);
+  }
+
+  /** Has a job killed where a trap springs. */
+  async function killedAt(
+    sprung: Promise<void>,
+    meanwhile: () => Promise<void> = async () => undefined,
+  ): Promise<void> {
+    const env = { PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache };
+    job = spawn(process.execPath, [program, through(url, proxies[0] as FaultProxy)], { env, stdio: 'inherit' });
+    await sprung;
+    await kill();
+    await meanwhile();
+    await recover();
+    const bookings = await database()`select id from bookings where status = 'confirmed'`;
+    const events = await calendar.events();
+    expect(events.map((text) => /UID:([^@]+)@/.exec(text)?.[1]).sort()).toEqual(bookings.map(({ id }) => id).sort());
+  }
+
+  const newBooking = (): Promise<string> => newOrderedBooking(tenant, userId);
+  const cancel = (id: string): Promise<void> => cancelOrderedBooking(tenant, userId, id);
+  const atStatement = (statement: Statement, moment: Moment): Promise<void> =>
+    traps.set({ statement, moment, act: () => undefined });
+
+  test.each(fatal(calendarPoints))(
+    'with $statement $moment',
+    async ({ statement, moment }) => {
+      await newBooking();
+      await killedAt(atStatement(statement, moment));
+    },
+    60_000,
+  );
+
+  test.each(['before', 'sent', 'answered'] as const)(
+    'with the event %s',
+    async (moment) => {
+      await newBooking();
+      await killedAt(requests.set('PUT', moment));
+    },
+    60_000,
+  );
+
+  test.each(['before', 'answered'] as const)(
+    'with the removal %s',
+    async (moment) => {
+      const id = await newBooking();
+      await recover();
+      await cancel(id);
+      await killedAt(requests.set('DELETE', moment));
+    },
+    60_000,
+  );
+
+  test('with the event written, and the booking cancelled before that was known', async () => {
+    const id = await newBooking();
+    await killedAt(requests.set('PUT', 'answered'), () => cancel(id));
+    expect((await calendar.events()).join()).not.toContain(id);
+  }, 60_000);
+});

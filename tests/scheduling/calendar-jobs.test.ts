@@ -1,0 +1,323 @@
+// What calendars hold and are told, and invitations, under a clock that tests move.
+import ICAL from 'ical.js';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { insertMail } from '../../db/messaging/mails.ts';
+import { migrate } from '../../db/migrate.ts';
+import { findDueOrders, finishOrder, placeCalendarOrder, takeOrder } from '../../db/scheduling/calendar-orders.ts';
+import { findCalendars, findDueCalendars, noteLook, takeCalendar } from '../../db/scheduling/calendars.ts';
+import { invitationOf } from '../../domain/scheduling/invitation.ts';
+import { carryOutOrders, lookAtCalendars } from '../../jobs/calendars.ts';
+import { startMail } from '../../jobs/mail.ts';
+import { openLog } from '../../runtime/log.ts';
+import { cancelOrderedBooking, newOrderedBooking, newOwner, openParts } from '../support/calendar-jobs.ts';
+import type { Json } from '../support/client.ts';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
+import { type TestCalendar, TestRadicale } from '../support/radicale.ts';
+import { startSmtp, type TestSmtp } from '../support/smtp.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+
+const minute = 60_000;
+const hour = 60 * minute;
+const day = 24 * hour;
+const nowhere = { url: 'http://127.0.0.1:9/', username: 'omar', password: 'x' };
+
+let url: string;
+let server: ReturnType<typeof openParts>;
+let tenant: Tenant;
+
+beforeAll(async () => {
+  url = await newDatabase();
+  await migrate(url);
+  await useDatabase(url);
+  server = openParts(url);
+  tenant = await newTenant();
+}, 60_000);
+afterAll(async () => {
+  await server?.close();
+  await useDatabase(undefined);
+  if (url) await dropDatabase(url);
+});
+
+const later = (milliseconds: number, from = new Date()): Date => new Date(from.getTime() + milliseconds);
+const orderOf = async (id: string): Promise<Json> =>
+  (await database()`select * from calendar_orders where booking_id = ${id}`)[0];
+const calendarOf = async (userId: string): Promise<Json> =>
+  (await database()`select * from user_calendars where user_id = ${userId}`)[0];
+
+describe('an order', () => {
+  test('that fails is tried again with growing pauses, and given up after a week', async () => {
+    const began = new Date();
+    const userId = await newOwner(tenant, nowhere);
+    const id = await newOrderedBooking(tenant, userId, began);
+    const waits: number[] = [];
+    for (let now = began; ; ) {
+      await carryOutOrders({ ...server.parts, now: () => now });
+      const { due_at: next } = await orderOf(id);
+      if (!next) {
+        expect(now.getTime() - began.getTime()).toBeGreaterThanOrEqual(7 * day);
+        break;
+      }
+      waits.push((next.getTime() - now.getTime()) / minute);
+      now = next;
+    }
+    expect(waits.slice(0, 11)).toEqual([1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 360]);
+    expect(await orderOf(id)).toMatchObject({ action: 'write', event_url: null, attempts: waits.length + 1 });
+  });
+
+  test('to remove what is being written waits until that is known', async () => {
+    const userId = await newOwner(tenant, nowhere);
+    const now = new Date();
+    const id = await newOrderedBooking(tenant, userId, now);
+    const { companyId } = tenant;
+    const taken = await takeOrder(database(), companyId, id, minute, now);
+    expect(taken).toMatchObject({ action: 'write', attempts: 1 });
+    expect(await takeOrder(database(), companyId, id, minute, now)).toBeUndefined();
+    await cancelOrderedBooking(tenant, userId, id, now);
+    expect((await orderOf(id)).due_at).toEqual(later(minute, now));
+    if (taken) await finishOrder(database(), companyId, taken, `${nowhere.url}a.ics`, now);
+    expect(await orderOf(id)).toMatchObject({ action: 'remove', due_at: now, event_url: `${nowhere.url}a.ics` });
+    // Whoever was taken for dead and comes late says nothing any more.
+    const again = await takeOrder(database(), companyId, id, minute, now);
+    if (taken) await finishOrder(database(), companyId, { ...taken, action: 'remove' }, null, now);
+    expect(await orderOf(id)).toMatchObject({ action: 'remove', attempts: 2, due_at: later(minute, now) });
+    if (again) await finishOrder(database(), companyId, again, null, now);
+    expect(await orderOf(id)).toMatchObject({ due_at: null, event_url: null });
+  });
+
+  test('of somebody without a calendar, or with one for tests, is done at once', async () => {
+    const userId = await newOwner(tenant, nowhere);
+    const id = await newOrderedBooking(tenant, userId);
+    await database()`update user_calendars set provider = 'test' where user_id = ${userId}`;
+    await carryOutOrders(server.parts);
+    expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 1, event_url: null });
+    await database()`delete from user_calendars where user_id = ${userId}`;
+    await placeCalendarOrder(database(), tenant.companyId, id, userId, 'remove', new Date());
+    await carryOutOrders(server.parts);
+    expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 2 });
+  });
+
+  test('keeps its own company waiting, not others', async () => {
+    const now = later(-hour);
+    const others = await newTenant();
+    const userId = await newOwner(tenant, nowhere);
+    const ids = await Promise.all(Array.from({ length: 6 }, () => newOrderedBooking(tenant, userId, now)));
+    const other = await newOrderedBooking(others, await newOwner(others, nowhere), later(1, now));
+    const due = await server.parts.platform.use((sql) => findDueOrders(sql, 4, 5, later(2, now)));
+    expect(due.filter(({ id }) => ids.includes(id))).toHaveLength(4);
+    expect(due.at(-1)).toMatchObject({ companyId: others.companyId, id: other });
+    await database()`update calendar_orders set due_at = null where due_at is not null`;
+  });
+});
+
+describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radicale')}`, () => {
+  let radicale: TestRadicale;
+  let calendar: TestCalendar;
+  beforeAll(async () => {
+    radicale = await TestRadicale.start();
+    calendar = await radicale.newCalendar('work');
+  });
+  afterAll(() => radicale?.stop());
+
+  const event = (uid: string, start: Date): string => {
+    const at = `${start.toISOString().slice(0, 19).replace(/[-:]/g, '')}Z`;
+    const lines = [`UID:${uid}`, `DTSTAMP:${at}`, `DTSTART:${at}`, 'DURATION:PT1H'];
+    return [
+      'BEGIN:VCALENDAR',
+      'VERSION:2.0',
+      'PRODID:x',
+      'BEGIN:VEVENT',
+      ...lines,
+      'END:VEVENT',
+      'END:VCALENDAR',
+      '',
+    ].join('\r\n');
+  };
+
+  test('a look finds what stands in a calendar, as far as can be booked, and comes again after five minutes', async () => {
+    const now = later(minute);
+    const own = await newTenant();
+    const userId = await newOwner(own, calendar);
+    await newOwner(own, { ...calendar, password: 'wrong' });
+    const starts = [later(day, now), later(60 * day, now), later(62 * day, now)].map((at) =>
+      later(-at.getMilliseconds(), at),
+    );
+    for (const [index, start] of starts.entries()) await calendar.put(`${index}.ics`, event(String(index), start));
+    await lookAtCalendars({ ...server.parts, now: () => now });
+    const row = await calendarOf(userId);
+    expect(row).toMatchObject({
+      fault: null,
+      checked_at: now,
+      due_at: later(5 * minute, now),
+      looked_until: later(61 * day, now),
+    });
+    const within = { start: now.getTime(), end: later(90 * day, now).getTime() };
+    const found = await findCalendars(database(), own.companyId, [userId], within);
+    const hours = starts.slice(0, 2).map((start) => ({ start: start.getTime(), end: start.getTime() + hour }));
+    expect(found.get(userId)).toEqual({ provider: 'caldav', fault: null, checkedAt: now, busy: hours });
+    // Cut to the time that is asked about.
+    const [first] = hours;
+    const part = { start: (first?.start ?? 0) + minute, end: (first?.start ?? 0) + 2 * minute };
+    expect((await findCalendars(database(), own.companyId, [userId], part)).get(userId)?.busy).toEqual([part]);
+    // What went well before stays known where a look fails.
+    await database()`update user_calendars set url = ${nowhere.url} where user_id = ${userId}`;
+    const next = later(5 * minute, now);
+    await lookAtCalendars({ ...server.parts, now: () => next });
+    const after = (await findCalendars(database(), own.companyId, [userId], within)).get(userId);
+    expect(after).toMatchObject({ fault: 'unreachable', checkedAt: next, busy: hours });
+    const [refused] = await database()`select * from user_calendars where fault = 'refused'`;
+    expect(refused?.due_at).toEqual(later(hour, now));
+  });
+
+  test('a look of before does not count for a calendar that was connected meanwhile', async () => {
+    const userId = await newOwner(tenant, calendar);
+    const now = later(minute);
+    const taken = await takeCalendar(database(), tenant.companyId, userId, minute, now);
+    expect(await takeCalendar(database(), tenant.companyId, userId, minute, now)).toBeUndefined();
+    await database()`update user_calendars set due_at = ${now} where user_id = ${userId}`;
+    if (taken) await noteLook(database(), tenant.companyId, taken, { fault: 'refused' }, later(hour, now), now);
+    expect(await calendarOf(userId)).toMatchObject({ fault: null, due_at: now });
+    await database()`delete from user_calendars`;
+    expect(await server.parts.platform.use((sql) => findDueCalendars(sql, 4, 10, later(day)))).toEqual([]);
+  });
+
+  test('an event is written once, however many servers there are, and is gone when it is not to be', async () => {
+    const userId = await newOwner(tenant, await radicale.newCalendar('many'));
+    const ids = await Promise.all([1, 2, 3].map(() => newOrderedBooking(tenant, userId)));
+    const many = [server, openParts(url), openParts(url)];
+    const now = later(minute);
+    await Promise.all(many.map(({ parts }) => carryOutOrders({ ...parts, now: () => now })));
+    const orders = await Promise.all(ids.map(orderOf));
+    expect(orders.map(({ attempts, due_at }) => [attempts, due_at])).toEqual(ids.map(() => [1, null]));
+    // Told once more, it stays as it is.
+    await placeCalendarOrder(database(), tenant.companyId, ids[0] ?? '', userId, 'write', now);
+    await carryOutOrders({ ...server.parts, now: () => now });
+    expect(await orderOf(ids[0] ?? '')).toMatchObject({ due_at: null, attempts: 2, event_url: orders[0].event_url });
+    for (const id of ids) await cancelOrderedBooking(tenant, userId, id, now);
+    // One of them is gone already.
+    const { username, password } = calendar;
+    const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+    expect((await fetch(orders[1].event_url, { method: 'DELETE', headers: { authorization } })).status).toBe(200);
+    await Promise.all(many.map(({ parts }) => carryOutOrders({ ...parts, now: () => now })));
+    expect((await Promise.all(ids.map(orderOf))).map(({ action, due_at }) => [action, due_at])).toEqual(
+      ids.map(() => ['remove', null]),
+    );
+    expect((await fetch(orders[0].event_url, { headers: { authorization } })).status).toBe(404);
+    await Promise.all(many.slice(1).map(({ close }) => close()));
+  });
+
+  test('what was to be written and was cancelled before is not written', async () => {
+    const own = await radicale.newCalendar('cancelled');
+    const userId = await newOwner(tenant, own);
+    const id = await newOrderedBooking(tenant, userId);
+    await database()`update bookings set status = 'rescheduled' where id = ${id}`;
+    await carryOutOrders({ ...server.parts, now: () => later(minute) });
+    expect([await own.events(), (await orderOf(id)).action]).toEqual([[], 'remove']);
+  });
+});
+
+describe('an invitation', () => {
+  let smtp: TestSmtp;
+  let stop: () => Promise<void>;
+  beforeAll(async () => {
+    smtp = await startSmtp();
+    const mailServer = {
+      host: '127.0.0.1',
+      port: smtp.port,
+      secure: false,
+      user: undefined,
+      password: undefined,
+      verify: true,
+    };
+    const settings = { server: mailServer, from: 'crm@example.com', dashboardUrl: 'https://app.example' };
+    stop = await startMail(server.parts.platform, settings, openLog('silent').log);
+  });
+  afterAll(async () => {
+    await stop?.();
+    await smtp?.stop();
+  });
+
+  const facts = {
+    ...{ invitationId: '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04', location: 'https://meet.example.com/sara?a=1,2;3' },
+    ...{ startAt: new Date('2026-11-23T06:00Z'), endAt: new Date('2026-11-23T06:30Z'), timezone: 'Asia/Dubai' },
+    ...{ attendee: { name: 'Sara Ali', email: 'sara@example.org' }, userName: 'Omar Nasser', companyName: 'Blue Lake' },
+    ...{ title: 'First call', changedAt: new Date('2026-11-20T06:00Z') },
+  };
+  async function received(
+    invitation: ReturnType<typeof invitationOf>,
+  ): Promise<{ raw: string; parts: string[]; calendar: ICAL.Component }> {
+    const before = smtp.received.length;
+    await insertMail(database(), { companyId: tenant.companyId, ...invitation }, new Date());
+    const mail = await vi.waitFor(() => {
+      expect(smtp.received).toHaveLength(before + 1);
+      return smtp.received.at(-1) ?? { raw: '', recipients: [] };
+    }, 5000);
+    expect(mail.recipients).toEqual([invitation.recipient]);
+    const { raw } = mail;
+    const parts = raw.split(/^--[^\r\n]+\r?\n/m).slice(1);
+    const file = parts.find((part) => /^Content-Type: text\/calendar/im.test(part)) ?? '';
+    return { raw, parts, calendar: new ICAL.Component(ICAL.parse(decoded(file))) };
+  }
+  /** The body of a part. */
+  function decoded(part: string): string {
+    const [head = '', ...body] = part.split(/\r?\n\r?\n/);
+    const text = body.join('\r\n\r\n');
+    if (/base64/i.test(head)) return Buffer.from(text, 'base64').toString();
+    if (!/quoted-printable/i.test(head)) return text;
+    const bytes = text
+      .replace(/=\r?\n/g, '')
+      .replace(/=([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+    return Buffer.from(bytes, 'latin1').toString();
+  }
+
+  test.each([
+    ['scheduled', 0, 'REQUEST', 'CONFIRMED', 'Meeting with Omar Nasser', 'is booked'],
+    ['rescheduled', 1, 'REQUEST', 'CONFIRMED', 'Meeting with Omar Nasser moved', 'was moved'],
+    ['cancelled', 2, 'CANCEL', 'CANCELLED', 'Meeting with Omar Nasser cancelled', 'was cancelled'],
+  ] as const)(
+    'to what was %s is understood by people and by calendars',
+    async (what, sequence, method, status, subject, words) => {
+      const { raw, parts, calendar } = await received(invitationOf({ ...facts, what, sequence }));
+      expect(raw).toMatch(new RegExp(`^Subject: ${subject}\r?$`, 'm'));
+      expect(raw).toMatch(new RegExp(`^Content-Type: text/calendar;.*method=${method}`, 'im'));
+      const text = decoded(parts.find((part) => /^Content-Type: text\/plain/im.test(part)) ?? '');
+      expect(text).toContain(words);
+      expect(text).toContain('When: Monday, 23 November 2026, 10:00 to 10:30 (Asia/Dubai)');
+      expect(text).toContain(`Where: ${facts.location}`);
+      expect(calendar.getFirstPropertyValue('method')).toBe(method);
+      const event = calendar.getFirstSubcomponent('vevent');
+      const value = (name: string): unknown => event?.getFirstPropertyValue(name);
+      expect([value('uid'), value('sequence'), value('status'), value('summary'), value('location')]).toEqual([
+        ...[facts.invitationId, sequence, status, 'First call', facts.location],
+      ]);
+      expect([String(value('dtstart')), String(value('dtend'))]).toEqual([
+        '2026-11-23T06:00:00Z',
+        '2026-11-23T06:30:00Z',
+      ]);
+      expect([value('organizer'), value('attendee')]).toEqual(['mailto:crm@example.com', 'mailto:sara@example.org']);
+      expect(event?.getFirstProperty('organizer')?.getParameter('cn')).toBe('Omar Nasser');
+    },
+  );
+
+  test('says nothing of its own that somebody wrote into a name', async () => {
+    const hostile = 'x\r\nATTENDEE:mailto:eve@evil.example\nEND:VEVENT\rBEGIN:VEVENT\u2028"; https://evil.example';
+    const invitation = invitationOf({
+      ...{ ...facts, what: 'scheduled', sequence: 0, title: hostile, userName: hostile, companyName: hostile },
+      ...{
+        attendee: { name: hostile, email: facts.attendee.email },
+        location: `Room 1\r\nBcc: eve@evil.example\r${hostile}`,
+      },
+    });
+    const { raw, parts, calendar } = await received(invitation);
+    expect(raw.split(/\r?\n\r?\n/)[0]).not.toMatch(/evil\.example/);
+    expect(raw).not.toMatch(/^(Bcc|ATTENDEE:)/m);
+    expect(calendar.getAllSubcomponents('vevent')).toHaveLength(1);
+    const event = calendar.getFirstSubcomponent('vevent');
+    expect(event?.getAllProperties('attendee')).toHaveLength(1);
+    expect(String(event?.getFirstPropertyValue('summary'))).not.toMatch(/evil\.example|[\r\n]/);
+    const text = decoded(parts.find((part) => /^Content-Type: text\/plain/im.test(part)) ?? '');
+    // Where the meeting is, is shown as it was written; one line all the same.
+    const lines = text.split(/\r?\n/).filter((line) => /https?:\/\//.test(line));
+    expect(lines).toEqual([expect.stringMatching(/^Where: Room 1 /)]);
+  });
+});
