@@ -9,6 +9,7 @@ import type { Interval } from '../domain/scheduling/intervals.ts';
 import type { Busy, Member, SlotDemand, SlotRules } from '../domain/scheduling/slots.ts';
 import type { CalendarStatus } from '../domain/scheduling/user-availability.ts';
 import type { WorkingHours } from '../domain/scheduling/working-time.ts';
+import { schedulingLimits } from '../domain/service/request-limits.ts';
 import { ApiError, conflict, found, problem, validationFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 
@@ -19,7 +20,7 @@ const day = 24 * 60 * minute;
 /** As far as buffers reach. */
 const reach = 4 * 60 * minute;
 const usualWindow = 7 * day;
-const longestWindow = 31 * day;
+const longestWindow = schedulingLimits.days * day;
 
 /** The policy of a call, and the one whose hours hold for users without hours of their own. */
 export interface Policies {
@@ -57,7 +58,10 @@ export function windowOf(now: Date, from: string | undefined, to: string | undef
   if (end <= start) throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must be after from')], 400);
   // A bare date is its last millisecond.
   if (end - start >= longestWindow + 1)
-    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must be at most 31 days after from')], 400);
+    throw validationFailed(
+      [problem('to', 'OUT_OF_RANGE', `to must be at most ${schedulingLimits.days} days after from`)],
+      400,
+    );
   return { start, end };
 }
 
@@ -100,8 +104,11 @@ export interface Person extends Member {
 export function idsIn(field: string, list: string): string[] {
   const ids = [...new Set(list.split(',').map((id) => id.trim().toLowerCase()))];
   const isId = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
-  if (ids.length > mostIds)
-    throw validationFailed([problem(field, 'OUT_OF_RANGE', `${field} takes ${mostIds} ids at most`)], 400);
+  if (ids.length > schedulingLimits.users)
+    throw validationFailed(
+      [problem(field, 'OUT_OF_RANGE', `${field} takes ${schedulingLimits.users} ids at most`)],
+      400,
+    );
   if (!ids.every((id) => isId.test(id)))
     throw validationFailed(
       [problem(field, 'INVALID_FORMAT', `${field} must be ids of users, separated by commas`)],
@@ -109,8 +116,6 @@ export function idsIn(field: string, list: string): string[] {
     );
   return ids;
 }
-
-const mostIds = 50;
 
 /** 400 for ids that are of no user, or of none that can be met. */
 export function unknownUsers(field: string, ids: readonly string[]): ApiError {

@@ -125,9 +125,14 @@ export async function sweepHeldTimes(sql: Sql, limit: number, now: Date): Promis
     select company_id as "companyId", test_mode as "testMode", id from taken_times
     where expires_at <= ${now} order by expires_at limit ${limit}`;
   return forEachTenant(due, async ({ companyId, testMode }, rows) => {
+    // Whoever takes a time of the same user removes these, too, and in another order.
     const removed = await sql`
       delete from taken_times
-      where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[]) and expires_at <= ${now}`;
+      where company_id = ${companyId} and test_mode = ${testMode} and id in (
+        select id from taken_times
+        where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[]) and expires_at <= ${now}
+        for update skip locked
+      )`;
     return removed.count;
   });
 }

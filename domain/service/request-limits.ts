@@ -25,6 +25,8 @@ export const uploadLimits = { bytes: 10_485_760, around: 65_536, paceSeconds: 10
 export const maxSearchHits = 25;
 /** Changes on a page of the feed, and seconds that a call may wait for them. */
 export const feedLimits = { changes: 1000, waitSeconds: 30 } as const;
+/** Of one question about free times or slots: days that it covers, and users that it names. */
+export const schedulingLimits = { days: 31, users: 50 } as const;
 /** Records that a report runs over. */
 export const maxReportRows = 5000;
 
@@ -43,6 +45,6 @@ export const configurationLimits = {
   activityTypes: 200,
   /** In each mode. */
   webhooks: 50,
-  schedulingPolicies: 100,
+  schedulingPolicies: 500,
   schedulingPools: 200,
 } as const;

@@ -25,7 +25,7 @@ import {
   windowOf,
 } from '../../reads/scheduling.ts';
 import { alternativesFrom, claimOf, firstStretch, nextSlots, openPool, slotsWithin } from '../../reads/slot-offers.ts';
-import { conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { conflict, type FieldProblem, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 import { type BookingCall, tellOf } from '../../writes/bookings.ts';
@@ -213,7 +213,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     { reservationId: held.id, bookingId: id, userId: held.user_id },
     now,
   );
-  if (!isBooked || !(await endReservation(sql, caller, held.id, 'consumed'))) found(undefined);
+  if (!isBooked || !(await endReservation(sql, caller, held.id, 'consumed'))) throw notFound();
   if (rotation !== undefined) await countTurn(sql, caller, { id: held.pool_id, rotation }, held.user_id);
   const person = [...opened.people, ...opened.unreadable].find(({ userId }) => userId === held.user_id);
   return {

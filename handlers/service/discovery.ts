@@ -19,6 +19,7 @@ import {
   maxReportRows,
   maxSearchHits,
   maxSortKeys,
+  schedulingLimits,
   uploadLimits,
 } from '../../domain/service/request-limits.ts';
 import { found } from '../../runtime/errors.ts';
@@ -95,6 +96,8 @@ export const getLimits: Handler<'getLimits'> = async ({ sql, caller, now }) => {
           filter_values: filterLimits.values,
           search_hits: maxSearchHits,
           report_rows: maxReportRows,
+          scheduling_days: schedulingLimits.days,
+          scheduling_users: schedulingLimits.users,
           idempotency_hours: keptHours,
         },
         uploads: {
@@ -115,6 +118,8 @@ export const getLimits: Handler<'getLimits'> = async ({ sql, caller, now }) => {
           sla_policies: configurationLimits.slaPolicies,
           activity_types: configurationLimits.activityTypes,
           webhook_subscriptions: configurationLimits.webhooks,
+          scheduling_policies: configurationLimits.schedulingPolicies,
+          scheduling_pools: configurationLimits.schedulingPools,
         },
       },
     },

@@ -7,6 +7,8 @@ import { sweepProviderEvents } from '../../db/billing/provider-customers.ts';
 import { Pool, type Sql } from '../../db/connect.ts';
 import { sweep } from '../../db/idempotency.ts';
 import { sweepMails, takeMails } from '../../db/messaging/mails.ts';
+import { completeBookings } from '../../db/scheduling/bookings.ts';
+import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
@@ -79,6 +81,24 @@ const addProviderEvent: Add = async ({ companyId }, _, days) => {
   return id;
 };
 
+const addReservation: Add = async ({ companyId }, testMode, days) => {
+  const id = randomUUID();
+  await database()`
+    insert into slot_reservations (company_id, test_mode, id, status, user_id, is_assigned, pool_id, policy_id, start_at, end_at, ttl_seconds, expires_at,
+      hard_cap_at, created_by_kind, created_by_id, created_at)
+    values (${companyId}, ${testMode}, ${id}, 'expired', ${randomUUID()}, true, ${randomUUID()}, ${randomUUID()}, now(), now(), 600, now(), now(), 'api_key',
+      'x', now() - make_interval(days => ${days}))`;
+  return id;
+};
+
+const addHeldTime: Add = async ({ companyId }, testMode, days) => {
+  const id = randomUUID();
+  await database()`
+    insert into taken_times (company_id, test_mode, id, user_id, start_at, end_at, during, expires_at)
+    values (${companyId}, ${testMode}, ${id}, ${randomUUID()}, now(), now(), '[1,2)', now() - make_interval(days => ${days}))`;
+  return id;
+};
+
 type Sweep = (sql: Sql, limit: number, now: Date) => Promise<number>;
 
 test.each<[string, string, number, Add, Sweep]>([
@@ -87,6 +107,8 @@ test.each<[string, string, number, Add, Sweep]>([
   ['mails', 'id', 30, addMail, sweepMails],
   ['sla_clocks', 'id', 400, addClock, sweepClocks],
   ['notifications', 'id', 90, addNotification, sweepNotifications],
+  ['slot_reservations', 'id', 30, addReservation, sweepReservations],
+  ['taken_times', 'id', 0, addHeldTime, sweepHeldTimes],
   ['provider_events', 'id', 30, addProviderEvent, sweepProviderEvents],
 ])('rows of %s go when they are past their time, and no sooner', async (table, name, days, add, remove) => {
   const old: string[] = [];
@@ -102,6 +124,30 @@ test.each<[string, string, number, Add, Sweep]>([
   const rows = await database()<{ id: string }[]>`
     select ${database()(name)}::text as id from ${database()(table)} where ${database()(name)}::text = any(${[...old, ...kept]})`;
   expect(rows.map(({ id }) => id).sort()).toEqual(kept.sort());
+});
+
+test('bookings are completed a quarter of an hour after their end, and no sooner', async () => {
+  const statuses = ['confirmed', 'cancelled'];
+  const add = async ({ companyId }: Tenant, testMode: boolean, status: string, minutes: number): Promise<string> => {
+    const id = randomUUID();
+    await database()`
+      insert into bookings (company_id, test_mode, id, status, user_id, policy_id, start_at, end_at, timezone, attendee_name, meeting_title, location_kind,
+        provider, invitation_id, invitation_sequence, created_by_kind, created_by_id, created_at, updated_at)
+      values (${companyId}, ${testMode}, ${id}, ${status}, ${randomUUID()}, ${randomUUID()}, now() - interval '1 hour',
+        now() - make_interval(mins => ${minutes}), 'UTC', 'Sara', 'Call', 'phone', 'internal', ${id}, 0, 'api_key', 'x', now(), now())`;
+    return id;
+  };
+  const made = new Map<string, string>();
+  for (const tenant of tenants)
+    for (const testMode of [false, true])
+      for (const status of statuses)
+        for (const minutes of [14, 16]) {
+          const isOver = status === 'confirmed' && minutes === 16;
+          made.set(await add(tenant, testMode, status, minutes), isOver ? 'completed' : status);
+        }
+  await pool.use((sql) => completeBookings(sql, 1000, new Date()));
+  const rows = await database()`select id, status from bookings where id = any(${[...made.keys()]}::uuid[])`;
+  expect(new Map(rows.map(({ id, status }) => [id, status]))).toEqual(made);
 });
 
 test('what a process that died had left of a month goes back to it, once', async () => {

@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { subscribed } from './billing.ts';
 import { expectStatus } from './client.ts';
-import { hold, newBooking, newPolicy, newPool, newReservation, search, usualPool } from './scheduling.ts';
+import { hold, newBooking, newPolicy, newPool, newReservation, someSlot, usualPool } from './scheduling.ts';
 import { signIn } from './sign-in.ts';
 import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
 import { fileForm } from './uploads.ts';
@@ -42,12 +42,18 @@ const aWebhook: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, untold)).id }),
 };
 const aBooking: ArrangedPath = {
-  exists: async (tenant, mode) => ({ id: await newBooking(tenant, keyOf(tenant, mode)) }),
+  exists: async (tenant, mode) => {
+    const [member] = (await usualPool(tenant)).member_ids;
+    return { id: await newBooking(tenant, keyOf(tenant, mode), member) };
+  },
 };
 const aReservation: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: await newReservation(tenant, keyOf(tenant, mode)) }),
 };
-const aPool: ArrangedPath = { exists: async (tenant) => ({ id: (await newPool(tenant)).id }), shared: true };
+const aPool: ArrangedPath = {
+  exists: async (tenant) => ({ id: (await newPool(tenant, { members: (await usualPool(tenant)).member_ids })).id }),
+  shared: true,
+};
 const aPolicy: ArrangedPath = { exists: async (tenant) => ({ id: (await newPolicy(tenant)).id }), shared: true };
 const aUser: ArrangedPath = { exists: async (tenant) => ({ id: (await newUser(tenant)).id }), shared: true };
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
@@ -222,25 +228,29 @@ export const arrangedBodies: Record<
   createSlaPolicy: (example) => ({ ...example, name: randomUUID() }),
   searchSlots: async (_, tenant) => ({ pool_id: (await usualPool(tenant)).id, limit: 1 }),
   createReservation: async (_, tenant, mode) => {
-    // Any of many: what was prepared before may have taken the first.
-    const { slots } = await search(keyOf(tenant, mode), await usualPool(tenant), { limit: 100 });
-    return { slot_token: slots[randomInt(slots.length)].slot_token };
+    const { slot_token } = await someSlot(tenant, keyOf(tenant, mode));
+    return { slot_token };
   },
   createBooking: async (example, tenant, mode) => {
     const { attendee, meeting } = example;
-    const pool = await usualPool(tenant);
+    const { policy_id, member_ids } = await usualPool(tenant);
     if ('member_ids' in example)
-      return {
-        ...{ attendee, meeting, policy_id: pool.policy_id, member_ids: [(await newUser(tenant)).id] },
-        record_id: await newRecord(tenant, mode, 'leads'),
-      };
-    const { slots } = await search(keyOf(tenant, mode), pool, { limit: 1 });
-    const { id } = await hold(keyOf(tenant, mode), slots[0]);
-    return { attendee, meeting, slot_token: slots[0].slot_token, reservation_id: id };
+      return { attendee, meeting, policy_id, member_ids, record_id: await newRecord(tenant, mode, 'leads') };
+    const { slot_token } = await someSlot(tenant, keyOf(tenant, mode));
+    const { id } = await hold(keyOf(tenant, mode), { slot_token });
+    return { attendee, meeting, slot_token, reservation_id: id };
+  },
+  rescheduleBooking: (example) => {
+    // Where nothing else is, as long as the bookings of the usual pool.
+    const from = Date.UTC(2036, 0, 1) + randomInt(1_000_000) * 300_000;
+    return { ...example, from: new Date(from).toISOString(), to: new Date(from + 300_000).toISOString() };
   },
   createSchedulingAssignment: async (_, tenant, mode) => ({ record_id: await newRecord(tenant, mode, 'leads') }),
   createSchedulingPolicy: withFreshName,
-  createSchedulingPool: async (_, tenant) => ({ name: randomUUID(), member_ids: [(await newUser(tenant)).id] }),
+  createSchedulingPool: async (_, tenant) => ({
+    name: randomUUID(),
+    member_ids: (await usualPool(tenant)).member_ids,
+  }),
   createUser: (example) => ({ ...example, email: `${randomUUID()}@bluelake.example` }),
   createSession: async (example, tenant) =>
     'refresh_token' in example

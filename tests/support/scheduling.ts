@@ -1,5 +1,5 @@
 // Pools, holds and bookings, made through the API; and moments to meet in.
-import { randomUUID } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import { expectStatus, type Json } from './client.ts';
 import { database, newUser, type Tenant } from './tenants.ts';
 
@@ -64,15 +64,23 @@ const usualPools = new WeakMap<Tenant, Promise<Json>>();
 export function usualPool(tenant: Tenant): Promise<Json> {
   const known = usualPools.get(tenant);
   if (known) return known;
-  const made = newPool(tenant, { members: 1 });
+  // Short meetings, so that there is room for those of every request.
+  const times = { duration_minutes: 5, slot_interval_minutes: 5 };
+  const policy = { ...times, reservation_ttl_seconds: 3600, reservation_hard_cap_seconds: 7200 };
+  const made = newPool(tenant, { members: 1, policy });
   usualPools.set(tenant, made);
   return made;
 }
 
+/** Any of many slots of the usual pool: the first may be asked for by several at once. */
+export async function someSlot(tenant: Tenant, key: string): Promise<Json> {
+  const { slots } = await search(key, await usualPool(tenant), { limit: 100 });
+  return slots[randomInt(slots.length)];
+}
+
 /** A reservation that is held; answers its id. */
 export async function newReservation(tenant: Tenant, key: string): Promise<string> {
-  const { slots } = await search(key, await usualPool(tenant), { limit: 1 });
-  return (await hold(key, slots[0])).id;
+  return (await hold(key, await someSlot(tenant, key))).id;
 }
 
 /** A confirmed booking; answers its id. */

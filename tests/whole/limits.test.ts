@@ -16,6 +16,9 @@ const shadowed = new Set([
   // An IANA name, of which none has 64 characters.
   'createOnboarding company.timezone',
   'createOnboardingAsPlatform company.timezone',
+  // Not below the time of a reservation.
+  'createSchedulingPolicy reservation_hard_cap_seconds',
+  'updateSchedulingPolicy reservation_hard_cap_seconds',
 ]);
 
 let tenant: Tenant;

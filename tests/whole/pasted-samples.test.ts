@@ -137,6 +137,15 @@ function itemsOf(answer: string): unknown {
   return Object.values(JSON.parse(answer).data as object).find((value) => Array.isArray(value));
 }
 
+// Before the samples, the last of which remove the pool.
+test('the guide to bookings finds, holds, books and cancels, as it is', async () => {
+  const guide = document.tags?.find(({ name }) => name === 'Bookings')?.description ?? '';
+  const commands = /```\n(export POOL=.*?)```/s.exec(guide)?.[1] ?? '';
+  const { statuses, answer } = await inShell(commands, { API_KEY: kept.printed, HOME: folder });
+  expect(statuses).toEqual(['200', '201', '201', '200']);
+  expect(JSON.parse(answer).data.booking).toMatchObject({ status: 'cancelled', attendee: { name: 'Sara Ali' } });
+});
+
 describe('the curl sample', () => {
   test.each(samples.filter(({ name }) => !(name in refused)))('$name works as it is', async (sample) => {
     const { status, answer } = await paste(sample);

@@ -3071,7 +3071,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Slots of users
+         * Find slots of users
          * @description All times at which one or more of the users can be met under a policy, the earliest first, without tokens: to show a calendar, not to book from.
          *     At most 500; `truncated` says that there are more.
          *
@@ -3128,7 +3128,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * When people are free
+         * Check when people are free
          * @description For each user, in the order asked: whether they can be met at all in this time, and what speaks against it; their working hours; what of these
          *     is free; and what is taken, with its reason. Hours are the user's own, or those of the default policy. Titles of events in other calendars
          *     are never shown.
@@ -3196,7 +3196,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Release a reservation
+         * Delete a reservation
          * @description The slot is free again at once.
          *
          *     Needs `bookings:create`. **404** as for reading it.
@@ -3451,7 +3451,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whose turn it is
+         * Ask whose turn it is
          * @description Who [an assignment](#operation/createSchedulingAssignment) would pick now, and who is left out for which reason. Nothing moves: asked twice it
          *     says the same. With `at` only those count who are free for a meeting that begins then.
          *
@@ -3522,7 +3522,7 @@ export interface paths {
          *     for those who have none. Days off of users hold in any case.
          *
          *     Needs `bookings:configure`, with a live key: both modes share policies. **409** ALREADY_EXISTS: the name is taken, whatever the case;
-         *     `policy_limit_reached`: a workspace has 100. **400**: a time zone that there is not, hours that end before they begin, a hard cap below
+         *     `policy_limit_reached`: a workspace has 500. **400**: a time zone that there is not, hours that end before they begin, a hard cap below
          *     the time of a reservation.
          */
         post: operations["createSchedulingPolicy"];
@@ -4396,6 +4396,10 @@ export interface components {
             search_hits: number;
             /** @description Records that a report runs over; of more the newest, and `truncated` says so. */
             report_rows: number;
+            /** @description Days that one question about free times or slots covers. */
+            scheduling_days: number;
+            /** @description Users that it names. */
+            scheduling_users: number;
             /** @description How long answers are kept for replays. */
             idempotency_hours: number;
         };
@@ -4427,6 +4431,8 @@ export interface components {
             activity_types: number;
             /** @description In each mode. */
             webhook_subscriptions: number;
+            scheduling_policies: number;
+            scheduling_pools: number;
         };
         Limits: {
             rates: components["schemas"]["RateLimits"];
@@ -8078,6 +8084,7 @@ export interface components {
         SlotSearch: {
             /**
              * Format: uuid
+             * @description Whose slots.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
              */
             pool_id: string;
@@ -8104,7 +8111,10 @@ export interface components {
              * @example America/New_York
              */
             timezone?: string;
-            /** @default 50 */
+            /**
+             * @description Slots at most.
+             * @default 50
+             */
             limit?: number;
         };
         /**
@@ -8357,9 +8367,11 @@ export interface components {
             /** @example en-GB */
             locale?: string;
         };
+        /** @description What the meeting is. */
         MeetingCreate: {
             /** @example First call */
             title: string;
+            /** @description What it is about. */
             description?: string;
             location_kind?: components["schemas"]["MeetingLocationKind"];
             /**
@@ -8422,7 +8434,10 @@ export interface components {
          */
         BookingChangeReason: string;
         BookingReschedule: {
-            /** Format: date-time */
+            /**
+             * Format: date-time
+             * @description When it is to begin.
+             */
             from: string;
             /**
              * Format: date-time
@@ -8482,7 +8497,10 @@ export interface components {
          * @example Demo call
          */
         SchedulingName: string;
-        /** @example Whoever sells */
+        /**
+         * @description What it is for.
+         * @example Whoever sells
+         */
         PoolDescription: string | null;
         /**
          * @description Active users, in order.
@@ -8689,7 +8707,10 @@ export interface components {
         };
         SchedulingPolicyCreate: {
             name: components["schemas"]["SchedulingName"];
-            /** @default false */
+            /**
+             * @description Holds where neither a call nor a pool names another.
+             * @default false
+             */
             is_default?: boolean;
             /**
              * @description How long a meeting is.
@@ -8773,20 +8794,33 @@ export interface components {
         /** @description At least one field. */
         SchedulingPolicyPatch: {
             name?: components["schemas"]["SchedulingName"];
+            /** @description True takes the place of the one before. */
             is_default?: boolean;
+            /** @description How long a meeting is. */
             duration_minutes?: number;
+            /** @description Minutes from one possible beginning to the next. */
             slot_interval_minutes?: number;
+            /** @description Free time before a meeting. */
             buffer_before_minutes?: number;
+            /** @description Free time after a meeting. */
             buffer_after_minutes?: number;
+            /** @description Nothing is offered that begins sooner. */
             min_notice_minutes?: number;
+            /** @description Nothing is offered that ends later. */
             horizon_days?: number;
+            /** @description How long a slot token is good and a reservation holds. */
             reservation_ttl_seconds?: number;
+            /** @description How long a reservation can be extended in all; not below reservation_ttl_seconds. */
             reservation_hard_cap_seconds?: number;
-            /** @example Europe/Berlin */
+            /**
+             * @description IANA name of the time zone of its working hours and days.
+             * @example Europe/Berlin
+             */
             timezone?: string;
             working_hours?: components["schemas"]["PolicyWorkingHours"];
             assignment_strategy?: components["schemas"]["AssignmentStrategy"];
             exposure?: components["schemas"]["SlotExposure"];
+            /** @description Of one person on a day of its time zone; null for no maximum. */
             max_bookings_per_day?: number | null;
             meeting_location_kind?: components["schemas"]["MeetingLocationKind"];
             readonly id?: unknown;
@@ -8841,7 +8875,10 @@ export interface components {
             timezone: string;
             /** @description Empty for somebody who never works. */
             weekly: components["schemas"]["WorkingWindow"][];
-            /** @default [] */
+            /**
+             * @description Days on which the user is not met.
+             * @default []
+             */
             days_off?: components["schemas"]["DayOff"][];
             readonly user_id?: unknown;
             readonly is_own?: unknown;
@@ -10947,6 +10984,8 @@ export interface operations {
                      *             "filter_values": 100,
                      *             "search_hits": 25,
                      *             "report_rows": 5000,
+                     *             "scheduling_days": 31,
+                     *             "scheduling_users": 50,
                      *             "idempotency_hours": 24
                      *           },
                      *           "uploads": {
@@ -10970,7 +11009,9 @@ export interface operations {
                      *             "sources": 500,
                      *             "sla_policies": 100,
                      *             "activity_types": 200,
-                     *             "webhook_subscriptions": 50
+                     *             "webhook_subscriptions": 50,
+                     *             "scheduling_policies": 500,
+                     *             "scheduling_pools": 200
                      *           }
                      *         }
                      *       },

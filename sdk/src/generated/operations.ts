@@ -1676,7 +1676,7 @@ export interface Operations {
    */
   replayWebhookDelivery: Method<'replayWebhookDelivery'>;
   /**
-   * Slots of users
+   * Find slots of users
    *
    * All times at which one or more of the users can be met under a policy, the earliest first, without tokens: to show a calendar, not to book from.
    * At most 500; `truncated` says that there are more.
@@ -1705,7 +1705,7 @@ export interface Operations {
    */
   searchSlots: Method<'searchSlots'>;
   /**
-   * When people are free
+   * Check when people are free
    *
    * For each user, in the order asked: whether they can be met at all in this time, and what speaks against it; their working hours; what of these
    * is free; and what is taken, with its reason. Hours are the user's own, or those of the default policy. Titles of events in other calendars
@@ -1738,7 +1738,7 @@ export interface Operations {
    */
   getReservation: Method<'getReservation'>;
   /**
-   * Release a reservation
+   * Delete a reservation
    *
    * The slot is free again at once.
    *
@@ -1856,7 +1856,7 @@ export interface Operations {
    */
   deleteSchedulingPool: Method<'deleteSchedulingPool'>;
   /**
-   * Whose turn it is
+   * Ask whose turn it is
    *
    * Who [an assignment](#operation/createSchedulingAssignment) would pick now, and who is left out for which reason. Nothing moves: asked twice it
    * says the same. With `at` only those count who are free for a meeting that begins then.
@@ -1894,7 +1894,7 @@ export interface Operations {
    * for those who have none. Days off of users hold in any case.
    *
    * Needs `bookings:configure`, with a live key: both modes share policies. **409** ALREADY_EXISTS: the name is taken, whatever the case;
-   * `policy_limit_reached`: a workspace has 100. **400**: a time zone that there is not, hours that end before they begin, a hard cap below
+   * `policy_limit_reached`: a workspace has 500. **400**: a time zone that there is not, hours that end before they begin, a hard cap below
    * the time of a reservation.
    */
   createSchedulingPolicy: Method<'createSchedulingPolicy'>;
