@@ -264,7 +264,7 @@ grant select (company_id, user_id, due_at) on user_calendars to crm_platform;
 grant select (company_id, booking_id, due_at) on calendar_orders to crm_platform;
 grant select (company_id, test_mode, id, status, end_at), update (status, updated_at) on bookings to crm_platform;
 grant select (company_id, test_mode, id, created_at), delete on slot_reservations to crm_platform;
-grant select (company_id, test_mode, id, expires_at), delete on taken_times to crm_platform;
+grant select (company_id, test_mode, id, expires_at), update (expires_at), delete on taken_times to crm_platform;
 
 -- The policy that every workspace begins with.
 insert into scheduling_policies (company_id, id, name, is_default, duration_minutes, slot_interval_minutes, buffer_before_minutes, buffer_after_minutes,

@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { subscribed } from './billing.ts';
 import { expectStatus } from './client.ts';
-import { hold, newBooking, newPolicy, newPool, newReservation, someSlot, usualPool } from './scheduling.ts';
+import { holdSome, newBooking, newPolicy, newPool, newReservation, someSlot, usualPool } from './scheduling.ts';
 import { signIn } from './sign-in.ts';
 import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
 import { fileForm } from './uploads.ts';
@@ -236,9 +236,7 @@ export const arrangedBodies: Record<
     const { policy_id, member_ids } = await usualPool(tenant);
     if ('member_ids' in example)
       return { attendee, meeting, policy_id, member_ids, record_id: await newRecord(tenant, mode, 'leads') };
-    const { slot_token } = await someSlot(tenant, keyOf(tenant, mode));
-    const { id } = await hold(keyOf(tenant, mode), { slot_token });
-    return { attendee, meeting, slot_token, reservation_id: id };
+    return { attendee, meeting, ...(await holdSome(tenant, keyOf(tenant, mode))) };
   },
   rescheduleBooking: (example) => {
     // Where nothing else is, as long as the bookings of the usual pool.

@@ -1,6 +1,6 @@
 // Pools, holds and bookings, made through the API; and moments to meet in.
 import { randomInt, randomUUID } from 'node:crypto';
-import { expectStatus, type Json } from './client.ts';
+import { call, expectStatus, type Json } from './client.ts';
 import { database, newUser, type Tenant } from './tenants.ts';
 
 /** Every hour of every day, so that tests need not ask what day it is. */
@@ -78,9 +78,20 @@ export async function someSlot(tenant: Tenant, key: string): Promise<Json> {
   return slots[randomInt(slots.length)];
 }
 
+/** Holds a slot of the usual pool; where somebody is quicker, another. */
+export async function holdSome(tenant: Tenant, key: string): Promise<{ slot_token: string; reservation_id: string }> {
+  for (;;) {
+    const { slot_token } = await someSlot(tenant, key);
+    const body = { slot_token };
+    const held = await call('POST', '/v1/scheduling/reservations', { key, body, idempotencyKey: true });
+    if (held.status === 201) return { slot_token, reservation_id: held.body.data.reservation.id };
+    if (held.status !== 409) throw new Error(`a slot could not be held: ${held.text}`);
+  }
+}
+
 /** A reservation that is held; answers its id. */
 export async function newReservation(tenant: Tenant, key: string): Promise<string> {
-  return (await hold(key, await someSlot(tenant, key))).id;
+  return (await holdSome(tenant, key)).reservation_id;
 }
 
 /** A confirmed booking; answers its id. */
