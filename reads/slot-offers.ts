@@ -5,7 +5,7 @@ import { type AssignmentStrategy, type Candidate, chooseMember } from '../domain
 import type { Interval } from '../domain/scheduling/intervals.ts';
 import type { Exposure } from '../domain/scheduling/policies.ts';
 import { readClaim, type SlotClaim, writeClaim } from '../domain/scheduling/slot-claims.ts';
-import { type FreeSlot, findSlots } from '../domain/scheduling/slots.ts';
+import { canTake, type FreeSlot, findSlots } from '../domain/scheduling/slots.ts';
 import { ZoneClocks } from '../domain/scheduling/zone-clocks.ts';
 import type { components } from '../generated/api.ts';
 import { ApiError, conflict, found } from '../runtime/errors.ts';
@@ -145,6 +145,23 @@ export async function nextSlots(
   const end = call.now.getTime() + policies.policy.horizon_days * day;
   if (from >= end) return [];
   return (await slotsWithin(call, policies, users, { start: from, end }, minutes, alternatives)).slots;
+}
+
+/**
+ * The one slot that a time as long as the meeting is, on the grid or not; none for a longer one.
+ * @param people what is known of them then
+ */
+export function slotThatIs(
+  within: Interval,
+  policy: Policies['policy'],
+  people: readonly Person[],
+  now: Date,
+): FreeSlot | undefined {
+  const rules = rulesOf(policy, within, now);
+  if (within.end - within.start !== rules.durationMinutes * 60_000) return undefined;
+  const isOffered = rules.within.start <= within.start && rules.within.end >= within.end;
+  const able = isOffered ? people.filter((person) => canTake(person, rules, within.start) === undefined) : [];
+  return { ...within, userIds: able.map(({ userId }) => userId) };
 }
 
 type SlotCall = Pick<Call, 'sql' | 'caller' | 'now'>;

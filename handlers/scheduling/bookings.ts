@@ -24,7 +24,15 @@ import {
   usersIn,
   windowOf,
 } from '../../reads/scheduling.ts';
-import { alternativesFrom, claimOf, firstStretch, nextSlots, openPool, slotsWithin } from '../../reads/slot-offers.ts';
+import {
+  alternativesFrom,
+  claimOf,
+  firstStretch,
+  nextSlots,
+  openPool,
+  slotsWithin,
+  slotThatIs,
+} from '../../reads/slot-offers.ts';
 import { conflict, type FieldProblem, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
@@ -257,8 +265,11 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
   const choice = await choiceOf(call, ids, policy.assignment_strategy);
   const byId = new Map(usable.map((person) => [person.userId, person]));
   const demand = demandOf(policy);
-  const earliest = await slotsWithin(call, policies, users, within, undefined, mostTimes, people);
-  for (const { start, end, userIds } of earliest.slots) {
+  const named = slotThatIs(within, policy, usable, now);
+  const { slots: earliest } = named
+    ? { slots: [named] }
+    : await slotsWithin(call, policies, users, within, undefined, mostTimes, people);
+  for (const { start, end, userIds } of earliest) {
     const left = new Set(userIds);
     for (;;) {
       const person = byId.get(chooseMember(choice.strategy, choice.candidates, left) ?? '');

@@ -1,4 +1,4 @@
-// A fortnight of a sales floor around a clock change: what is offered is what a slow look finds, and can be booked.
+// A fortnight of a sales floor: what is offered is what a slow look finds, and can be booked.
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Interval, union } from '../../domain/scheduling/intervals.ts';

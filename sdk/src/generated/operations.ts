@@ -1770,6 +1770,7 @@ export interface Operations {
    * - **what was held**: `slot_token` and `reservation_id`. The reservation is consumed.
    * - **whoever is free first**: `member_ids`, and where you like `policy_id`, `from` and `to`. The earliest time at which one of them can be met under the
    *   policy is booked; of several who are free then, the strategy of the policy decides; turns belong to pools, so round robin goes by who has fewest meetings ahead here.
+   *   A time that is just as long as the meeting is that one time.
    *
    * A calendar outside is asked once more right before anything is written: what was put into it meanwhile is a `slot_conflict`, and where it cannot be
    * asked nothing is booked. The event is written into it right after the booking, once, whatever happens in between.
