@@ -4,7 +4,7 @@ import { findMembers, type MemberRow } from '../db/scheduling/members.ts';
 import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/policies.ts';
 import { findTurns, type PoolMember, type PoolRow } from '../db/scheduling/pools.ts';
 import { countAhead, findMeetingStarts, findTakenTimes } from '../db/scheduling/taken-times.ts';
-import type { Candidate } from '../domain/scheduling/assignment.ts';
+import type { AssignmentStrategy, Candidate } from '../domain/scheduling/assignment.ts';
 import type { Interval } from '../domain/scheduling/intervals.ts';
 import type { Busy, Member, SlotDemand, SlotRules } from '../domain/scheduling/slots.ts';
 import type { CalendarStatus } from '../domain/scheduling/user-availability.ts';
@@ -203,20 +203,18 @@ export async function candidatesOf(
   { sql, caller, now }: SchedulingCall,
   pool: Pick<PoolRow, 'id' | 'rotation'>,
   members: readonly PoolMember[],
+  strategy: AssignmentStrategy,
 ): Promise<Candidate[]> {
+  const ids = members.map(({ user_id }) => user_id);
   const [turns, ahead] = await Promise.all([
     findTurns(sql, caller, pool),
-    countAhead(
-      sql,
-      caller,
-      members.map(({ user_id }) => user_id),
-      now,
-    ),
+    // All that is ahead of everybody: counted only where it decides.
+    strategy === 'least_busy' ? countAhead(sql, caller, ids, now) : undefined,
   ]);
   return members.map(({ user_id: userId, weight }) => ({
     userId,
     weight,
     assigned: turns.get(userId) ?? 0,
-    load: ahead.get(userId) ?? 0,
+    load: ahead?.get(userId) ?? 0,
   }));
 }

@@ -48,9 +48,10 @@ export async function openPool(
   const users = rows.filter(({ isActive }) => isActive).sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
   if (users.length === 0) throw conflict('no_eligible_rep', `The pool ${pool.name} has no active member in reach.`);
   const members = pool.members.filter(({ user_id }) => users.some(({ id }) => id === user_id));
+  const strategy = pool.assignment_strategy ?? policies.policy.assignment_strategy;
   const [people, candidates] = await Promise.all([
     peopleOf(call, users, policies, within),
-    candidatesOf(call, pool, members),
+    candidatesOf(call, pool, members, strategy),
   ]);
   const readable = people.filter(({ calendar }) => calendar !== 'error');
   if (readable.length === 0)
@@ -59,7 +60,7 @@ export async function openPool(
     ...policies,
     pool,
     users,
-    strategy: pool.assignment_strategy ?? policies.policy.assignment_strategy,
+    strategy,
     people: readable,
     candidates,
     unreadable: people.filter(({ calendar }) => calendar === 'error'),

@@ -137,6 +137,15 @@ describe('a turn', () => {
     expect(refused.body.error.details.excluded).toContainEqual({ user_id: b, reason: 'excluded_by_caller' });
   });
 
+  test('goes to whoever has fewest meetings ahead, where the strategy says so', async () => {
+    const pool = await newPool(tenant, { members: 2, assignment_strategy: 'least_busy' });
+    const [a, b] = pool.member_ids;
+    expect((await suggest(pool.id)).user.id).toBe(a);
+    await book(tenant.key, [a], { policy_id: pool.policy_id });
+    expect((await suggest(pool.id)).user.id).toBe(b);
+    expect(await assign(pool.id)).toMatchObject({ user_id: b, strategy: 'least_busy' });
+  });
+
   test('needs a policy, a member, and a record that there is', async () => {
     const empty = await newPool(tenant, { members: 0 });
     const { error } = (await expectStatus(409, 'GET', `${path}/${empty.id}/suggestion`, { key: tenant.key })).body;
