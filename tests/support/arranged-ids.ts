@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { subscribed } from './billing.ts';
 import { expectStatus } from './client.ts';
-import { holdSome, newBooking, newPolicy, newPool, newReservation, someSlot, usualPool } from './scheduling.ts';
+import { holdSome, later, newBooking, newPolicy, newPool, newReservation, someSlot, usualPool } from './scheduling.ts';
 import { signIn } from './sign-in.ts';
 import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
 import { fileForm } from './uploads.ts';
@@ -226,7 +226,7 @@ export const arrangedBodies: Record<
   getRecordBatch: async (_, tenant, mode) => ({ ids: await twoAccounts(tenant, mode) }),
   updatePassword: (example) => ({ ...example, current_password: adminPassword }),
   createSlaPolicy: (example) => ({ ...example, name: randomUUID() }),
-  searchSlots: async (_, tenant) => ({ pool_id: (await usualPool(tenant)).id, limit: 1 }),
+  searchSlots: async (_, tenant) => ({ pool_id: (await usualPool(tenant)).id, limit: 1, ...later() }),
   createReservation: async (_, tenant, mode) => {
     const { slot_token } = await someSlot(tenant, keyOf(tenant, mode));
     return { slot_token };
@@ -235,7 +235,14 @@ export const arrangedBodies: Record<
     const { attendee, meeting } = example;
     const { policy_id, member_ids } = await usualPool(tenant);
     if ('member_ids' in example)
-      return { attendee, meeting, policy_id, member_ids, record_id: await newRecord(tenant, mode, 'leads') };
+      return {
+        attendee,
+        meeting,
+        policy_id,
+        member_ids,
+        ...later(),
+        record_id: await newRecord(tenant, mode, 'leads'),
+      };
     return { attendee, meeting, ...(await holdSome(tenant, keyOf(tenant, mode))) };
   },
   rescheduleBooking: (example) => {
@@ -291,7 +298,7 @@ export const arrangedQueries: Record<
     user_ids: (await usualPool(tenant)).member_ids[0],
     ...{ from: '2036-01-07', to: '2036-01-08' },
   }),
-  getSlots: async (_, tenant) => ({ member_ids: (await usualPool(tenant)).member_ids[0] }),
+  getSlots: async (_, tenant) => ({ member_ids: (await usualPool(tenant)).member_ids[0], ...later() }),
   getAttachmentContent: async (_, tenant) => (await linkOf(tenant)).query,
   getCustomerByEmail: async (_, tenant, mode) => ({
     email: `${await newRecord(tenant, mode, 'customers')}@example.com`,

@@ -84,9 +84,15 @@ async function insertPool({ companyId, ...tenant }: Tenant, policy_id: string): 
   return { id, policy_id, member_ids: [member] };
 }
 
+/** Days that are some weeks away: what lies in them is the same whenever it is asked for. */
+export function later(): { from: string; to: string } {
+  const date = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+  return { from: date(20), to: date(25) };
+}
+
 /** Any of many slots of the usual pool: the first may be asked for by several at once. */
 export async function someSlot(tenant: Tenant, key: string): Promise<Json> {
-  const { slots } = await search(key, await usualPool(tenant), { limit: 100 });
+  const { slots } = await search(key, await usualPool(tenant), { limit: 100, ...later() });
   return slots[randomInt(slots.length)];
 }
 
@@ -110,7 +116,7 @@ export async function newReservation(tenant: Tenant, key: string): Promise<strin
 export async function newBooking(tenant: Tenant, key: string, userId?: string): Promise<string> {
   const { policy_id } = await usualPool(tenant);
   const member = userId ?? (await newUser(tenant)).id;
-  return (await book(key, [member], { policy_id })).id;
+  return (await book(key, [member], { policy_id, ...(userId ? later() : {}) })).id;
 }
 
 /** Some minutes from now on, on the half hour. */
