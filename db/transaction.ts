@@ -313,6 +313,19 @@ export class Transaction {
     this.#end(this.#handle !== undefined);
   }
 
+  /** Undoes the work and waits until that is done, so that whoever tries anew does not meet the locks of this one. */
+  async undo(): Promise<void> {
+    if (this.#handle && !this.broken) {
+      // A connection that fails has undone it, too.
+      await this.#connection()
+        .unsafe('rollback')
+        .execute()
+        .catch(() => undefined);
+      this.#handle = undefined;
+    }
+    this.abandon();
+  }
+
   abandon(): void {
     if (this.#ended) return;
     if (this.#handle && !this.broken) this.#send('rollback');

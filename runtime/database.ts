@@ -54,6 +54,8 @@ export interface Transaction {
   keepFailure(answer: KeptAnswer, left: number): Promise<boolean>;
   /** Ends a transaction that only read; nothing waits for it. */
   endRead(): void;
+  /** Undoes everything, and is done when the database has: for whoever tries anew at once. */
+  undo(): Promise<void>;
   /** Undoes everything; nothing waits for it. */
   abandon(): void;
   /** Closes the connection: for a transaction that ran out of time. */

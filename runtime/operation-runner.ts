@@ -226,7 +226,8 @@ export class OperationRunner {
   /** Waits until it is known whether what must hold of a transaction does; it is undone where it does not. */
   async #settle({ call, credential }: Attempt, transaction: Transaction): Promise<Opened> {
     const opened = await transaction.opened();
-    if (opened !== 'held') transaction.abandon();
+    if (opened === 'credential_changed') await transaction.undo();
+    else if (opened === 'key_taken') transaction.abandon();
     else if (!call.isCertain) {
       call.isCertain = true;
       if (credential) this.#admission.confirm(call.caller);

@@ -427,6 +427,10 @@ class RequestTransaction implements Transaction {
     this.#inner.endRead();
   }
 
+  undo(): Promise<void> {
+    return this.#inner.undo();
+  }
+
   abandon(): void {
     this.#inner.abandon();
   }

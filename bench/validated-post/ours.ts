@@ -31,6 +31,7 @@ const nothing: Transaction = {
   commit: async () => undefined,
   keepFailure: async () => true,
   endRead: () => undefined,
+  undo: async () => undefined,
   abandon: () => undefined,
   destroy: () => undefined,
   broken: false,

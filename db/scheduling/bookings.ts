@@ -1,47 +1,10 @@
 // Bookings: meetings with people from outside. That nobody is taken twice is kept in taken_times.
-import type { LocationKind } from '../../domain/scheduling/policies.ts';
+import type { StoredBooking } from '../../domain/scheduling/bookings.ts';
 import type { Sql } from '../connect.ts';
 import { type Actor, type CreatedByRow, createdColumns } from '../created-by.ts';
 import { members, type Reach } from '../reach.ts';
 import { type DueDataRow, forEachTenant } from '../sweeping.ts';
 import type { TenantScope } from '../tenant.ts';
-
-export type BookingStatus = 'confirmed' | 'cancelled' | 'rescheduled' | 'completed' | 'no_show';
-export type BookingProvider = 'google' | 'microsoft' | 'caldav' | 'internal' | 'test';
-
-/** A booking as it is stored. */
-export interface StoredBooking {
-  id: string;
-  status: BookingStatus;
-  user_id: string;
-  pool_id: string | null;
-  policy_id: string;
-  start_at: Date;
-  end_at: Date;
-  timezone: string;
-  attendee_name: string;
-  attendee_email: string | null;
-  attendee_phone: string | null;
-  attendee_timezone: string | null;
-  attendee_locale: string | null;
-  meeting_title: string;
-  meeting_description: string | null;
-  location_kind: LocationKind;
-  location: string | null;
-  meeting_url: string | null;
-  provider: BookingProvider;
-  calendar_event_link: string | null;
-  object: string | null;
-  record_id: string | null;
-  rescheduled_from: string | null;
-  rescheduled_to: string | null;
-  cancelled_at: Date | null;
-  cancellation_reason: string | null;
-  invitation_id: string;
-  invitation_sequence: number;
-  created_at: Date;
-  updated_at: Date;
-}
 
 export interface BookingRow extends StoredBooking, CreatedByRow {
   user_name: string;

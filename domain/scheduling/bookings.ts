@@ -18,6 +18,43 @@ export function meetingUrl({ locationKind, location }: Meeting): string | null {
 
 export const bookingStatuses = ['confirmed', 'cancelled', 'rescheduled', 'completed', 'no_show'] as const;
 
+export type BookingStatus = (typeof bookingStatuses)[number];
+export type BookingProvider = 'google' | 'microsoft' | 'caldav' | 'internal' | 'test';
+
+/** A booking as it is stored. */
+export interface StoredBooking {
+  id: string;
+  status: BookingStatus;
+  user_id: string;
+  pool_id: string | null;
+  policy_id: string;
+  start_at: Date;
+  end_at: Date;
+  timezone: string;
+  attendee_name: string;
+  attendee_email: string | null;
+  attendee_phone: string | null;
+  attendee_timezone: string | null;
+  attendee_locale: string | null;
+  meeting_title: string;
+  meeting_description: string | null;
+  location_kind: LocationKind;
+  location: string | null;
+  meeting_url: string | null;
+  provider: BookingProvider;
+  calendar_event_link: string | null;
+  object: string | null;
+  record_id: string | null;
+  rescheduled_from: string | null;
+  rescheduled_to: string | null;
+  cancelled_at: Date | null;
+  cancellation_reason: string | null;
+  invitation_id: string;
+  invitation_sequence: number;
+  created_at: Date;
+  updated_at: Date;
+}
+
 /** What subscribers are told of a booking. */
 export function appointmentEvent(
   name: 'scheduled' | 'rescheduled' | 'cancelled',

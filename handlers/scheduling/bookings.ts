@@ -3,20 +3,26 @@ import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/created-by.ts';
 import * as db from '../../db/scheduling/bookings.ts';
 import { findCalendar } from '../../db/scheduling/calendars.ts';
+import { findMembers } from '../../db/scheduling/members.ts';
+import { findDefaultPolicy, findPolicy } from '../../db/scheduling/policies.ts';
 import { countTurn, lockTurns } from '../../db/scheduling/pools.ts';
 import { endReservation, findHeld, type ReservationRow } from '../../db/scheduling/reservations.ts';
 import { bookHeldTime, countAhead, freeTime, moveTime } from '../../db/scheduling/taken-times.ts';
 import type { AssignmentStrategy, Candidate } from '../../domain/scheduling/assignment.ts';
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
-import { bookingStatuses, meetingUrl } from '../../domain/scheduling/bookings.ts';
+import { shownBooking } from '../../domain/scheduling/booking-view.ts';
+import {
+  type BookingProvider,
+  bookingStatuses,
+  meetingUrl,
+  type StoredBooking,
+} from '../../domain/scheduling/bookings.ts';
 import type { Interval } from '../../domain/scheduling/intervals.ts';
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
-import type { components } from '../../generated/api.ts';
 import { aboutRecord } from '../../reads/about-record.ts';
 import { askCalendar } from '../../reads/calendars.ts';
 import {
   demandOf,
-  type Person,
   type Policies,
   peopleOf,
   policiesOf,
@@ -40,7 +46,6 @@ import { type BookingCall, tellOf } from '../../writes/bookings.ts';
 import { takeFor } from '../../writes/taking-times.ts';
 
 type CreateCall = Call<'createBooking'>;
-type Booking = components['schemas']['Booking'];
 
 /** Times that are tried, the earliest first, before nobody is said to be free. */
 const mostTimes = 20;
@@ -66,7 +71,7 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
   const { body } = call;
   refuseUnfit(call);
   const id = uuidv7();
-  const { person, policies, poolId, start, end, timezone } =
+  const { userId, userName, provider, policies, poolId, start, end, timezone } =
     body.reservation_id === undefined ? await takeEarliest(call, id) : await takeHeld(call, id, body.reservation_id);
   const { caller, now } = call;
   const about = await aboutRecord(call, body);
@@ -77,10 +82,10 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
     locationKind: body.meeting.location_kind ?? policies.policy.meeting_location_kind,
     location: body.meeting.location ?? null,
   };
-  const booking: db.StoredBooking = {
+  const booking: StoredBooking = {
     id,
     status: 'confirmed',
-    user_id: person.userId,
+    user_id: userId,
     pool_id: poolId,
     policy_id: policies.policy.id,
     start_at: new Date(start),
@@ -96,7 +101,7 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
     location_kind: meeting.locationKind,
     location: meeting.location,
     meeting_url: meetingUrl(meeting),
-    provider: person.provider,
+    provider,
     calendar_event_link: null,
     object: about.object,
     record_id: about.recordId,
@@ -110,7 +115,7 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
     updated_at: now,
   };
   await db.insertBooking(call.sql, caller, booking, caller.actor);
-  const row = found(await db.findBooking(call.sql, caller, id));
+  const row = { ...booking, user_name: userName, ...creatorOf(caller.actor) };
   await tellOf(call, 'scheduled', row, {});
   return { status: 201, data: { booking: shown(row, caller.testMode) } };
 };
@@ -136,8 +141,8 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   };
   if (!(await moveTime(call.sql, caller, move, now))) throw await takenThen(call, row, start);
   const sequence = row.invitation_sequence + 1;
-  const { user_name: _, created_by_kind, created_by_id, created_by_name, ...stored } = row;
-  const moved: db.StoredBooking = {
+  const { user_name, created_by_kind: _kind, created_by_id: _id, created_by_name: _name, ...stored } = row;
+  const moved: StoredBooking = {
     ...stored,
     id,
     provider: await providerOf(call, row.user_id),
@@ -152,7 +157,7 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   const ended = { status: 'rescheduled', rescheduled_to: id, cancelled_at: null, cancellation_reason: null } as const;
   await db.endBooking(call.sql, caller, row.id, { ...ended, invitation_sequence: sequence }, now);
   await db.insertBooking(call.sql, caller, moved, caller.actor);
-  const created = found(await db.findBooking(call.sql, caller, id));
+  const created = { ...moved, user_name, ...creatorOf(caller.actor) };
   await tellOf(call, 'rescheduled', created, { before: row, reason: body.reason });
   return { status: 200, data: { booking: shown(created, caller.testMode) } };
 };
@@ -177,14 +182,24 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
 };
 
 /** Where a booking of a user stands from now on. */
-async function providerOf({ sql, caller }: BookingCall, userId: string): Promise<db.BookingProvider> {
+async function providerOf({ sql, caller }: BookingCall, userId: string): Promise<BookingProvider> {
   if (caller.testMode) return 'test';
   return (await findCalendar(sql, caller.companyId, userId))?.provider ?? 'internal';
 }
 
+const shown = (row: db.BookingRow, testMode: boolean) => shownBooking(row, actorOf(row), testMode);
+
+const creatorOf = ({ kind, id, name }: Call['caller']['actor']) => ({
+  created_by_kind: kind,
+  created_by_id: id,
+  created_by_name: name,
+});
+
 /** Whose time was taken for a booking. */
 interface Taken {
-  person: Pick<Person, 'userId' | 'provider'>;
+  userId: string;
+  userName: string;
+  provider: BookingProvider;
   policies: Policies;
   poolId: string | null;
   start: number;
@@ -206,27 +221,27 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
       [problem('reservation_id', 'INVALID_FORMAT', 'reservation_id is not of the slot of slot_token')],
       400,
     );
-  const opened = await openPool(call, held.pool_id, held.policy_id, claim);
-  const terms = { exposure: claim.exposure, minutes: (claim.end - claim.start) / 60_000, timezone: claim.timezone };
-  if (await askCalendar(call, held.user_id, withBuffers(claim, opened.policy))) {
+  const [policies, [user]] = await Promise.all([
+    policiesOf(call, held.policy_id),
+    findMembers(call.sql, caller, [held.user_id]),
+  ]);
+  if (!user?.isActive) throw conflict('no_eligible_rep', 'Whoever was held is not an active user any more.');
+  if (await askCalendar(call, user.id, withBuffers(claim, policies.policy))) {
+    const opened = await openPool(call, held.pool_id, held.policy_id, claim);
+    const terms = { exposure: claim.exposure, minutes: (claim.end - claim.start) / 60_000, timezone: claim.timezone };
     const alternatives = await alternativesFrom(call, opened, claim.start, terms);
     throw conflict('slot_conflict', 'The person is busy at this time by now.', { alternatives });
   }
   const { sql } = call;
   // Turns before people, as assignments take them.
   const rotation = await lockTurns(sql, caller.companyId, held.pool_id);
-  const isBooked = await bookHeldTime(
-    sql,
-    caller,
-    { reservationId: held.id, bookingId: id, userId: held.user_id },
-    now,
-  );
+  const times = { reservationId: held.id, bookingId: id, userId: user.id };
+  const isBooked = await bookHeldTime(sql, caller, times, now);
   if (!isBooked || !(await endReservation(sql, caller, held.id, 'consumed'))) throw notFound();
-  if (rotation !== undefined) await countTurn(sql, caller, { id: held.pool_id, rotation }, held.user_id);
-  const person = [...opened.people, ...opened.unreadable].find(({ userId }) => userId === held.user_id);
+  if (rotation !== undefined) await countTurn(sql, caller, { id: held.pool_id, rotation }, user.id);
   return {
-    ...{ person: found(person), policies: opened, poolId: held.pool_id },
-    ...{ start: claim.start, end: claim.end, timezone: claim.timezone },
+    ...{ userId: user.id, userName: user.fullName, provider: await providerOf(call, user.id) },
+    ...{ policies, poolId: held.pool_id, start: claim.start, end: claim.end, timezone: claim.timezone },
   };
 }
 
@@ -278,7 +293,10 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
       if (person.provider === 'caldav' && (await askCalendar(call, person.userId, withBuffers({ start, end }, policy))))
         continue;
       if (await takeFor(call, person, { id, start, demand, expiresAt: null }))
-        return { person, policies, poolId: null, start, end, timezone: null };
+        return {
+          ...{ userId: person.userId, userName: person.fullName, provider: person.provider },
+          ...{ policies, poolId: null, start, end, timezone: null },
+        };
     }
   }
   const slots = await nextSlots(call, policies, users, within.end, undefined);
@@ -344,10 +362,15 @@ function refuseOtherTime({ start_at, end_at }: db.BookingRow, start: number, end
 
 /** 409 with other times of the same person, where there are any. */
 async function takenThen(call: BookingCall, row: db.BookingRow, start: number): Promise<Error> {
-  const policies = await policiesOf(call, row.policy_id).catch(() => undefined);
+  const { companyId } = call.caller;
+  const [policy, standard] = await Promise.all([
+    findPolicy(call.sql, companyId, row.policy_id),
+    findDefaultPolicy(call.sql, companyId),
+  ]);
   const users = await usersIn(call, 'user_id', [row.user_id], { kind: 'company' });
   const minutes = (row.end_at.getTime() - row.start_at.getTime()) / 60_000;
-  const slots = policies ? await nextSlots(call, policies, users, start, minutes) : [];
+  // Its policy may be gone by now.
+  const slots = policy ? await nextSlots(call, { policy, standard }, users, start, minutes) : [];
   const alternatives = slots.map((slot) => ({
     start_at: new Date(slot.start).toISOString(),
     end_at: new Date(slot.end).toISOString(),
@@ -367,42 +390,4 @@ function filterOf({ query }: Call<'listBookings'>): db.BookingFilter {
   if (from && to && from > to) problems.push(problem('to', 'OUT_OF_RANGE', 'to must not be before from'));
   if (problems.length > 0) throw validationFailed(problems, 400);
   return { userId: query.user_id, statuses, from, to };
-}
-
-function shown(row: db.BookingRow, testMode: boolean): Booking {
-  return {
-    id: row.id,
-    status: row.status,
-    user_id: row.user_id,
-    user_name: row.user_name,
-    pool_id: row.pool_id,
-    policy_id: row.policy_id,
-    start_at: row.start_at.toISOString(),
-    end_at: row.end_at.toISOString(),
-    timezone: row.timezone,
-    attendee: {
-      name: row.attendee_name,
-      email: row.attendee_email,
-      phone: row.attendee_phone,
-      timezone: row.attendee_timezone,
-      locale: row.attendee_locale,
-    },
-    meeting_title: row.meeting_title,
-    meeting_description: row.meeting_description,
-    location_kind: row.location_kind,
-    location: row.location,
-    meeting_url: row.meeting_url,
-    calendar_event_link: row.calendar_event_link,
-    provider: row.provider,
-    object: row.object,
-    record_id: row.record_id,
-    rescheduled_from: row.rescheduled_from,
-    rescheduled_to: row.rescheduled_to,
-    cancelled_at: row.cancelled_at?.toISOString() ?? null,
-    cancellation_reason: row.cancellation_reason,
-    created_by: actorOf(row),
-    test_mode: testMode,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
-  };
 }

@@ -81,11 +81,14 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
     rotation: isSame ? before.rotation : before.rotation + 1,
     updated_at: now,
   };
+  const differs = (['name', 'description', 'policy_id', 'assignment_strategy'] as const).some(
+    (field) => after[field] !== before[field],
+  );
+  if (isSame && !differs) return { status: 200, data: { pool: shown(before) } };
   await db.updatePool(sql, companyId, after);
   if (!isSame) await db.replaceMembers(sql, companyId, before.id, members);
   const changed = found(await db.findPool(sql, caller, before.id));
-  if (!recordChange(call, 'scheduling_pool', shown(before), shown(changed)))
-    return { status: 200, data: { pool: shown(before) } };
+  recordChange(call, 'scheduling_pool', shown(before), shown(changed));
   return { status: 200, data: { pool: shown(changed) } };
 };
 

@@ -189,11 +189,25 @@ describe('what must hold of a transaction', () => {
     third.abandon();
   });
 
+  const aClaim = () => ({
+    ...{ companyId: tenant.companyId, testMode: false, endpoint: 'POST /taken', key: randomUUID() },
+    requestHash: Buffer.alloc(32),
+  });
+
+  test('leaves its claim to whoever tries anew, once it is undone', async () => {
+    for (let round = 0; round < 50; round += 1)
+      await database().begin(async (sql) => {
+        await enterTenant(sql, { companyId: tenant.companyId, testMode: false });
+        const claim = aClaim();
+        const first = await opening({});
+        expect(await first.claim(claim)).toEqual({ kind: 'ours' });
+        await first.undo();
+        expect(await claimNow(sql, claim)).toBe(true);
+      });
+  });
+
   test('fails what is sent behind the claim of a key that is taken', async () => {
-    const claim = {
-      ...{ companyId: tenant.companyId, testMode: false, endpoint: 'POST /taken', key: randomUUID() },
-      requestHash: Buffer.alloc(32),
-    };
+    const claim = aClaim();
     await database().begin(async (sql) => {
       await enterTenant(sql, { companyId: tenant.companyId, testMode: false });
       expect(await claimNow(sql, claim)).toBe(true);

@@ -1,5 +1,8 @@
 // Reservations: slots held for a while, extended, released, and run out.
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { readClaim, writeClaim } from '../../domain/scheduling/slot-claims.ts';
+import { Secrets } from '../../runtime/credentials/secrets.ts';
+import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { attendee, hold, meeting, newPool, search } from '../support/scheduling.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
@@ -15,6 +18,12 @@ const firstSlot = async (pool: Json, more: object = {}): Promise<Json> =>
   (await search(tenant.key, pool, { limit: 1, ...more })).slots[0];
 const post = (to: string, body: object) => call('POST', to, { key: tenant.key, body, idempotencyKey: true });
 const seconds = (from: string, to: string): number => (Date.parse(to) - Date.parse(from)) / 1000;
+/** The same token as it would be a minute too late, signed with the server's key. */
+function expired(token: string): string {
+  const tokens = new SignedTokens(new Secrets(inject('secretKey')));
+  const claim = readClaim(tokens.read('slot tokens', token.slice('st_'.length)));
+  return `st_${tokens.write('slot tokens', writeClaim({ ...claim, expiresAt: Date.now() - 60_000 }))}`;
+}
 /** Lets so much time pass for a reservation. */
 async function age(id: string, time: number): Promise<void> {
   const sql = database();
@@ -108,15 +117,31 @@ describe('a reservation', () => {
 });
 
 describe('a slot token', () => {
-  test('expires', async () => {
+  test('holds nothing once it has expired, and still books what was held before', async () => {
     const pool = await newPool(tenant, { members: 1, policy: { reservation_ttl_seconds: 60 } });
     const slot = await firstSlot(pool);
-    expect(seconds(new Date().toISOString(), slot.token_expires_at)).toBeLessThanOrEqual(60);
-    // Its own time is under the server's signature, so that only waiting would show more: see the claims' test.
-    const forged = await post(path, { slot_token: `${slot.slot_token.slice(0, -2)}xx` });
-    expect(forged.body.error.details).toMatchObject({
-      reason: 'invalid_slot_token',
-      fields: [{ field: 'slot_token' }],
-    });
+    const left = seconds(new Date().toISOString(), slot.token_expires_at);
+    expect([left > 50, left <= 60]).toEqual([true, true]);
+    const reservation = await hold(tenant.key, slot);
+    const slot_token = expired(slot.slot_token);
+    const late = await post(path, { slot_token });
+    expect([late.status, late.body.error.details.reason]).toEqual([409, 'slot_token_expired']);
+    const booked = await post('/v1/bookings', { slot_token, reservation_id: reservation.id, attendee, meeting });
+    expect([booked.status, booked.body.data.booking.start_at]).toEqual([201, slot.start_at]);
+  });
+
+  test('is refused where anything of it was changed', async () => {
+    const pool = await newPool(tenant, { members: 1 });
+    const { slot_token } = await firstSlot(pool);
+    const [payload = '', signature = ''] = slot_token.slice('st_'.length).split('.');
+    const claim = JSON.parse(Buffer.from(payload, 'base64url').toString());
+    const later = Buffer.from(JSON.stringify(claim.with(-2, claim.at(-2) + 3_600_000))).toString('base64url');
+    for (const forged of [`${slot_token.slice(0, -2)}xx`, `st_${later}.${signature}`, `st_${payload}`]) {
+      const refused = await post(path, { slot_token: forged });
+      expect(refused.body.error.details).toMatchObject({
+        reason: 'invalid_slot_token',
+        fields: [{ field: 'slot_token' }],
+      });
+    }
   });
 });
