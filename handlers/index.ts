@@ -16,7 +16,11 @@ import * as plans from './billing/plans.ts';
 import * as portalSessions from './billing/portal-sessions.ts';
 import * as subscription from './billing/subscription.ts';
 import * as usage from './billing/usage.ts';
+import * as doNotCall from './messaging/do-not-call.ts';
+import * as messageDrafts from './messaging/drafts.ts';
+import * as emailSuppression from './messaging/email-suppression.ts';
 import * as recordMessages from './messaging/messages.ts';
+import * as phoneNumbers from './messaging/phone-numbers.ts';
 import * as objectFields from './objects/object-fields.ts';
 import * as objects from './objects/objects.ts';
 import * as onboarding from './onboarding/onboarding.ts';
@@ -94,7 +98,11 @@ export const handlers = {
   ...recordBatchUpsert,
   ...recordDuplicates,
   ...recordHistory,
+  ...doNotCall,
+  ...messageDrafts,
+  ...emailSuppression,
   ...recordMessages,
+  ...phoneNumbers,
   ...recordTasks,
   ...recordUpsert,
   ...records,

@@ -94,6 +94,17 @@ export async function findByEmail(
   return user;
 }
 
+/** True where an active user of the company has this id or address. */
+export async function isActiveUser(
+  sql: Sql,
+  companyId: string,
+  by: { id: string } | { email: string },
+): Promise<boolean> {
+  const which = 'id' in by ? sql`id = ${by.id}` : sql`email = ${by.email}`;
+  const rows = await sql`select from users where company_id = ${companyId} and ${which} and status = 'active'`;
+  return rows.length > 0;
+}
+
 export interface NewUser {
   id: string;
   email: string;

@@ -1,6 +1,14 @@
 // The events that this API tells: what each means, what it carries, and an example of its body.
 
-export type EventCategory = 'records' | 'sales' | 'appointments' | 'attachments' | 'settings' | 'api_keys' | 'webhooks';
+export type EventCategory =
+  | 'records'
+  | 'sales'
+  | 'appointments'
+  | 'messages'
+  | 'attachments'
+  | 'settings'
+  | 'api_keys'
+  | 'webhooks';
 
 /** What a field of an event holds; `string[]` is a list of texts, `object` has fields of its own. */
 export type EventFieldType = 'string' | 'uuid' | 'date-time' | 'integer' | 'string[]' | 'object';
@@ -195,6 +203,20 @@ const described: readonly Described[] = [
     description: 'A meeting was cancelled.',
     fields: [...ofAppointment, sometimes('reason', 'string'), occurredAt],
     example: { ...anAppointment, reason: 'The attendee is ill' },
+  },
+  {
+    name: 'message.draft.status_changed',
+    category: 'messages',
+    description:
+      'Somebody decided about a message draft, or it was sent: `from` and `to` are statuses. That one was prepared is not told, and what the run of a campaign prepares is told once it is decided about.',
+    fields: [
+      ...[always('draft_id', 'uuid'), always('channel', 'string'), always('from', 'string'), always('to', 'string')],
+      ...[sometimes('object', 'string'), sometimes('record_id', 'uuid'), sometimes('campaign_id', 'uuid'), occurredAt],
+    ],
+    example: {
+      ...aboutLead,
+      ...{ draft_id: '019a9f2e-0000-7000-8000-000000000012', channel: 'email', from: 'draft', to: 'approved' },
+    },
   },
   {
     name: 'schema.changed',

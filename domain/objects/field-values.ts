@@ -123,7 +123,7 @@ function checkBoolean(given: unknown): Checked {
 
 const emailPattern = formats.fullFormats.email as RegExp;
 
-function checkEmail(text: string): Checked {
+export function checkEmail(text: string): Checked {
   if (text.length > lengths.email) return fault('TOO_LONG', `must have at most ${lengths.email} characters`);
   return emailPattern.test(text) ? { value: text.toLowerCase() } : fault('INVALID_FORMAT', 'must be an email address');
 }
@@ -139,7 +139,7 @@ function checkUrl(text: string): Checked {
   return fault('INVALID_FORMAT', rule, isBareHost ? { hint: `Did you mean ${completed}?` } : {});
 }
 
-function checkPhone(text: string, home: CountryCode | undefined): Checked {
+export function checkPhone(text: string, home: CountryCode | undefined): Checked {
   const number = text.length <= 100 ? toE164(text, home) : undefined;
   if (number) return { value: number };
   return fault('INVALID_FORMAT', 'must be a telephone number', {

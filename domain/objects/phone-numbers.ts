@@ -40,3 +40,8 @@ export function toE164(text: string, country: CountryCode | undefined): string |
   const number = parsePhoneNumberFromString(text, { extract: false, ...(country ? { defaultCountry: country } : {}) });
   return number?.isPossible() && !number.ext ? number.number : undefined;
 }
+
+/** The country of a number in E.164; undefined for numbers of none, such as those of satellites. */
+export function countryOf(e164: string): CountryCode | undefined {
+  return parsePhoneNumberFromString(e164)?.country;
+}

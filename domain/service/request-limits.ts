@@ -47,4 +47,6 @@ export const configurationLimits = {
   webhooks: 50,
   schedulingPolicies: 500,
   schedulingPools: 200,
+  /** In each mode. */
+  phoneNumbers: 200,
 } as const;

@@ -27,6 +27,13 @@ const verbs = [
   'reactivate',
   'extend',
   'reschedule',
+  'withdraw',
+  'release',
+  'enroll',
+  'receive',
+  'schedule',
+  'start',
+  'pause',
 ];
 const operationExtensions = new Set([
   'x-idempotency',

@@ -2413,6 +2413,249 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/messages/drafts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List message drafts
+         * @description The newest first, 25 on a page unless `limit` says otherwise. A key of a branch or a team sees the drafts of its people and its own.
+         *
+         *     Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, `record_id` without `object`, a cursor of
+         *     another list.
+         */
+        get: operations["listMessageDrafts"];
+        put?: never;
+        /**
+         * Prepare a message
+         * @description **Nothing is sent.** The draft waits until a person of the workspace approves or rejects it; no operation of this API does that. What became
+         *     of it is shown here, and told by the event `message.draft.status_changed`.
+         *
+         *     `to` is a telephone number (`sms`, `whatsapp`: kept in E.164, numbers without a country code are read as the company's country) or an email
+         *     address. `from` is one of the workspace's active [phone numbers](#operation/listPhoneNumbers) that can send texts, or for an email the address of an
+         *     active user, whom answers go to; left out, the default number or the service's own address.
+         *
+         *     Whoever is on the [do-not-call list](#operation/listDncEntries) or the [suppression list](#operation/listEmailSuppressionEntries) is named in `warnings`: the
+         *     draft is kept, and will not be sent as long as that holds.
+         *
+         *     Needs `inbox:create`, and the add-on inbox in the plan. In test mode an approved draft is never sent: `provider_ref` says `dry_run`. **400**: a
+         *     number or an address that cannot be read. **422**: an email without `subject`, a text with one, more than 1,600 characters in a text, a `from`
+         *     that is none of the workspace's, a record that there is not or that this key cannot see.
+         */
+        post: operations["createMessageDraft"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/drafts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the draft.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["DraftId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a message draft
+         * @description Needs `inbox:view`. **404**: there is none with this id in this mode and in reach.
+         */
+        get: operations["getMessageDraft"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/drafts/{id}/withdraw": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the draft.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["DraftId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Withdraw a message draft
+         * @description Takes it back before anybody approved it. It stays listed as `withdrawn`.
+         *
+         *     Needs `inbox:create`. **404**: there is none with this id in this mode and in reach. **409** `not_a_draft`: it was approved, rejected or withdrawn
+         *     already; `details.status` says which.
+         */
+        post: operations["withdrawMessageDraft"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dnc-list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List do-not-call entries
+         * @description The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have lists of their own.
+         *
+         *     Needs `campaigns:view`, and campaigns in the plan. **400**: a cursor of another list.
+         */
+        get: operations["listDncEntries"];
+        put?: never;
+        /**
+         * Add a number to the do-not-call list
+         * @description From now on nothing is sent to the number, approved drafts and running campaigns included. It stays there: **entries cannot be removed**.
+         *
+         *     The number is kept in E.164: digits without a country code are read as the company's country, `00` as `+`. Where it is there already, the answer is
+         *     **200** with `already_present: true` and the entry as it is; nothing changes then.
+         *
+         *     Needs `campaigns:create`, and campaigns in the plan. **400**: not a telephone number.
+         */
+        post: operations["createDncEntry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/email-suppression": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List suppressed email addresses
+         * @description The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have lists of their own.
+         *
+         *     Needs `campaigns:view`, and campaigns in the plan. **400**: a reason that there is not, a cursor of another list.
+         */
+        get: operations["listEmailSuppressionEntries"];
+        put?: never;
+        /**
+         * Suppress an email address
+         * @description From now on no message is sent to the address, approved drafts and running campaigns included. It stays there: **entries cannot be removed**.
+         *     Addresses are the same whatever their case. Where it is there already, the answer is **200** with `already_present: true` and the entry as it is.
+         *
+         *     Needs `campaigns:create`, and campaigns in the plan. **400**: not an email address.
+         */
+        post: operations["createEmailSuppressionEntry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/phone-numbers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List phone numbers
+         * @description The newest first. Live and test mode have numbers of their own.
+         *
+         *     Needs `campaigns:view`, and campaigns in the plan. **400**: a status that there is not, a cursor of another list.
+         */
+        get: operations["listPhoneNumbers"];
+        put?: never;
+        /**
+         * Register a phone number
+         * @description A number that the workspace owns at its provider, so that drafts can name it in `from` and what is sent to it finds its way. Nothing is bought.
+         *     The first that can send texts becomes the default, the first for faxes the default of those.
+         *
+         *     Needs `campaigns:create`, and campaigns in the plan. **400**: not a telephone number, none of the capabilities. **409** ALREADY_EXISTS: it is
+         *     registered; `phone_number_limit_reached`: a workspace has 200. **422**: there is no such active user.
+         */
+        post: operations["createPhoneNumber"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/phone-numbers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the number.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04
+                 */
+                id: components["parameters"]["PhoneNumberId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change a phone number
+         * @description Changes what you send and leaves the rest. `is_default: true` takes the place of the number that texts are sent from so far, `is_default_fax: true`
+         *     that of faxes; `false` is refused for the default (409 `default_number`): make another one the default instead.
+         *
+         *     Needs `campaigns:create`, and campaigns in the plan. **404**: there is none with this id in this mode. **409** `not_active`: it was released;
+         *     `cannot_send`: a default must be able to send what it is the default of. **422**: there is no such active user.
+         */
+        patch: operations["updatePhoneNumber"];
+        trace?: never;
+    };
+    "/v1/phone-numbers/{id}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the number.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04
+                 */
+                id: components["parameters"]["PhoneNumberId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release a phone number
+         * @description Gives it up: nothing is sent from it any more, and it can be registered anew. Drafts that name it will fail with `no_sender`. Where it was the
+         *     default there is none, until you make another one the default. Released already: the answer is the same, and nothing changes.
+         *
+         *     Needs `campaigns:create`, and campaigns in the plan. **404**: there is none with this id in this mode.
+         */
+        post: operations["releasePhoneNumber"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/task-types": {
         parameters: {
             query?: never;
@@ -7142,6 +7385,385 @@ export interface components {
             data: components["schemas"]["MessageTimeline"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description Only a `draft` can be approved, rejected or withdrawn; what is approved becomes `sent` or `failed`.
+         * @example draft
+         * @enum {string}
+         */
+        MessageDraftStatus: "draft" | "approved" | "sent" | "failed" | "rejected" | "withdrawn";
+        Decider: {
+            id: components["schemas"]["Uuid"];
+            /** @example Omar Nasser */
+            full_name: string;
+        };
+        /**
+         * @description The first two: the recipient said stop. `no_sender`: no number of the workspace can send it any more. `module_disabled`: the plan lost the inbox.
+         *     `refused`: the provider does not take it. `undeliverable`: the provider could not be reached for a day.
+         * @example on_dnc_list
+         * @enum {string}
+         */
+        MessageDraftErrorCode: "on_dnc_list" | "suppressed_email" | "no_sender" | "module_disabled" | "refused" | "undeliverable";
+        MessageDraftError: {
+            code: components["schemas"]["MessageDraftErrorCode"];
+            /** @example The recipient is on the do-not-call list. */
+            message: string;
+        };
+        /**
+         * @description The recipient said stop.
+         * @example on_dnc_list
+         * @enum {string}
+         */
+        MessageDraftWarningCode: "on_dnc_list" | "suppressed_email";
+        MessageDraftWarning: {
+            code: components["schemas"]["MessageDraftWarningCode"];
+            /** @example The recipient is on the do-not-call list. */
+            message: string;
+        };
+        MessageDraft: {
+            id: components["schemas"]["Uuid"];
+            channel: components["schemas"]["MessageChannel"];
+            status: components["schemas"]["MessageDraftStatus"];
+            /**
+             * @description E.164 or an email address.
+             * @example +971501234567
+             */
+            to: string;
+            /** @description null: the default. */
+            from: string | null;
+            /** @description Of emails. */
+            subject: string | null;
+            body: string;
+            /** @description Of the record that it is about. */
+            object: string | null;
+            /**
+             * Format: uuid
+             * @description The record that it is about.
+             */
+            record_id: string | null;
+            /** @description For whoever decides about it. */
+            note: string | null;
+            /**
+             * Format: uuid
+             * @description The campaign that made it.
+             */
+            campaign_id: string | null;
+            /**
+             * Format: uuid
+             * @description The run of the campaign that made it.
+             */
+            run_id: string | null;
+            created_by: components["schemas"]["Actor"];
+            /** @description Who let it go. */
+            approved_by: components["schemas"]["Decider"] | null;
+            /** Format: date-time */
+            approved_at: string | null;
+            /** @description Who refused it. */
+            rejected_by: components["schemas"]["Decider"] | null;
+            /** Format: date-time */
+            rejected_at: string | null;
+            rejection_reason: string | null;
+            withdrawal_reason: string | null;
+            /**
+             * Format: date-time
+             * @description When a provider took it.
+             */
+            sent_at: string | null;
+            /** @description What the provider calls it; `dry_run` in test mode, `kept` where no provider is configured. */
+            provider_ref: string | null;
+            /** @description Why it was not sent. */
+            error: components["schemas"]["MessageDraftError"] | null;
+            /** @description What stands against sending it as things are now. */
+            warnings: components["schemas"]["MessageDraftWarning"][];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        MessageDraftList: {
+            drafts: components["schemas"]["MessageDraft"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        MessageDraftListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MessageDraftList"];
+            meta: components["schemas"]["Meta"];
+        };
+        MessageDraftCreate: {
+            channel: components["schemas"]["MessageChannel"];
+            /** @description A telephone number or an email address. */
+            to: string;
+            /** @description Of emails, which need one; other channels have none. */
+            subject?: string;
+            /** @description Plain text. Of text messages at most 1,600 characters. */
+            body: string;
+            /** @description One of the active numbers of the workspace or the address of an active user. */
+            from?: string;
+            /**
+             * @description Of the record that it is about.
+             * @example leads
+             */
+            object?: string;
+            /**
+             * Format: uuid
+             * @description The record that it is about.
+             */
+            record_id?: string;
+            /** @description For whoever decides about it; never sent. */
+            note?: string;
+            readonly id?: unknown;
+            readonly status?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        MessageDraftItem: {
+            draft: components["schemas"]["MessageDraft"];
+        };
+        MessageDraftAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MessageDraftItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        MessageDraftWithdrawal: {
+            /** @description Why it is taken back. */
+            reason?: string;
+        };
+        /**
+         * @description Where it came from; `opt_out`: they said stop.
+         * @example api
+         * @enum {string}
+         */
+        DncSource: "api" | "app" | "import" | "opt_out";
+        DncEntry: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * @description E.164.
+             * @example +971501234567
+             */
+            phone_number: string;
+            reason: string | null;
+            notes: string | null;
+            source: components["schemas"]["DncSource"];
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+        };
+        DncEntryList: {
+            entries: components["schemas"]["DncEntry"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        DncEntryListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DncEntryList"];
+            meta: components["schemas"]["Meta"];
+        };
+        DncEntryCreate: {
+            /**
+             * @description As people write it.
+             * @example +971501234567
+             */
+            phone_number: string;
+            /** @description Why. */
+            reason?: string;
+            /** @description Anything else worth knowing. */
+            notes?: string;
+            readonly id?: unknown;
+            readonly source?: unknown;
+            readonly created_at?: unknown;
+        };
+        DncEntryItem: {
+            entry: components["schemas"]["DncEntry"];
+            /** @description True: it was there before, and nothing was changed. */
+            already_present: boolean;
+        };
+        DncEntryAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DncEntryItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description Why: they unsubscribed, the address does not exist, they reported a message as unwanted, or somebody asked for it.
+         * @example manual
+         * @enum {string}
+         */
+        SuppressionReason: "unsubscribed" | "bounced" | "complained" | "manual";
+        /**
+         * @description Where it came from; `opt_out`: they said stop; `provider`: whoever delivers mails reported it.
+         * @example api
+         * @enum {string}
+         */
+        SuppressionSource: "api" | "app" | "import" | "opt_out" | "provider";
+        EmailSuppression: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * @description In lower case.
+             * @example sara@bluelake.example
+             */
+            email: string;
+            reason: components["schemas"]["SuppressionReason"];
+            source: components["schemas"]["SuppressionSource"];
+            /**
+             * Format: uuid
+             * @description The campaign whose message it came from.
+             */
+            campaign_id: string | null;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        EmailSuppressionList: {
+            entries: components["schemas"]["EmailSuppression"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        EmailSuppressionListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["EmailSuppressionList"];
+            meta: components["schemas"]["Meta"];
+        };
+        EmailSuppressionCreate: {
+            /**
+             * Format: email
+             * @example sara@bluelake.example
+             */
+            email: string;
+            /** @default manual */
+            reason?: components["schemas"]["SuppressionReason"];
+            readonly id?: unknown;
+            readonly source?: unknown;
+            readonly created_at?: unknown;
+        };
+        EmailSuppressionItem: {
+            entry: components["schemas"]["EmailSuppression"];
+            /** @description True: it was there before, and nothing was changed. */
+            already_present: boolean;
+        };
+        EmailSuppressionAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["EmailSuppressionItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description Texts are sent from active numbers only.
+         * @example active
+         * @enum {string}
+         */
+        PhoneNumberStatus: "active" | "pending" | "suspended" | "released";
+        /**
+         * @example local
+         * @enum {string}
+         */
+        PhoneNumberType: "local" | "mobile" | "toll_free";
+        /** @description What it can do. */
+        PhoneNumberCapabilities: {
+            /** @description Send and receive texts. */
+            sms: boolean;
+            /** @description Make and take calls. */
+            voice: boolean;
+            /** @description Send and receive faxes. */
+            fax: boolean;
+        };
+        PhoneNumber: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * @description E.164.
+             * @example +97145550100
+             */
+            phone_number: string;
+            friendly_name: string | null;
+            /**
+             * @description ISO 3166; null for numbers of no country.
+             * @example AE
+             */
+            country: string | null;
+            number_type: components["schemas"]["PhoneNumberType"];
+            capabilities: components["schemas"]["PhoneNumberCapabilities"];
+            status: components["schemas"]["PhoneNumberStatus"];
+            /** @example 500 */
+            monthly_cost_minor: number;
+            /** @example AED */
+            currency: string;
+            /** @description Texts that name no number are sent from it. */
+            is_default: boolean;
+            /** @description Faxes are sent from it. */
+            is_default_fax: boolean;
+            /**
+             * Format: uuid
+             * @description The user whose number it is.
+             */
+            assigned_user_id: string | null;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        PhoneNumberList: {
+            phone_numbers: components["schemas"]["PhoneNumber"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        PhoneNumberListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["PhoneNumberList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description What people call it.
+         * @example Front desk
+         */
+        PhoneNumberName: string | null;
+        /**
+         * Format: uuid
+         * @description The active user whose number it is.
+         */
+        PhoneNumberUser: string | null;
+        PhoneNumberCreate: {
+            /**
+             * @description As people write it; without a country code it is read as the company's country.
+             * @example +97145550107
+             */
+            phone_number: string;
+            friendly_name?: components["schemas"]["PhoneNumberName"];
+            /** @default local */
+            number_type?: components["schemas"]["PhoneNumberType"];
+            capabilities: components["schemas"]["PhoneNumberCapabilities"];
+            /**
+             * @description What it costs you in a month, in minor units.
+             * @default 0
+             */
+            monthly_cost_minor?: number;
+            /**
+             * @description The company's when left out.
+             * @example AED
+             */
+            currency?: string;
+            /** @default false */
+            is_default?: boolean;
+            /** @default false */
+            is_default_fax?: boolean;
+            assigned_user_id?: components["schemas"]["PhoneNumberUser"];
+            readonly id?: unknown;
+            readonly status?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        PhoneNumberItem: {
+            phone_number: components["schemas"]["PhoneNumber"];
+        };
+        PhoneNumberAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["PhoneNumberItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        PhoneNumberPatch: {
+            friendly_name?: components["schemas"]["PhoneNumberName"];
+            is_default?: boolean;
+            is_default_fax?: boolean;
+            assigned_user_id?: components["schemas"]["PhoneNumberUser"];
+            readonly id?: unknown;
+            /** @description Register another one. */
+            readonly phone_number?: unknown;
+            /** @description Release it. */
+            readonly status?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
         TaskType: {
             id: components["schemas"]["Uuid"];
             /** @example Call */
@@ -10489,6 +11111,44 @@ export interface components {
          * @example 50
          */
         LimitOf50: number;
+        /** @description Only drafts that are so. */
+        DraftStatus: components["schemas"]["MessageDraftStatus"];
+        /** @description Only drafts of this channel. */
+        DraftChannel: components["schemas"]["MessageChannel"];
+        /**
+         * @description Only drafts about records of this object; with record_id about that record.
+         * @example leads
+         */
+        DraftObject: string;
+        /**
+         * @description Only drafts about this record; together with object.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+         */
+        DraftRecordId: string;
+        /**
+         * @description The id of the draft.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+         */
+        DraftId: string;
+        /**
+         * @description How the number begins, as E.164: `+97150` or `97150`.
+         * @example +97150
+         */
+        DncSearch: string;
+        /** @description Only entries with this reason. */
+        SuppressionReasonFilter: components["schemas"]["SuppressionReason"];
+        /** @description Only numbers that are so. */
+        PhoneNumberStatusFilter: components["schemas"]["PhoneNumberStatus"];
+        /**
+         * @description A part of the number or of its name, whatever the case.
+         * @example desk
+         */
+        PhoneNumberSearch: string;
+        /**
+         * @description The id of the number.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04
+         */
+        PhoneNumberId: string;
         /**
          * @description The id of the attachment.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
@@ -17394,6 +18054,1077 @@ export interface operations {
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listMessageDrafts: {
+        parameters: {
+            query?: {
+                /** @description Only drafts that are so. */
+                status?: components["parameters"]["DraftStatus"];
+                /** @description Only drafts of this channel. */
+                channel?: components["parameters"]["DraftChannel"];
+                /**
+                 * @description Only drafts about records of this object; with record_id about that record.
+                 * @example leads
+                 */
+                object?: components["parameters"]["DraftObject"];
+                /**
+                 * @description Only drafts about this record; together with object.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 */
+                record_id?: components["parameters"]["DraftRecordId"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of drafts. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "drafts": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *             "channel": "email",
+                     *             "status": "draft",
+                     *             "to": "sara@bluelake.example",
+                     *             "from": null,
+                     *             "subject": "Your quote",
+                     *             "body": "Hello Sara, here is the quote for 30 seats.",
+                     *             "object": "leads",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *             "note": "Asked for on the phone",
+                     *             "campaign_id": null,
+                     *             "run_id": null,
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Website"
+                     *             },
+                     *             "approved_by": null,
+                     *             "approved_at": null,
+                     *             "rejected_by": null,
+                     *             "rejected_at": null,
+                     *             "rejection_reason": null,
+                     *             "withdrawal_reason": null,
+                     *             "sent_at": null,
+                     *             "provider_ref": null,
+                     *             "error": null,
+                     *             "warnings": [],
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MessageDraftListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createMessageDraft: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageDraftCreate"];
+            };
+        };
+        responses: {
+            /** @description The draft. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "draft": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "channel": "email",
+                     *           "status": "draft",
+                     *           "to": "sara@bluelake.example",
+                     *           "from": null,
+                     *           "subject": "Your quote",
+                     *           "body": "Hello Sara, here is the quote for 30 seats.",
+                     *           "object": "leads",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "note": "Asked for on the phone",
+                     *           "campaign_id": null,
+                     *           "run_id": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "approved_by": null,
+                     *           "approved_at": null,
+                     *           "rejected_by": null,
+                     *           "rejected_at": null,
+                     *           "rejection_reason": null,
+                     *           "withdrawal_reason": null,
+                     *           "sent_at": null,
+                     *           "provider_ref": null,
+                     *           "error": null,
+                     *           "warnings": [],
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MessageDraftAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getMessageDraft: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the draft.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["DraftId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The draft. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "draft": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "channel": "email",
+                     *           "status": "draft",
+                     *           "to": "sara@bluelake.example",
+                     *           "from": null,
+                     *           "subject": "Your quote",
+                     *           "body": "Hello Sara, here is the quote for 30 seats.",
+                     *           "object": "leads",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "note": "Asked for on the phone",
+                     *           "campaign_id": null,
+                     *           "run_id": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "approved_by": null,
+                     *           "approved_at": null,
+                     *           "rejected_by": null,
+                     *           "rejected_at": null,
+                     *           "rejection_reason": null,
+                     *           "withdrawal_reason": null,
+                     *           "sent_at": null,
+                     *           "provider_ref": null,
+                     *           "error": null,
+                     *           "warnings": [],
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MessageDraftAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    withdrawMessageDraft: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the draft.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                id: components["parameters"]["DraftId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "Sent by post instead"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MessageDraftWithdrawal"];
+            };
+        };
+        responses: {
+            /** @description The draft as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "draft": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "channel": "email",
+                     *           "status": "withdrawn",
+                     *           "to": "sara@bluelake.example",
+                     *           "from": null,
+                     *           "subject": "Your quote",
+                     *           "body": "Hello Sara, here is the quote for 30 seats.",
+                     *           "object": "leads",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "note": "Asked for on the phone",
+                     *           "campaign_id": null,
+                     *           "run_id": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "approved_by": null,
+                     *           "approved_at": null,
+                     *           "rejected_by": null,
+                     *           "rejected_at": null,
+                     *           "rejection_reason": null,
+                     *           "withdrawal_reason": "Sent by post instead",
+                     *           "sent_at": null,
+                     *           "provider_ref": null,
+                     *           "error": null,
+                     *           "warnings": [],
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MessageDraftAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listDncEntries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How the number begins, as E.164: `+97150` or `97150`.
+                 * @example +97150
+                 */
+                search?: components["parameters"]["DncSearch"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of entries. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "entries": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f02",
+                     *             "phone_number": "+971501234567",
+                     *             "reason": "Asked on the phone",
+                     *             "notes": null,
+                     *             "source": "api",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Website"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DncEntryListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createDncEntry: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "phone_number": "+971501234567",
+                 *       "reason": "Asked on the phone"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DncEntryCreate"];
+            };
+        };
+        responses: {
+            /** @description It was there before. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "entry": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f02",
+                     *           "phone_number": "+971501234567",
+                     *           "reason": "Asked on the phone",
+                     *           "notes": null,
+                     *           "source": "api",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "already_present": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DncEntryAnswer"];
+                };
+            };
+            /** @description The entry that was added. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "entry": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f02",
+                     *           "phone_number": "+971501234567",
+                     *           "reason": "Asked on the phone",
+                     *           "notes": null,
+                     *           "source": "api",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "already_present": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DncEntryAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listEmailSuppressionEntries: {
+        parameters: {
+            query?: {
+                /** @description Only entries with this reason. */
+                reason?: components["parameters"]["SuppressionReasonFilter"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of entries. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "entries": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f03",
+                     *             "email": "sara@bluelake.example",
+                     *             "reason": "manual",
+                     *             "source": "api",
+                     *             "campaign_id": null,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmailSuppressionListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createEmailSuppressionEntry: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "email": "sara@bluelake.example",
+                 *       "reason": "manual"
+                 *     }
+                 */
+                "application/json": components["schemas"]["EmailSuppressionCreate"];
+            };
+        };
+        responses: {
+            /** @description It was there before. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "entry": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f03",
+                     *           "email": "sara@bluelake.example",
+                     *           "reason": "manual",
+                     *           "source": "api",
+                     *           "campaign_id": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "already_present": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmailSuppressionAnswer"];
+                };
+            };
+            /** @description The entry that was added. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "entry": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f03",
+                     *           "email": "sara@bluelake.example",
+                     *           "reason": "manual",
+                     *           "source": "api",
+                     *           "campaign_id": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "already_present": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmailSuppressionAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listPhoneNumbers: {
+        parameters: {
+            query?: {
+                /** @description Only numbers that are so. */
+                status?: components["parameters"]["PhoneNumberStatusFilter"];
+                /**
+                 * @description A part of the number or of its name, whatever the case.
+                 * @example desk
+                 */
+                search?: components["parameters"]["PhoneNumberSearch"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The numbers. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "phone_numbers": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04",
+                     *             "phone_number": "+97145550100",
+                     *             "friendly_name": "Front desk",
+                     *             "country": "AE",
+                     *             "number_type": "local",
+                     *             "capabilities": {
+                     *               "sms": true,
+                     *               "voice": true,
+                     *               "fax": false
+                     *             },
+                     *             "status": "active",
+                     *             "monthly_cost_minor": 500,
+                     *             "currency": "AED",
+                     *             "is_default": true,
+                     *             "is_default_fax": false,
+                     *             "assigned_user_id": null,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PhoneNumberListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createPhoneNumber: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "phone_number": "+97145550107",
+                 *       "friendly_name": "Second desk",
+                 *       "capabilities": {
+                 *         "sms": true,
+                 *         "voice": true,
+                 *         "fax": false
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["PhoneNumberCreate"];
+            };
+        };
+        responses: {
+            /** @description The number. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "phone_number": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04",
+                     *           "phone_number": "+97145550100",
+                     *           "friendly_name": "Front desk",
+                     *           "country": "AE",
+                     *           "number_type": "local",
+                     *           "capabilities": {
+                     *             "sms": true,
+                     *             "voice": true,
+                     *             "fax": false
+                     *           },
+                     *           "status": "active",
+                     *           "monthly_cost_minor": 500,
+                     *           "currency": "AED",
+                     *           "is_default": true,
+                     *           "is_default_fax": false,
+                     *           "assigned_user_id": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PhoneNumberAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updatePhoneNumber: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the number.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04
+                 */
+                id: components["parameters"]["PhoneNumberId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "friendly_name": "Reception"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PhoneNumberPatch"];
+            };
+        };
+        responses: {
+            /** @description The number as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "phone_number": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04",
+                     *           "phone_number": "+97145550100",
+                     *           "friendly_name": "Front desk",
+                     *           "country": "AE",
+                     *           "number_type": "local",
+                     *           "capabilities": {
+                     *             "sms": true,
+                     *             "voice": true,
+                     *             "fax": false
+                     *           },
+                     *           "status": "active",
+                     *           "monthly_cost_minor": 500,
+                     *           "currency": "AED",
+                     *           "is_default": true,
+                     *           "is_default_fax": false,
+                     *           "assigned_user_id": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PhoneNumberAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    releasePhoneNumber: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the number.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04
+                 */
+                id: components["parameters"]["PhoneNumberId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The number as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "phone_number": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04",
+                     *           "phone_number": "+97145550100",
+                     *           "friendly_name": "Front desk",
+                     *           "country": "AE",
+                     *           "number_type": "local",
+                     *           "capabilities": {
+                     *             "sms": true,
+                     *             "voice": true,
+                     *             "fax": false
+                     *           },
+                     *           "status": "released",
+                     *           "monthly_cost_minor": 500,
+                     *           "currency": "AED",
+                     *           "is_default": false,
+                     *           "is_default_fax": false,
+                     *           "assigned_user_id": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PhoneNumberAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

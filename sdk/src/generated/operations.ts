@@ -1322,6 +1322,121 @@ export interface Operations {
    */
   listRecordMessages: ListMethod<'listRecordMessages', 'messages'>;
   /**
+   * List message drafts
+   *
+   * The newest first, 25 on a page unless `limit` says otherwise. A key of a branch or a team sees the drafts of its people and its own.
+   *
+   * Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, `record_id` without `object`, a cursor of
+   * another list.
+   */
+  listMessageDrafts: ListMethod<'listMessageDrafts', 'drafts'>;
+  /**
+   * Prepare a message
+   *
+   * **Nothing is sent.** The draft waits until a person of the workspace approves or rejects it; no operation of this API does that. What became
+   * of it is shown here, and told by the event `message.draft.status_changed`.
+   *
+   * `to` is a telephone number (`sms`, `whatsapp`: kept in E.164, numbers without a country code are read as the company's country) or an email
+   * address. `from` is one of the workspace's active [phone numbers](#operation/listPhoneNumbers) that can send texts, or for an email the address of an
+   * active user, whom answers go to; left out, the default number or the service's own address.
+   *
+   * Whoever is on the [do-not-call list](#operation/listDncEntries) or the [suppression list](#operation/listEmailSuppressionEntries) is named in `warnings`: the
+   * draft is kept, and will not be sent as long as that holds.
+   *
+   * Needs `inbox:create`, and the add-on inbox in the plan. In test mode an approved draft is never sent: `provider_ref` says `dry_run`. **400**: a
+   * number or an address that cannot be read. **422**: an email without `subject`, a text with one, more than 1,600 characters in a text, a `from`
+   * that is none of the workspace's, a record that there is not or that this key cannot see.
+   */
+  createMessageDraft: Method<'createMessageDraft'>;
+  /**
+   * Get a message draft
+   *
+   * Needs `inbox:view`. **404**: there is none with this id in this mode and in reach.
+   */
+  getMessageDraft: Method<'getMessageDraft'>;
+  /**
+   * Withdraw a message draft
+   *
+   * Takes it back before anybody approved it. It stays listed as `withdrawn`.
+   *
+   * Needs `inbox:create`. **404**: there is none with this id in this mode and in reach. **409** `not_a_draft`: it was approved, rejected or withdrawn
+   * already; `details.status` says which.
+   */
+  withdrawMessageDraft: Method<'withdrawMessageDraft'>;
+  /**
+   * List do-not-call entries
+   *
+   * The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have lists of their own.
+   *
+   * Needs `campaigns:view`, and campaigns in the plan. **400**: a cursor of another list.
+   */
+  listDncEntries: ListMethod<'listDncEntries', 'entries'>;
+  /**
+   * Add a number to the do-not-call list
+   *
+   * From now on nothing is sent to the number, approved drafts and running campaigns included. It stays there: **entries cannot be removed**.
+   *
+   * The number is kept in E.164: digits without a country code are read as the company's country, `00` as `+`. Where it is there already, the answer is
+   * **200** with `already_present: true` and the entry as it is; nothing changes then.
+   *
+   * Needs `campaigns:create`, and campaigns in the plan. **400**: not a telephone number.
+   */
+  createDncEntry: Method<'createDncEntry'>;
+  /**
+   * List suppressed email addresses
+   *
+   * The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have lists of their own.
+   *
+   * Needs `campaigns:view`, and campaigns in the plan. **400**: a reason that there is not, a cursor of another list.
+   */
+  listEmailSuppressionEntries: ListMethod<'listEmailSuppressionEntries', 'entries'>;
+  /**
+   * Suppress an email address
+   *
+   * From now on no message is sent to the address, approved drafts and running campaigns included. It stays there: **entries cannot be removed**.
+   * Addresses are the same whatever their case. Where it is there already, the answer is **200** with `already_present: true` and the entry as it is.
+   *
+   * Needs `campaigns:create`, and campaigns in the plan. **400**: not an email address.
+   */
+  createEmailSuppressionEntry: Method<'createEmailSuppressionEntry'>;
+  /**
+   * List phone numbers
+   *
+   * The newest first. Live and test mode have numbers of their own.
+   *
+   * Needs `campaigns:view`, and campaigns in the plan. **400**: a status that there is not, a cursor of another list.
+   */
+  listPhoneNumbers: ListMethod<'listPhoneNumbers', 'phone_numbers'>;
+  /**
+   * Register a phone number
+   *
+   * A number that the workspace owns at its provider, so that drafts can name it in `from` and what is sent to it finds its way. Nothing is bought.
+   * The first that can send texts becomes the default, the first for faxes the default of those.
+   *
+   * Needs `campaigns:create`, and campaigns in the plan. **400**: not a telephone number, none of the capabilities. **409** ALREADY_EXISTS: it is
+   * registered; `phone_number_limit_reached`: a workspace has 200. **422**: there is no such active user.
+   */
+  createPhoneNumber: Method<'createPhoneNumber'>;
+  /**
+   * Change a phone number
+   *
+   * Changes what you send and leaves the rest. `is_default: true` takes the place of the number that texts are sent from so far, `is_default_fax: true`
+   * that of faxes; `false` is refused for the default (409 `default_number`): make another one the default instead.
+   *
+   * Needs `campaigns:create`, and campaigns in the plan. **404**: there is none with this id in this mode. **409** `not_active`: it was released;
+   * `cannot_send`: a default must be able to send what it is the default of. **422**: there is no such active user.
+   */
+  updatePhoneNumber: Method<'updatePhoneNumber'>;
+  /**
+   * Release a phone number
+   *
+   * Gives it up: nothing is sent from it any more, and it can be registered anew. Drafts that name it will fail with `no_sender`. Where it was the
+   * default there is none, until you make another one the default. Released already: the answer is the same, and nothing changes.
+   *
+   * Needs `campaigns:create`, and campaigns in the plan. **404**: there is none with this id in this mode.
+   */
+  releasePhoneNumber: Method<'releasePhoneNumber'>;
+  /**
    * List task types
    *
    * The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
@@ -2314,6 +2429,18 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   createRecordTask: { method: 'POST', path: '/v1/objects/{object}/records/{id}/tasks', takesKey: true },
   listRecordActivities: { method: 'GET', path: '/v1/objects/{object}/records/{id}/activities', items: 'activities' },
   listRecordMessages: { method: 'GET', path: '/v1/objects/{object}/records/{id}/messages', items: 'messages' },
+  listMessageDrafts: { method: 'GET', path: '/v1/messages/drafts', items: 'drafts' },
+  createMessageDraft: { method: 'POST', path: '/v1/messages/drafts', takesKey: true },
+  getMessageDraft: { method: 'GET', path: '/v1/messages/drafts/{id}' },
+  withdrawMessageDraft: { method: 'POST', path: '/v1/messages/drafts/{id}/withdraw', takesKey: true },
+  listDncEntries: { method: 'GET', path: '/v1/dnc-list', items: 'entries' },
+  createDncEntry: { method: 'POST', path: '/v1/dnc-list', takesKey: true },
+  listEmailSuppressionEntries: { method: 'GET', path: '/v1/email-suppression', items: 'entries' },
+  createEmailSuppressionEntry: { method: 'POST', path: '/v1/email-suppression', takesKey: true },
+  listPhoneNumbers: { method: 'GET', path: '/v1/phone-numbers', items: 'phone_numbers' },
+  createPhoneNumber: { method: 'POST', path: '/v1/phone-numbers', takesKey: true },
+  updatePhoneNumber: { method: 'PATCH', path: '/v1/phone-numbers/{id}' },
+  releasePhoneNumber: { method: 'POST', path: '/v1/phone-numbers/{id}/release', takesKey: true },
   listTaskTypes: { method: 'GET', path: '/v1/task-types', items: 'task_types' },
   listAttachments: { method: 'GET', path: '/v1/objects/{object}/records/{id}/attachments', items: 'attachments' },
   createAttachment: { method: 'POST', path: '/v1/objects/{object}/records/{id}/attachments', takesKey: true },

@@ -1,0 +1,67 @@
+// The do-not-call list: numbers that nobody writes to, of each mode its own.
+import type { Sql } from '../connect.ts';
+import type { Actor, CreatedByRow } from '../created-by.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface DncRow extends CreatedByRow {
+  id: string;
+  /** E.164. */
+  phone_number: string;
+  reason: string | null;
+  notes: string | null;
+  source: 'api' | 'app' | 'import' | 'opt_out';
+  created_at: Date;
+}
+
+const columns = [
+  ...['id', 'phone_number', 'reason', 'notes', 'source', 'created_by_kind', 'created_by_id', 'created_by_name'],
+  'created_at',
+];
+
+/** Entries, the newest first. @param begins how the number begins. @param after time and id of the last entry of the page before */
+export async function listDnc(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  begins: string | undefined,
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<DncRow[]> {
+  return sql<DncRow[]>`
+    select ${sql(columns)} from do_not_call
+    where company_id = ${companyId} and test_mode = ${testMode}
+      ${begins === undefined ? sql`` : sql`and phone_number like ${`${begins}%`}`}
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
+/** Adds a number, unless it is there. @returns the entry as it is stored, and whether it is this one */
+export async function addDnc(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  entry: Omit<DncRow, keyof CreatedByRow>,
+  by: Actor,
+): Promise<{ entry: DncRow; isNew: boolean }> {
+  const created = { created_by_kind: by.kind, created_by_id: by.id, created_by_name: by.name };
+  const added = await sql`
+    insert into do_not_call ${sql({ company_id: companyId, test_mode: testMode, ...entry, ...created })}
+    on conflict (company_id, test_mode, phone_number) do nothing`;
+  if (added.count === 1) return { entry: { ...entry, ...created }, isNew: true };
+  const [row] = await sql<DncRow[]>`
+    select ${sql(columns)} from do_not_call
+    where company_id = ${companyId} and test_mode = ${testMode} and phone_number = ${entry.phone_number}`;
+  if (!row) throw new Error('an entry of the do-not-call list was removed, which nothing does');
+  return { entry: row, isNew: false };
+}
+
+/** Which of these numbers are on the list. */
+export async function onDnc(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  numbers: readonly string[],
+): Promise<Set<string>> {
+  const rows = await sql<{ phone_number: string }[]>`
+    select phone_number from do_not_call
+    where company_id = ${companyId} and test_mode = ${testMode} and phone_number = any(${[...numbers]}::text[])`;
+  return new Set(rows.map((row) => row.phone_number));
+}

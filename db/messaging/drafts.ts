@@ -1,0 +1,82 @@
+// Message drafts: prepared, decided about by people, and sent by a job.
+import type { DraftChannel, DraftStatus, StoredDraft } from '../../domain/messaging/drafts.ts';
+import type { Sql } from '../connect.ts';
+import { type CreatedByRow, createdColumns } from '../created-by.ts';
+import { inReach, type Scope } from '../reach.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface DraftRow extends StoredDraft, CreatedByRow {}
+
+const columns = [
+  ...['id', 'channel', 'status', 'recipient', 'sender', 'subject', 'body', 'object', 'record_id', 'note'],
+  ...['campaign_id', 'run_id', 'approved_by', 'approved_by_name', 'approved_at', 'rejected_by', 'rejected_by_name'],
+  ...['rejected_at', 'rejection_reason', 'withdrawal_reason', 'sent_at', 'provider_ref', 'error_code', 'error_message'],
+  ...['created_by_kind', 'created_by_id', 'created_by_name', 'created_at', 'updated_at'],
+];
+
+export interface DraftFilter {
+  status: DraftStatus | undefined;
+  channel: DraftChannel | undefined;
+  object: string | undefined;
+  recordId: string | undefined;
+}
+
+/** Drafts, the newest first. @param after time and id of the last draft of the page before */
+export async function listDrafts(
+  sql: Sql,
+  scope: Scope,
+  { status, channel, object, recordId }: DraftFilter,
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<DraftRow[]> {
+  return sql<DraftRow[]>`
+    select ${sql(columns)} from message_drafts
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${inReach(sql, scope, 'unassigned')}
+      ${status ? sql`and status = ${status}` : sql``}
+      ${channel ? sql`and channel = ${channel}` : sql``}
+      ${object ? sql`and object = ${object} and record_id is not null` : sql``}
+      ${recordId ? sql`and record_id = ${recordId}` : sql``}
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
+export async function findDraft(sql: Sql, scope: Scope, id: string): Promise<DraftRow | undefined> {
+  const [row] = await sql<DraftRow[]>`
+    select ${sql(columns)} from message_drafts
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${inReach(sql, scope, 'unassigned')}`;
+  return row;
+}
+
+/** The same, kept from changing until the transaction ends. */
+export async function lockDraft(sql: Sql, scope: Scope, id: string): Promise<DraftRow | undefined> {
+  const [row] = await sql<DraftRow[]>`
+    select ${sql(columns)} from message_drafts
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${inReach(sql, scope, 'unassigned')}
+    for no key update`;
+  return row;
+}
+
+/** @param by whose draft it is */
+export async function insertDraft(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  draft: StoredDraft,
+  by: Parameters<typeof createdColumns>[0],
+): Promise<void> {
+  await sql`
+    insert into message_drafts ${sql({ company_id: companyId, test_mode: testMode, ...draft, ...createdColumns(by) })}`;
+}
+
+/** Takes a draft back. Whoever calls has locked it. */
+export async function withdrawDraft(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  reason: string | null,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update message_drafts set status = 'withdrawn', withdrawal_reason = ${reason}, updated_at = ${now}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}

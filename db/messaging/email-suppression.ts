@@ -1,0 +1,63 @@
+// The suppression list: email addresses that nobody writes to, of each mode its own.
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export type SuppressionReason = 'unsubscribed' | 'bounced' | 'complained' | 'manual';
+
+export interface SuppressionRow {
+  id: string;
+  /** In lower case. */
+  email: string;
+  reason: SuppressionReason;
+  source: 'api' | 'app' | 'import' | 'opt_out' | 'provider';
+  campaign_id: string | null;
+  created_at: Date;
+}
+
+const columns = ['id', 'email', 'reason', 'source', 'campaign_id', 'created_at'];
+
+/** Entries, the newest first. @param after time and id of the last entry of the page before */
+export async function listSuppressed(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  reason: SuppressionReason | undefined,
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<SuppressionRow[]> {
+  return sql<SuppressionRow[]>`
+    select ${sql(columns)} from email_suppressions
+    where company_id = ${companyId} and test_mode = ${testMode}
+      ${reason ? sql`and reason = ${reason}` : sql``}
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
+/** Adds an address, unless it is there. @returns the entry as it is stored, and whether it is this one */
+export async function addSuppressed(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  entry: SuppressionRow,
+): Promise<{ entry: SuppressionRow; isNew: boolean }> {
+  const added = await sql`
+    insert into email_suppressions ${sql({ company_id: companyId, test_mode: testMode, ...entry })}
+    on conflict (company_id, test_mode, email) do nothing`;
+  if (added.count === 1) return { entry, isNew: true };
+  const [row] = await sql<SuppressionRow[]>`
+    select ${sql(columns)} from email_suppressions
+    where company_id = ${companyId} and test_mode = ${testMode} and email = ${entry.email}`;
+  if (!row) throw new Error('an entry of the suppression list was removed, which nothing does');
+  return { entry: row, isNew: false };
+}
+
+/** Which of these addresses are on the list. @param emails in lower case */
+export async function suppressedOf(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  emails: readonly string[],
+): Promise<Set<string>> {
+  const rows = await sql<{ email: string }[]>`
+    select email from email_suppressions
+    where company_id = ${companyId} and test_mode = ${testMode} and email = any(${[...emails]}::text[])`;
+  return new Set(rows.map((row) => row.email));
+}

@@ -1,0 +1,92 @@
+// Phone numbers of a workspace. Whoever changes them has locked them.
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface PhoneNumberRow {
+  id: string;
+  /** E.164. */
+  phone_number: string;
+  friendly_name: string | null;
+  country: string | null;
+  number_type: 'local' | 'mobile' | 'toll_free';
+  can_sms: boolean;
+  can_voice: boolean;
+  can_fax: boolean;
+  status: 'active' | 'pending' | 'suspended' | 'released';
+  monthly_cost_minor: number;
+  currency: string;
+  is_default: boolean;
+  is_default_fax: boolean;
+  assigned_user_id: string | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = [
+  ...['id', 'phone_number', 'friendly_name', 'country', 'number_type', 'can_sms', 'can_voice', 'can_fax', 'status'],
+  ...['monthly_cost_minor', 'currency', 'is_default', 'is_default_fax', 'assigned_user_id', 'created_at', 'updated_at'],
+];
+
+/** The numbers of a company stay as they are until this call ends. */
+export async function lockPhoneNumbers(sql: Sql, companyId: string): Promise<void> {
+  await sql`select from companies where id = ${companyId} for no key update`.execute();
+}
+
+/** All numbers, the newest first. */
+export async function listPhoneNumbers(sql: Sql, { companyId, testMode }: TenantScope): Promise<PhoneNumberRow[]> {
+  return sql<PhoneNumberRow[]>`
+    select ${sql(columns)} from phone_numbers
+    where company_id = ${companyId} and test_mode = ${testMode} order by created_at desc, id desc`;
+}
+
+/** An active number, by its E.164. */
+export async function findActiveNumber(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  phoneNumber: string,
+): Promise<PhoneNumberRow | undefined> {
+  const [row] = await sql<PhoneNumberRow[]>`
+    select ${sql(columns)} from phone_numbers
+    where company_id = ${companyId} and test_mode = ${testMode} and phone_number = ${phoneNumber} and status = 'active'`;
+  return row;
+}
+
+/** The number that texts are sent from where a draft names none. */
+export async function findDefaultNumber(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+): Promise<PhoneNumberRow | undefined> {
+  const [row] = await sql<PhoneNumberRow[]>`
+    select ${sql(columns)} from phone_numbers
+    where company_id = ${companyId} and test_mode = ${testMode} and is_default and status = 'active'`;
+  return row;
+}
+
+export async function insertPhoneNumber(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  number: PhoneNumberRow,
+): Promise<void> {
+  await sql`insert into phone_numbers ${sql({ company_id: companyId, test_mode: testMode, ...number })}`;
+}
+
+export async function updatePhoneNumber(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { id, ...number }: PhoneNumberRow,
+): Promise<void> {
+  await sql`
+    update phone_numbers set ${sql(number)}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}
+
+/** No number is this default any more, until one is made it. */
+export async function clearDefaultNumber(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  of: 'is_default' | 'is_default_fax',
+): Promise<void> {
+  await sql`
+    update phone_numbers set ${sql(of)} = false
+    where company_id = ${companyId} and test_mode = ${testMode} and ${sql(of)}`;
+}

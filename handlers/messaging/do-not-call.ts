@@ -1,0 +1,53 @@
+// The do-not-call list: read, and added to. Nothing is taken off it.
+import { v7 as uuidv7 } from 'uuid';
+import { actorOf } from '../../db/created-by.ts';
+import { addDnc, type DncRow, listDnc } from '../../db/messaging/do-not-call.ts';
+import { readAddress } from '../../domain/messaging/addresses.ts';
+import type { components } from '../../generated/api.ts';
+import { validationFailed } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+export const listDncEntries: Handler<'listDncEntries'> = async (call) => {
+  const { sql, caller, query } = call;
+  const begins = query.search?.replace(/^\+?/, '+');
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['do-not-call', begins],
+    (after, limit) => listDnc(sql, caller, begins, after, limit),
+    (last: DncRow) => [last.created_at.toISOString(), last.id],
+  );
+  return { status: 200, data: { entries: rows.map(shown), ...rest } };
+};
+
+export const createDncEntry: Handler<'createDncEntry'> = async (call) => {
+  const { sql, caller, body, now } = call;
+  const { country } = await call.workspace();
+  // As telephones in Europe are told to dial abroad.
+  const read = readAddress('phone', 'phone_number', body.phone_number.trim().replace(/^00/, '+'), country);
+  if ('problem' in read) throw validationFailed([read.problem], 400);
+  const { entry, isNew } = await addDnc(
+    sql,
+    caller,
+    {
+      ...{ id: uuidv7(), phone_number: read.value, source: 'api', created_at: now },
+      ...{ reason: body.reason ?? null, notes: body.notes ?? null },
+    },
+    caller.actor,
+  );
+  if (isNew)
+    call.record({ action: 'dnc_entry.create', object: 'dnc_entries', recordId: entry.id, metadata: { source: 'api' } });
+  return { status: isNew ? 201 : 200, data: { entry: shown(entry), already_present: !isNew } };
+};
+
+function shown(row: DncRow): components['schemas']['DncEntry'] {
+  return {
+    id: row.id,
+    phone_number: row.phone_number,
+    reason: row.reason,
+    notes: row.notes,
+    source: row.source,
+    created_by: actorOf(row),
+    created_at: row.created_at.toISOString(),
+  };
+}

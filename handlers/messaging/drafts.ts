@@ -1,0 +1,128 @@
+// Message drafts: prepared, listed and taken back. That one is let go is for people alone.
+import { v7 as uuidv7 } from 'uuid';
+import { actorOf } from '../../db/created-by.ts';
+import * as db from '../../db/messaging/drafts.ts';
+import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
+import { isActiveUser } from '../../db/people/users.ts';
+import { readAddress } from '../../domain/messaging/addresses.ts';
+import { shownDraft } from '../../domain/messaging/draft-view.ts';
+import { draftEvent, longestText, newDraft } from '../../domain/messaging/drafts.ts';
+import { aboutRecord } from '../../reads/about-record.ts';
+import { whoSaidStop } from '../../reads/said-stop.ts';
+import { conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+export const listMessageDrafts: Handler<'listMessageDrafts'> = async (call) => {
+  const { sql, caller, query } = call;
+  const { status, channel, object, record_id: recordId } = query;
+  if (recordId !== undefined && object === undefined)
+    throw validationFailed([problem('object', 'REQUIRED', 'object is needed beside record_id')], 400);
+  const filter = { status, channel, object, recordId };
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['message drafts', status, channel, object, recordId],
+    (after, limit) => db.listDrafts(sql, caller, filter, after, limit),
+    (last: db.DraftRow) => [last.created_at.toISOString(), last.id],
+  );
+  return { status: 200, data: { drafts: await shown(call, rows), ...rest } };
+};
+
+export const getMessageDraft: Handler<'getMessageDraft'> = async (call) => {
+  const row = found(await db.findDraft(call.sql, call.caller, call.path.id));
+  return { status: 200, data: { draft: await shownOne(call, row) } };
+};
+
+export const createMessageDraft: Handler<'createMessageDraft'> = async (call) => {
+  const { sql, caller, body, now } = call;
+  const { recipient, sender } = await addressesOf(call);
+  if ((body.object === undefined) !== (body.record_id === undefined)) {
+    const missing = body.object === undefined ? 'object' : 'record_id';
+    throw validationFailed([problem(missing, 'REQUIRED', 'object and record_id are sent together')], 400);
+  }
+  const about = await aboutRecord(call, body);
+  const draft = newDraft(
+    {
+      ...{ id: uuidv7(), channel: body.channel, recipient, sender, body: body.body },
+      ...{ subject: body.subject?.trim() ?? null, note: body.note ?? null },
+      ...{ object: about.object, record_id: about.recordId },
+    },
+    null,
+    now,
+  );
+  await db.insertDraft(sql, caller, draft, caller);
+  call.record({
+    action: 'message_draft.create',
+    object: 'message_drafts',
+    recordId: draft.id,
+    metadata: { channel: draft.channel },
+  });
+  const { kind, id, name } = caller.actor;
+  const row = { ...draft, created_by_kind: kind, created_by_id: id, created_by_name: name };
+  return { status: 201, data: { draft: await shownOne(call, row) } };
+};
+
+export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call) => {
+  const { sql, caller, path, now } = call;
+  const row = found(await db.lockDraft(sql, caller, path.id));
+  if (row.status !== 'draft')
+    throw conflict('not_a_draft', `This draft is ${row.status}; only a draft can be withdrawn.`, {
+      status: row.status,
+    });
+  const reason = call.body?.reason ?? null;
+  await db.withdrawDraft(sql, caller, row.id, reason, now);
+  call.record({
+    action: 'message_draft.withdraw',
+    object: 'message_drafts',
+    recordId: row.id,
+    changes: { status: { from: 'draft', to: 'withdrawn' } },
+    event: draftEvent(row, 'draft', 'withdrawn', now),
+  });
+  const after: db.DraftRow = { ...row, status: 'withdrawn', withdrawal_reason: reason, updated_at: now };
+  return { status: 200, data: { draft: await shownOne(call, after) } };
+};
+
+/**
+ * Whom it goes to and comes from, as they are kept.
+ * @throws ApiError 400 for what cannot be read; 422 for a subject or a length that the channel does not know, and for a foreign sender
+ */
+async function addressesOf(call: Call<'createMessageDraft'>): Promise<{ recipient: string; sender: string | null }> {
+  const { channel, to, from, subject, body } = call.body;
+  const { country } = await call.workspace();
+  const kind = channel === 'email' ? 'email' : 'phone';
+  const recipient = readAddress(kind, 'to', to, country);
+  const sender = from === undefined ? { value: null } : readAddress(kind, 'from', from, country);
+  const unreadable = [recipient, sender].flatMap((each) => ('problem' in each ? [each.problem] : []));
+  if ('problem' in recipient || 'problem' in sender) throw validationFailed(unreadable, 400);
+  const problems = [];
+  if (channel === 'email' && subject === undefined)
+    problems.push(problem('subject', 'REQUIRED', 'subject is needed for an email'));
+  if (channel !== 'email' && subject !== undefined)
+    problems.push(problem('subject', 'CONFLICTING_FIELDS', `subject is for emails; ${channel} has none`));
+  if (channel === 'sms' && [...body].length > longestText)
+    problems.push(problem('body', 'TOO_LONG', `body must have at most ${longestText} characters in a text message`));
+  if (sender.value !== null && !(await isOwn(call, kind, sender.value))) {
+    const message =
+      kind === 'email'
+        ? 'from is not the address of an active user'
+        : 'from is not an active number of the workspace that can send texts';
+    problems.push(problem('from', 'NOT_FOUND', message));
+  }
+  if (problems.length > 0) throw validationFailed(problems, 422);
+  return { recipient: recipient.value, sender: sender.value };
+}
+
+async function isOwn({ sql, caller }: Call, kind: 'email' | 'phone', address: string): Promise<boolean> {
+  if (kind === 'email') return isActiveUser(sql, caller.companyId, { email: address });
+  return (await findActiveNumber(sql, caller, address))?.can_sms === true;
+}
+
+async function shown(call: Pick<Call, 'sql' | 'caller'>, rows: readonly db.DraftRow[]) {
+  const saidStop = await whoSaidStop(call, rows);
+  return rows.map((row) => shownDraft(row, actorOf(row), saidStop(row), call.caller.testMode));
+}
+
+async function shownOne(call: Pick<Call, 'sql' | 'caller'>, row: db.DraftRow) {
+  const saidStop = await whoSaidStop(call, [row]);
+  return shownDraft(row, actorOf(row), saidStop(row), call.caller.testMode);
+}

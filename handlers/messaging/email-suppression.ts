@@ -1,0 +1,37 @@
+// The suppression list of email addresses: read, and added to. Nothing is taken off it.
+import { v7 as uuidv7 } from 'uuid';
+import { addSuppressed, listSuppressed, type SuppressionRow } from '../../db/messaging/email-suppression.ts';
+import type { components } from '../../generated/api.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+export const listEmailSuppressionEntries: Handler<'listEmailSuppressionEntries'> = async (call) => {
+  const { sql, caller, query } = call;
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['email suppression', query.reason],
+    (after, limit) => listSuppressed(sql, caller, query.reason, after, limit),
+    (last: SuppressionRow) => [last.created_at.toISOString(), last.id],
+  );
+  return { status: 200, data: { entries: rows.map(shown), ...rest } };
+};
+
+export const createEmailSuppressionEntry: Handler<'createEmailSuppressionEntry'> = async (call) => {
+  const { sql, caller, body, now } = call;
+  const { entry, isNew } = await addSuppressed(sql, caller, {
+    ...{ id: uuidv7(), email: body.email.trim().toLowerCase(), reason: body.reason, source: 'api' },
+    ...{ campaign_id: null, created_at: now },
+  });
+  if (isNew)
+    call.record({
+      action: 'email_suppression.create',
+      object: 'email_suppressions',
+      recordId: entry.id,
+      metadata: { reason: entry.reason, source: 'api' },
+    });
+  return { status: isNew ? 201 : 200, data: { entry: shown(entry), already_present: !isNew } };
+};
+
+function shown(row: SuppressionRow): components['schemas']['EmailSuppression'] {
+  return { ...row, created_at: row.created_at.toISOString() };
+}

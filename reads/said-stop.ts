@@ -1,0 +1,21 @@
+// Who of some recipients said stop: on the do-not-call list, or on that of suppressed addresses.
+import { onDnc } from '../db/messaging/do-not-call.ts';
+import { suppressedOf } from '../db/messaging/email-suppression.ts';
+import type { StoredDraft } from '../domain/messaging/drafts.ts';
+import type { Call } from '../runtime/handler.ts';
+
+/** @returns tells whether the recipient of a draft is on the list of its channel; at most one look at each list */
+export async function whoSaidStop(
+  { sql, caller }: Pick<Call, 'sql' | 'caller'>,
+  drafts: readonly Pick<StoredDraft, 'channel' | 'recipient'>[],
+): Promise<(draft: Pick<StoredDraft, 'channel' | 'recipient'>) => boolean> {
+  const [emails, numbers] = [true, false].map((isEmail) =>
+    drafts.filter(({ channel }) => (channel === 'email') === isEmail).map(({ recipient }) => recipient),
+  ) as [string[], string[]];
+  const none = new Set<string>();
+  const [suppressed, listed] = await Promise.all([
+    emails.length > 0 ? suppressedOf(sql, caller, emails) : none,
+    numbers.length > 0 ? onDnc(sql, caller, numbers) : none,
+  ]);
+  return ({ channel, recipient }) => (channel === 'email' ? suppressed : listed).has(recipient);
+}
