@@ -57,22 +57,28 @@ export async function deleteSomeRecords(
   return deleted;
 }
 
-/** Tables of scheduling, and what their rows are called where they are counted. */
-const schedulingTables = [
+/** Tables of scheduling and messaging, and what their rows are called where they are counted. */
+const furtherTables = [
   ['taken_times', null],
   ['slot_reservations', 'reservations'],
   ['bookings', 'bookings'],
   ['scheduling_assignments', null],
   ['scheduling_turns', null],
+  ['message_drafts', 'drafts'],
+  ['campaign_runs', null],
+  ['campaigns', 'campaigns'],
+  ['do_not_call', 'dnc_entries'],
+  ['email_suppressions', 'email_suppressions'],
+  ['phone_numbers', 'phone_numbers'],
 ] as const;
 
-/** Deletes some of what was held and booked, and the turns. @returns undefined when there is no more */
-export async function deleteSomeMeetings(
+/** Deletes some of what was held and booked, and of messages that were prepared. @returns undefined when there is no more */
+export async function deleteSomeFurther(
   sql: Sql,
   { companyId, testMode }: Scope,
   limit: number,
 ): Promise<Deleted | undefined> {
-  for (const [table, name] of schedulingTables) {
+  for (const [table, name] of furtherTables) {
     const key = table === 'scheduling_turns' ? sql`pool_id, user_id` : sql`id`;
     const gone = await sql`
       delete from ${sql(table)}
