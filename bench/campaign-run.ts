@@ -1,4 +1,4 @@
-// P17: the run of a campaign over many records, as a caller asks for it: how fast, in how much memory.
+// P17: the run of a campaign over many records, asked for by a call: how fast, how much memory.
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { request, sendOne } from './load.ts';
