@@ -148,6 +148,8 @@ export interface SessionRecord {
   userId: string;
   fullName: string;
   roles: string[];
+  /** What the user may do at screens, and whose records that reaches with all of the scopes. */
+  permits: { allows(scope: string): boolean; reachOf(scopes: readonly string[]): Reach };
 }
 
 /** What a user allowed an app to do. */

@@ -15,13 +15,18 @@ export interface ScreenRequest {
   form: URLSearchParams | undefined;
   /** What was sent, byte for byte; undefined where nothing was. */
   body: Buffer | undefined;
+  /** The path with its query, as it was asked for. */
+  address: string;
+  query: URLSearchParams;
   headers: IncomingHttpHeaders;
+  /** Of the client. */
+  ip: string;
   now: Date;
 }
 
 export type ScreenAnswer =
   | { status: number; html: string /** Other places that forms may lead to. */; leadsTo?: readonly string[] }
-  | { redirect: string }
+  | { redirect: string /** A cookie to be kept, with its attributes. */; cookie?: string }
   /** For a program that asks for no more than that it was heard. */
   | { received: true };
 
@@ -90,7 +95,10 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     const body = method === 'POST' ? await readBytes(request, invite) : undefined;
     const form = body && new URLSearchParams(String(body));
     try {
-      return sent(await screen.show({ path, form, body, headers: request.headers, now: new Date() }));
+      const address = request.url ?? '';
+      const query = new URLSearchParams(address.split('?')[1] ?? '');
+      const asked = { path, form, body, address, query, headers: request.headers, ip };
+      return sent(await screen.show({ ...asked, now: new Date() }));
     } catch (error) {
       if (!database.isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
@@ -108,7 +116,14 @@ function sent(answer: ScreenAnswer): Answer {
       headers: { ...headers, 'content-type': 'application/json; charset=utf-8' },
     };
   if ('redirect' in answer)
-    return { status: 303, body: '', headers: { ...headers, location: answer.redirect, 'content-type': 'text/plain' } };
+    return {
+      status: 303,
+      body: '',
+      headers: {
+        ...{ ...headers, location: answer.redirect, 'content-type': 'text/plain' },
+        ...(answer.cookie === undefined ? {} : { 'set-cookie': answer.cookie }),
+      },
+    };
   const { status, html, leadsTo = [] } = answer;
   return {
     status,

@@ -40,7 +40,7 @@ import { coalesce } from '../runtime/limits/coalesce.ts';
 import { Refunds } from '../runtime/limits/refunds.ts';
 import { UseCounts } from '../runtime/limits/use-counts.ts';
 import type { FeedPosition } from '../runtime/news.ts';
-import { grantOf, subscriptionOf } from './credentials.ts';
+import { grantOf, permitsOf, subscriptionOf } from './credentials.ts';
 
 /** Nobody waits in one of them while holding a connection of the same: that would be a deadlock under load. */
 export interface Pools {
@@ -259,7 +259,7 @@ function lookUpsOf(
       const rows = await findSessions(sql, companyId, [...new Set(questions.map(({ sessionId }) => sessionId))]);
       return ({ sessionId }) => {
         const row = rows.get(sessionId);
-        return row && { ...row, subscription: subscriptionOf(row, now) };
+        return row && { ...row, subscription: subscriptionOf(row, now), permits: permitsOf(row) };
       };
     }),
     1,
