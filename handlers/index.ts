@@ -10,6 +10,8 @@ import * as sessions from './access/sessions.ts';
 import * as webhookDeliveries from './automation/webhook-deliveries.ts';
 import * as webhookEvents from './automation/webhook-events.ts';
 import * as webhooks from './automation/webhooks.ts';
+import * as workforceRuns from './automation/workforce-runs.ts';
+import * as workforces from './automation/workforces.ts';
 import * as checkoutSessions from './billing/checkout-sessions.ts';
 import * as invoices from './billing/invoices.ts';
 import * as plans from './billing/plans.ts';
@@ -102,6 +104,8 @@ export const handlers = {
   ...recordHistory,
   ...campaignRuns,
   ...campaigns,
+  ...workforces,
+  ...workforceRuns,
   ...doNotCall,
   ...messageDrafts,
   ...emailSuppression,

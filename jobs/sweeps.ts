@@ -4,6 +4,7 @@ import { dropAuditMonths, sweepOtherAuditLogs } from '../db/access/audit-logs.ts
 import { sweepBlocks } from '../db/access/quota.ts';
 import { sweepSessions } from '../db/access/sessions.ts';
 import { sweepDeliveries } from '../db/automation/webhook-sending.ts';
+import { sweepRuns } from '../db/automation/workforce-runs.ts';
 import { sweepProviderEvents } from '../db/billing/provider-customers.ts';
 import { sweepKeyDays } from '../db/billing/usage.ts';
 import type { Pool, Sql } from '../db/connect.ts';
@@ -43,6 +44,7 @@ export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => 
       reservations: await removeAll(platform, sweepReservations),
       held_times: await removeAll(platform, sweepHeldTimes),
       provider_events: await removeAll(platform, sweepProviderEvents),
+      workforce_runs: await removeAll(platform, sweepRuns),
     };
     const swept = {
       files: await sweepFiles(platform, files.remove, log),

@@ -13,9 +13,9 @@ export interface Actor {
 /** The rows that a credential can see; the id of `own` is the user's. */
 export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
 
-/** Who calls. For public operations the company is empty and nothing is granted. */
+/** Who calls. For public operations the company is empty and nothing is granted; `system` is this server itself. */
 export interface Caller {
-  kind: 'anonymous' | 'api_key' | 'oauth_client' | 'session';
+  kind: 'anonymous' | 'api_key' | 'oauth_client' | 'session' | 'system';
   companyId: string;
   companyName: string;
   testMode: boolean;

@@ -175,6 +175,14 @@ export interface GrantRecord {
   grant: Grant | null;
 }
 
+/** What is known of a company without any credential. */
+export interface CompanyRecord {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  subscription: Subscription;
+}
+
 export interface Database {
   open(scope: Scope, opening?: Opening): Promise<Transaction>;
   /** A key by its hash. Requests that wait share one statement. */
@@ -195,6 +203,8 @@ export interface Database {
   findSession(companyId: string, sessionId: string): Promise<SessionRecord | undefined>;
   /** Active users, each with what they allowed an app to do. */
   findGrant(userId: string, clientId: string): Promise<GrantRecord | undefined>;
+  /** An active company; undefined where there is none. */
+  findCompany(companyId: string): Promise<CompanyRecord | undefined>;
   /** The tenant's configuration at that version. */
   workspace(companyId: string, version: number): Promise<Workspace>;
   /** Resolves when the database answers. */

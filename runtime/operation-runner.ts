@@ -6,6 +6,7 @@ import { checkMediaType, parseJson, readBytes } from './body.ts';
 import { CallState, type Trace } from './call-state.ts';
 import type { Caller } from './caller.ts';
 import type { Authenticated } from './credentials/authentication.ts';
+import { authorize } from './credentials/authorization.ts';
 import { hashesAtOnce } from './credentials/passwords.ts';
 import { sha256 } from './credentials/secrets.ts';
 import type { Opening, Scope, Transaction } from './database.ts';
@@ -19,6 +20,7 @@ import type { Failures } from './failures.ts';
 import type { FileBody, UploadedFile } from './files/files.ts';
 import { receiveUpload, type Upload } from './files/multipart.ts';
 import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
+import type { Order } from './in-process.ts';
 import type { RateFigures } from './limits/rate-limits.ts';
 import { Turns } from './limits/turns.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
@@ -104,9 +106,47 @@ export class OperationRunner {
     return answer;
   }
 
+  /** Carries out an order of this process, whose caller is known: it is counted by no limit and charged to nobody. */
+  async carryOut(operation: Operation, order: Order, trace: Trace): Promise<Answer> {
+    const { by, path, query, body, idempotencyKey } = order;
+    try {
+      authorize(operation, by.caller, path, this.#parts.moduleState);
+      const parameters = checkParameters(operation, path, new URLSearchParams(query).toString(), {});
+      const isKeyed = operation.idempotency !== 'none';
+      const key = isKeyed ? readKey(idempotencyKey, operation.idempotency === 'required') : undefined;
+      const bytes = Buffer.from(body === undefined ? '' : JSON.stringify(body));
+      const read = {
+        parameters,
+        key,
+        upload: undefined,
+        ...(operation.takesBody ? checkBytes(operation, bytes) : noBody),
+      };
+      if (read.problems.length > 0 && key === undefined && !handlerRefuses(operation))
+        throw refusal(operation, read.problems, 'body');
+      const asked = {
+        caller: by.caller,
+        configVersion: by.configVersion,
+        subscription: undefined,
+        credential: undefined,
+      };
+      const answer = await this.#perform(
+        { operation, path },
+        asked,
+        read,
+        undefined,
+        new Date(),
+        new Deadline(),
+        trace,
+      );
+      return answer ?? this.#failures.answer(serviceUnavailable(), trace);
+    } catch (error) {
+      return this.#failures.answer(error, trace);
+    }
+  }
+
   /** Runs a request that was let in and read. @returns undefined when its key is not what it was, and nothing was done */
   async #perform(
-    { operation, path }: RoutedRequest,
+    { operation, path }: Pick<RoutedRequest, 'operation' | 'path'>,
     { caller, configVersion, credential }: Authenticated,
     { parameters, key, upload, body, problems }: Read,
     file: UploadedFile | undefined,
@@ -333,13 +373,14 @@ function invite(trace: Trace): void {
   trace.invite = undefined;
 }
 
-function readBody(
-  operation: Operation,
-  request: IncomingMessage,
-  bytes: Buffer,
-): { body: unknown; problems: FieldProblem[] } {
-  if (bytes.length === 0 && !operation.bodyRequired) return { body: undefined, problems: [] };
+function readBody(operation: Operation, request: IncomingMessage, bytes: Buffer): Pick<Read, 'body' | 'problems'> {
+  if (bytes.length === 0 && !operation.bodyRequired) return noBody;
   if (bytes.length > 0 || request.headers['content-type'] !== undefined) checkMediaType(request);
+  return checkBytes(operation, bytes);
+}
+
+function checkBytes(operation: Operation, bytes: Buffer): Pick<Read, 'body' | 'problems'> {
+  if (bytes.length === 0 && !operation.bodyRequired) return noBody;
   const { value, problems } = parseJson(bytes, operation.arrayBody);
   const invalid = checkBody(operation, value);
   if (problems.length === 0) return { body: value, problems: invalid };

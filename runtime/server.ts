@@ -11,6 +11,7 @@ import type { PreparedBody } from './document/prepared-body.ts';
 import { buildRouter, type Route } from './document/router.ts';
 import { ApiError } from './errors.ts';
 import { Failures } from './failures.ts';
+import { type Perform, performIn } from './in-process.ts';
 import type { RequestLine } from './log.ts';
 import { OperationRunner, type RunnerParts } from './operation-runner.ts';
 import { checkHead, mostOfHead } from './request-head.ts';
@@ -43,8 +44,8 @@ const settings = {
   requireHostHeader: false,
 };
 
-/** Builds the HTTP server; the caller listens and closes. */
-export function buildServer(parts: ServerParts): Server {
+/** Builds the HTTP server, which the caller listens with and closes, and what performs the same operations without it. */
+export function buildServer(parts: ServerParts): { server: Server; perform: Perform } {
   const { log, limits } = parts;
   const failures = new Failures(parts.database, log);
   const runner = new OperationRunner(parts, failures);
@@ -70,7 +71,7 @@ export function buildServer(parts: ServerParts): Server {
       log.info({ request_id: requestId, status: error.status, error: error.code }, 'unreadable request');
     });
   });
-  return server;
+  return { server, perform: performIn(parts.document, runner) };
 
   async function respond(request: IncomingMessage, response: ServerResponse, connection: Connection): Promise<void> {
     const start = performance.now();

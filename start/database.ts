@@ -1,7 +1,14 @@
 // Joins the functions of db/ to what the runtime asks of a database, and opens their pools.
 import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { type AskedGrant, countUse, findGrants, findKeys, findSessions } from '../db/access/credentials.ts';
+import {
+  type AskedGrant,
+  countUse,
+  findCompany,
+  findGrants,
+  findKeys,
+  findSessions,
+} from '../db/access/credentials.ts';
 import { findKeyPlaces, findUserPlaces } from '../db/access/places.ts';
 import {
   chargeCalls,
@@ -131,6 +138,11 @@ export function openCalendarsPool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_app', name: 'calendars', lanes: 2 });
 }
 
+/** Opens the connections on which workforces note what they do: none of them before the first run. */
+export function openWorkforcesPool(settings: DatabaseSettings): Pool {
+  return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_app', name: 'workforces', lanes: 2 });
+}
+
 /** Opens the connection of what removes companies, under a role that sees one at a time. */
 export function openPurgePool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_purge', name: 'purges', lanes: 1 });
@@ -188,6 +200,10 @@ export function buildDatabase(
     },
     ...lookUps,
     countUse: (companyId, keyId, ip) => uses.add(companyId, keyId, ip),
+    async findCompany(companyId) {
+      const row = await credentials.use((sql) => findCompany(sql, companyId));
+      return row && { ...row, subscription: subscriptionOf(row, new Date()) };
+    },
     charge: (companyId, now) => blocks.take(companyId, now),
     findQuota: (companyId) =>
       credentials.use((sql) => findQuota(sql, companyId, { callsPerMonth, extraCalls }, new Date())),

@@ -32,6 +32,7 @@ import { calendarClient } from './calendars.ts';
 import { buildDatabase, closePools, databaseSettings, openPaymentsPool, openPools } from './database.ts';
 import { openPayments } from './payments.ts';
 import { openStorage, uploadFolder } from './storage.ts';
+import { openWorkforceJob } from './workforces.ts';
 
 /** Milliseconds for which connections without a request stay open when the server stops: who sends on one is still answered, and asked to leave. */
 const leaveTime = 500;
@@ -68,8 +69,9 @@ export async function serve(
   const policies = publicPolicies(config.onboardingPerHour);
   const described = new URL('../generated/openapi.json', import.meta.url);
   const document = await loadDocument(described, Object.keys(policies), config.dashboardUrl);
-  const pools = openPools(databaseSettings(databaseUrl, config), config.databasePool);
-  const paymentsPool = openPaymentsPool(databaseSettings(databaseUrl, config));
+  const settings = databaseSettings(databaseUrl, config);
+  const pools = openPools(settings, config.databasePool);
+  const paymentsPool = openPaymentsPool(settings);
   const database = buildDatabase(pools, told);
   const news = new News((companyIds) => database.lastPositions(companyIds), log);
   const redis = config.redisUrl === undefined ? undefined : await openRedis(config.redisUrl, log);
@@ -85,7 +87,7 @@ export async function serve(
   if (registry) watchParts(registry, { load, ping: database.ping, pools: { ...pools }, news, redis });
   const baseUrl = (): string => config.baseUrl.replace(/:0$/, `:${(server.address() as AddressInfo).port}`);
   const { provider: payments, stripe } = await openPayments(config, paymentsPool, baseUrl, log);
-  const server = buildServer({
+  const { server, perform } = buildServer({
     document,
     handlers,
     database,
@@ -133,13 +135,15 @@ export async function serve(
     const shared = worker !== undefined;
     server.listen({ port: config.port, host: config.host, backlog: 1024, reusePort: shared }, resolve);
   });
+  // Where operations are: a step of a workforce is one of them.
+  const stopWorkforces = openWorkforceJob(settings, pools.platform, database, perform, log);
   return {
     port: (server.address() as AddressInfo).port,
     readMetrics: async () => (await registry?.getMetricsAsJSON()) ?? [],
     announce: (position) => news.announce(position),
     async stop() {
       news.stop();
-      await drain(server);
+      await Promise.all([drain(server), stopWorkforces()]);
       redis?.close();
       await database.settled();
       await Promise.all([closePools(pools, 1), paymentsPool.close(1)]);

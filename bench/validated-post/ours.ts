@@ -44,6 +44,7 @@ const database: Database = {
   countUse: () => undefined,
   charge: async () => undefined,
   findQuota: async () => undefined,
+  findCompany: async () => undefined,
   refund: () => undefined,
   findSession: async () => undefined,
   findGrant: async () => undefined,
@@ -110,5 +111,5 @@ listen(
     trustedProxies: [],
     anonKey: undefined,
     pages: {},
-  }),
+  }).server,
 );

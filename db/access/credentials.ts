@@ -130,6 +130,24 @@ function profileOf(sql: Sql, companyId: string, id: Fragment): Fragment {
     ) end`;
 }
 
+export interface CompanyRow extends SubscriptionRow {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  disabledModules: string[];
+}
+
+/** An active company, for what is done without a credential. */
+export async function findCompany(sql: Sql, companyId: string): Promise<CompanyRow | undefined> {
+  const [row] = await sql<CompanyRow[]>`
+    select c.id as "companyId", c.name as "companyName", c.config_version as "configVersion", c.disabled_modules as "disabledModules",
+      ${subscriptionColumns(sql)}
+    from companies c
+    left join subscriptions s on s.company_id = ${companyId}
+    where c.id = ${companyId} and c.status = 'active'`;
+  return row;
+}
+
 export interface AskedGrant {
   userId: string;
   clientId: string;

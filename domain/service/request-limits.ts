@@ -46,6 +46,7 @@ export const configurationLimits = {
   /** In each mode. */
   webhooks: 50,
   schedulingPolicies: 500,
+  workforces: 100,
   schedulingPools: 200,
   /** In each mode. */
   phoneNumbers: 200,

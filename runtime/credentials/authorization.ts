@@ -10,7 +10,14 @@ import { ApiError, notFound } from '../errors.ts';
 /** Whether a module is on for a workspace, and if not, why. @param modules the workspace's */
 export type ModuleState = (module: string, modules: Modules) => 'on' | 'not_in_plan' | 'disabled_by_admin';
 
-const schemeOf = { api_key: 'apiKey', oauth_client: 'oauth', session: 'session', anonymous: '' } as const;
+/** The server itself acts by scopes, as a key does. */
+const schemeOf = {
+  api_key: 'apiKey',
+  oauth_client: 'oauth',
+  session: 'session',
+  system: 'apiKey',
+  anonymous: '',
+} as const;
 
 /**
  * Lets a caller pass, with the reach that it has here, or refuses.
@@ -73,7 +80,13 @@ function lacks(ways: string[][], caller: Caller): ApiError {
   return new ApiError('FORBIDDEN_SCOPE', `This needs the ${what} ${named}.`, { required_scopes: required });
 }
 
-const nameOf = { api_key: 'An API key', oauth_client: 'An OAuth token', session: 'A session token', anonymous: '' };
+const nameOf = {
+  api_key: 'An API key',
+  oauth_client: 'An OAuth token',
+  session: 'A session token',
+  system: 'The server itself',
+  anonymous: '',
+};
 
 function otherCredential(operation: Operation, caller: Caller): ApiError {
   const bySession = operation.requirements.some(({ scheme }) => scheme === 'session');

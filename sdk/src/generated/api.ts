@@ -3240,6 +3240,184 @@ export interface paths {
         patch: operations["updateSlaPolicy"];
         trace?: never;
     };
+    "/v1/workforces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List workforces
+         * @description The newest first, 25 on a page unless `limit` says otherwise. Both modes share them.
+         *
+         *     Needs `workforces:view`, and workforces in the plan. **400**: a status that there is not, a cursor of another list.
+         */
+        get: operations["listWorkforces"];
+        put?: never;
+        /**
+         * Create a workforce
+         * @description Says what is done for each record that is [enrolled](#operation/enrollInWorkforce), step by step:
+         *
+         *     | `kind` | what it does | its fields |
+         *     |---|---|---|
+         *     | `wait` | nothing, for so long | `minutes` |
+         *     | `create_task` | adds a task to the record | `title`, and where you like `task_type`, `due_in_minutes`, `assigned_to` |
+         *     | `add_note` | adds a note to the record | `content` |
+         *     | `set_field` | changes a field of the record | `field`, `value` |
+         *     | `draft_message` | prepares a message to the record’s own phone or email, which a person lets go | `channel`, `body`, for emails `subject`, and where you like `from` |
+         *     | `stop_when` | ends the run as `stopped` where the condition holds | `condition` |
+         *
+         *     `stop_when` and `stop_when_replied` of the workforce are looked at before each step. `{{first_name}}` and other fields in double braces are filled in from
+         *     the record as it is then, with nothing where it has no value. What a step does is done through this API, in the name of the workforce, once: audit log,
+         *     events and rules hold as for everybody. Only workforces of the kind `sequence` can be created so far.
+         *
+         *     Needs `workforces:create` and the scopes that the steps need (`leads:edit` for a note on a lead, `tasks:create` for a task, `inbox:create` for a
+         *     message), with a live key that sees the whole company (403 `company_reach_required`), and workforces in the plan. **400**: a field of a step is missing,
+         *     or has the wrong length, range or format. **409** ALREADY_EXISTS: the name is taken, whatever the case; `workforce_limit_reached`: a workspace has 100.
+         *     **422**: a field that a step of this kind does not have; a field, placeholder, task type, user or value that records of these types do not take; a
+         *     condition that cannot be read.
+         */
+        post: operations["createWorkforce"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workforces/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a workforce
+         * @description With its steps.
+         *
+         *     Needs `workforces:view`, and workforces in the plan. **404**: there is none with this id.
+         */
+        get: operations["getWorkforce"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change a workforce
+         * @description Changes what you send and leaves the rest; `steps` replaces all steps. Runs that are on their way keep the steps and conditions that they began with.
+         *     While a workforce is not `active` none of its runs goes on; what is due meanwhile is done when it is active again.
+         *
+         *     Needs what [creating one](#operation/createWorkforce) needs, with the scopes of all steps where `steps` or `subject_types` are sent. **404**: there is
+         *     none with this id. **409** ALREADY_EXISTS: the name is taken. **400** and **422** as on creation.
+         */
+        patch: operations["updateWorkforce"];
+        trace?: never;
+    };
+    "/v1/workforces/{id}/enroll": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enroll a record in a workforce
+         * @description Has the steps of the workforce done for a record, one after the other, from a second or two later on. In test mode nothing is done: the answer is
+         *     200 and says how many steps there would have been.
+         *
+         *     A record is on its way in a workforce once at a time; when its run has ended it can be enrolled again. Steps need nothing of this key: whoever wrote
+         *     them had the scopes that they need. Send an `Idempotency-Key`, so that a retry after a lost answer is answered alike.
+         *
+         *     Needs `workforces:create`, workforces in the plan, and a record that this key can see. **400**: a field is missing or has the wrong format. **404**:
+         *     there is no such workforce or no such record in this mode, or this key cannot see it. **409**: `workforce_not_active`; `subject_type_not_allowed`:
+         *     the workforce is for records of other types, `details.allowed` lists them; `already_enrolled`: it is on its way, in the run `details.run_id`.
+         */
+        post: operations["enrollInWorkforce"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workforces/{id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the runs of a workforce
+         * @description The newest first, 25 on a page unless `limit` says otherwise. Runs are kept for 90 days after their end. In test mode there are none.
+         *
+         *     Needs `workforces:view` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
+         *     such workforce. **400**: a status that there is not, a cursor of another list.
+         */
+        get: operations["listWorkforceRuns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/workforces/{id}/runs/{run_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+                /**
+                 * @description The id of the run.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02
+                 */
+                run_id: components["parameters"]["WorkforceRunId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a run of a workforce
+         * @description With what each step did.
+         *
+         *     Needs `workforces:view` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
+         *     such run of this workforce in this mode.
+         */
+        get: operations["getWorkforceRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/webhook-events": {
         parameters: {
             query?: never;
@@ -8732,6 +8910,414 @@ export interface components {
             readonly created_at?: string;
             readonly updated_at?: string;
         };
+        /**
+         * @description Records are enrolled and runs go on while it is active.
+         * @example active
+         * @enum {string}
+         */
+        WorkforceStatus: "active" | "paused" | "draft";
+        /**
+         * @description Steps one after the other; the other kinds cannot be created yet.
+         * @example sequence
+         * @enum {string}
+         */
+        WorkforceKind: "sequence" | "workflow" | "agent";
+        /**
+         * @description What a record is.
+         * @example lead
+         * @enum {string}
+         */
+        WorkforceSubjectType: "lead" | "deal" | "customer" | "account";
+        WorkforceItem: {
+            id: components["schemas"]["Uuid"];
+            /** @example Welcome a new lead */
+            name: string;
+            description: string | null;
+            kind: components["schemas"]["WorkforceKind"];
+            status: components["schemas"]["WorkforceStatus"];
+            subject_types: components["schemas"]["WorkforceSubjectType"][];
+            /** @example 4 */
+            step_count: number;
+            /**
+             * @description Records that are on their way in it; always 0 in test mode.
+             * @example 3
+             */
+            enrolled_count: number;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        WorkforceList: {
+            workforces: components["schemas"]["WorkforceItem"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        WorkforceListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WorkforceList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Records that can be enrolled. */
+        WorkforceSubjectTypes: components["schemas"]["WorkforceSubjectType"][];
+        /**
+         * @description What a step does.
+         * @example create_task
+         * @enum {string}
+         */
+        WorkforceStepKind: "wait" | "create_task" | "add_note" | "set_field" | "draft_message" | "stop_when";
+        /** @description A step, with the fields that its kind has. */
+        WorkforceStep: {
+            kind: components["schemas"]["WorkforceStepKind"];
+            /**
+             * @description Of wait: how long, 90 days at most.
+             * @example 2880
+             */
+            minutes?: number;
+            /**
+             * @description Of create_task.
+             * @example Call {{first_name}}
+             */
+            title?: string;
+            /**
+             * @description Of create_task: the name of an active task type.
+             * @example Call
+             */
+            task_type?: string;
+            /**
+             * @description Of create_task: when it is due, from when it is made; a day when left out.
+             * @example 60
+             */
+            due_in_minutes?: number;
+            /**
+             * Format: uuid
+             * @description Of create_task: the id of an active user.
+             */
+            assigned_to?: string;
+            /**
+             * @description Of add_note.
+             * @example Asked for an offer on the website.
+             */
+            content?: string;
+            /**
+             * @description Of set_field: a field of the record that can be changed.
+             * @example origin
+             */
+            field?: string;
+            /**
+             * @description Of set_field: as records take it; null clears the field.
+             * @example website
+             */
+            value?: string | number | boolean | null;
+            /** @description Of draft_message. */
+            channel?: components["schemas"]["MessageChannel"];
+            /**
+             * @description Of draft_message, for emails.
+             * @example Your roof
+             */
+            subject?: string;
+            /**
+             * @description Of draft_message; 1,600 characters in a text message.
+             * @example Hello {{first_name}}, when may we call?
+             */
+            body?: string;
+            /**
+             * @description Of draft_message: one of the workspace’s numbers, or the address of an active user.
+             * @example +971501234567
+             */
+            from?: string;
+            /**
+             * @description Of stop_when: which records stop here, in the grammar of record lists.
+             * @example {
+             *       "field": "lead_status",
+             *       "op": "neq",
+             *       "value": "New"
+             *     }
+             */
+            condition?: {
+                [key: string]: unknown;
+            };
+        };
+        /** @description In their order. */
+        WorkforceSteps: components["schemas"]["WorkforceStep"][];
+        /**
+         * @description Ends a run before its next step where the record is so, in the grammar of record lists; null for no condition.
+         * @example {
+         *       "field": "lead_status",
+         *       "op": "eq",
+         *       "value": "Lost"
+         *     }
+         */
+        WorkforceStopWhen: {
+            [key: string]: unknown;
+        } | null;
+        WorkforceCreate: {
+            /**
+             * @description No other workforce has it.
+             * @example Welcome a new lead
+             */
+            name: string;
+            /**
+             * @description What it is for.
+             * @default null
+             */
+            description?: string | null;
+            /** @default draft */
+            status?: components["schemas"]["WorkforceStatus"];
+            subject_types: components["schemas"]["WorkforceSubjectTypes"];
+            steps: components["schemas"]["WorkforceSteps"];
+            /** @default null */
+            stop_when?: components["schemas"]["WorkforceStopWhen"];
+            /**
+             * @description A message of the record to the workspace after its enrollment ends its run.
+             * @default false
+             */
+            stop_when_replied?: boolean;
+            /**
+             * @description The only kind that can be created so far.
+             * @default sequence
+             * @constant
+             */
+            kind?: "sequence";
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        Workforce: {
+            id: components["schemas"]["Uuid"];
+            /** @example Welcome a new lead */
+            name: string;
+            description: string | null;
+            kind: components["schemas"]["WorkforceKind"];
+            status: components["schemas"]["WorkforceStatus"];
+            subject_types: components["schemas"]["WorkforceSubjectType"][];
+            /** @example 4 */
+            step_count: number;
+            /**
+             * @description Records that are on their way in it; always 0 in test mode.
+             * @example 3
+             */
+            enrolled_count: number;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+            steps: components["schemas"]["WorkforceSteps"];
+            stop_when: components["schemas"]["WorkforceStopWhen"];
+            /** @example true */
+            stop_when_replied: boolean;
+        };
+        WorkforceData: {
+            workforce: components["schemas"]["Workforce"];
+        };
+        WorkforceAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WorkforceData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        WorkforcePatch: {
+            /**
+             * @description No other workforce has it.
+             * @example Welcome a new lead
+             */
+            name?: string;
+            /** @description What it is for. */
+            description?: string | null;
+            status?: components["schemas"]["WorkforceStatus"];
+            subject_types?: components["schemas"]["WorkforceSubjectTypes"];
+            steps?: components["schemas"]["WorkforceSteps"];
+            stop_when?: components["schemas"]["WorkforceStopWhen"];
+            /** @description A message of the record to the workspace after its enrollment ends its run. */
+            stop_when_replied?: boolean;
+            kind?: unknown;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        WorkforceEnroll: {
+            subject_type: components["schemas"]["WorkforceSubjectType"];
+            /**
+             * Format: uuid
+             * @description The id of the record.
+             */
+            subject_id: string;
+            /**
+             * @description What to remember with the run; nothing is made of it.
+             * @example {
+             *       "source": "landing page"
+             *     }
+             */
+            context?: {
+                [key: string]: unknown;
+            };
+        };
+        /** @description What would have been done. */
+        WorkforceSimulation: {
+            /** @example 4 */
+            would_run_steps: number;
+        } | null;
+        WorkforceEnrollment: {
+            /** @description False in test mode. */
+            enrolled: boolean;
+            /** @description True in test mode. */
+            simulated: boolean;
+            test_mode: boolean;
+            /** @constant */
+            kind: "workforce_run";
+            /** Format: uuid */
+            run_id: string | null;
+            /**
+             * @description Of the run.
+             * @example queued
+             */
+            status: string | null;
+            workforce_id: components["schemas"]["Uuid"];
+            subject_type: components["schemas"]["WorkforceSubjectType"];
+            subject_id: components["schemas"]["Uuid"];
+            /**
+             * @description Why nothing is done.
+             * @example test_mode
+             */
+            reason: string | null;
+            /**
+             * @description For people.
+             * @example The lead is on its way.
+             */
+            message: string;
+            detail: components["schemas"]["WorkforceSimulation"];
+            /** Format: date-time */
+            enrolled_at: string | null;
+        };
+        WorkforceEnrollmentAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WorkforceEnrollment"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description `stopped`: a condition held, or the record replied. `failed`: a step could not be done. `cancelled`: the record is gone.
+         * @example waiting
+         * @enum {string}
+         */
+        WorkforceRunStatus: "queued" | "running" | "waiting" | "completed" | "stopped" | "failed" | "cancelled";
+        /** @description Why it failed; null where it did not. */
+        WorkforceRunError: {
+            /** @example VALIDATION_ERROR */
+            code: string;
+            /** @example title is required */
+            message: string;
+        } | null;
+        WorkforceRunItem: {
+            id: components["schemas"]["Uuid"];
+            workforce_id: components["schemas"]["Uuid"];
+            subject_type: components["schemas"]["WorkforceSubjectType"];
+            subject_id: components["schemas"]["Uuid"];
+            status: components["schemas"]["WorkforceRunStatus"];
+            /** @description As it was sent. */
+            context: {
+                [key: string]: unknown;
+            };
+            /** @example 4 */
+            step_count: number;
+            /**
+             * @description Skipped ones included.
+             * @example 2
+             */
+            steps_done: number;
+            /**
+             * Format: date-time
+             * @description When its next step is due; null when it has ended.
+             */
+            next_step_at: string | null;
+            error: components["schemas"]["WorkforceRunError"];
+            enrolled_by: components["schemas"]["Actor"];
+            enrolled_at: components["schemas"]["Timestamp"];
+            /** Format: date-time */
+            ended_at: string | null;
+            test_mode: boolean;
+        };
+        WorkforceRunList: {
+            runs: components["schemas"]["WorkforceRunItem"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        WorkforceRunListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WorkforceRunList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description Skipped: there was nothing to do for this record.
+         * @example done
+         * @enum {string}
+         */
+        WorkforceStepStatus: "pending" | "done" | "skipped" | "failed";
+        /**
+         * @description What kind of thing was added.
+         * @example tasks
+         * @enum {string}
+         */
+        WorkforceMadeObject: "tasks" | "notes" | "message_drafts";
+        /** @description What it added; null where it added nothing. */
+        WorkforceMade: {
+            object: components["schemas"]["WorkforceMadeObject"];
+            id: components["schemas"]["Uuid"];
+        } | null;
+        WorkforceRunStep: {
+            /**
+             * @description From 1.
+             * @example 1
+             */
+            step: number;
+            kind: components["schemas"]["WorkforceStepKind"];
+            status: components["schemas"]["WorkforceStepStatus"];
+            /**
+             * Format: date-time
+             * @description When it was done; of a wait when it began.
+             */
+            at: string | null;
+            made: components["schemas"]["WorkforceMade"];
+            /**
+             * @description Why it was skipped.
+             * @example the record has no email address
+             */
+            reason: string | null;
+            error: components["schemas"]["WorkforceRunError"];
+        };
+        WorkforceRun: {
+            id: components["schemas"]["Uuid"];
+            workforce_id: components["schemas"]["Uuid"];
+            subject_type: components["schemas"]["WorkforceSubjectType"];
+            subject_id: components["schemas"]["Uuid"];
+            status: components["schemas"]["WorkforceRunStatus"];
+            /** @description As it was sent. */
+            context: {
+                [key: string]: unknown;
+            };
+            /** @example 4 */
+            step_count: number;
+            /**
+             * @description Skipped ones included.
+             * @example 2
+             */
+            steps_done: number;
+            /**
+             * Format: date-time
+             * @description When its next step is due; null when it has ended.
+             */
+            next_step_at: string | null;
+            error: components["schemas"]["WorkforceRunError"];
+            enrolled_by: components["schemas"]["Actor"];
+            enrolled_at: components["schemas"]["Timestamp"];
+            /** Format: date-time */
+            ended_at: string | null;
+            test_mode: boolean;
+            steps: components["schemas"]["WorkforceRunStep"][];
+        };
+        WorkforceRunData: {
+            run: components["schemas"]["WorkforceRun"];
+        };
+        WorkforceRunAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WorkforceRunData"];
+            meta: components["schemas"]["Meta"];
+        };
         WebhookEventField: {
             /** @example record_id */
             name: string;
@@ -11680,6 +12266,26 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
          */
         SlaPolicyId: components["schemas"]["Uuid"];
+        /**
+         * @description Only workforces that are so.
+         * @example active
+         */
+        WorkforceStatusFilter: components["schemas"]["WorkforceStatus"];
+        /**
+         * @description The id of the workforce.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+         */
+        WorkforceId: string;
+        /**
+         * @description Only runs that are so.
+         * @example waiting
+         */
+        WorkforceRunStatusFilter: components["schemas"]["WorkforceRunStatus"];
+        /**
+         * @description The id of the run.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02
+         */
+        WorkforceRunId: string;
         /**
          * @description The id of the subscription.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
@@ -21718,6 +22324,732 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWorkforces: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only workforces that are so.
+                 * @example active
+                 */
+                status?: components["parameters"]["WorkforceStatusFilter"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of workforces. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "workforces": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01",
+                     *             "name": "Welcome a new lead",
+                     *             "description": "What everybody does for a new lead",
+                     *             "kind": "sequence",
+                     *             "status": "active",
+                     *             "subject_types": [
+                     *               "lead"
+                     *             ],
+                     *             "step_count": 4,
+                     *             "enrolled_count": 3,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkforceListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createWorkforce: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Welcome a new lead",
+                 *       "status": "active",
+                 *       "subject_types": [
+                 *         "lead"
+                 *       ],
+                 *       "steps": [
+                 *         {
+                 *           "kind": "create_task",
+                 *           "title": "Call {{first_name}}",
+                 *           "due_in_minutes": 60
+                 *         },
+                 *         {
+                 *           "kind": "wait",
+                 *           "minutes": 2880
+                 *         },
+                 *         {
+                 *           "kind": "stop_when",
+                 *           "condition": {
+                 *             "field": "lead_status",
+                 *             "op": "neq",
+                 *             "value": "New"
+                 *           }
+                 *         },
+                 *         {
+                 *           "kind": "draft_message",
+                 *           "channel": "email",
+                 *           "subject": "Your roof",
+                 *           "body": "Hello {{first_name}}, when may we call?"
+                 *         }
+                 *       ],
+                 *       "stop_when_replied": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkforceCreate"];
+            };
+        };
+        responses: {
+            /** @description The workforce. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "workforce": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01",
+                     *           "name": "Welcome a new lead",
+                     *           "description": "What everybody does for a new lead",
+                     *           "kind": "sequence",
+                     *           "status": "active",
+                     *           "subject_types": [
+                     *             "lead"
+                     *           ],
+                     *           "step_count": 4,
+                     *           "enrolled_count": 3,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z",
+                     *           "steps": [
+                     *             {
+                     *               "kind": "create_task",
+                     *               "title": "Call {{first_name}}",
+                     *               "due_in_minutes": 60
+                     *             },
+                     *             {
+                     *               "kind": "wait",
+                     *               "minutes": 2880
+                     *             },
+                     *             {
+                     *               "kind": "stop_when",
+                     *               "condition": {
+                     *                 "field": "lead_status",
+                     *                 "op": "neq",
+                     *                 "value": "New"
+                     *               }
+                     *             },
+                     *             {
+                     *               "kind": "draft_message",
+                     *               "channel": "email",
+                     *               "subject": "Your roof",
+                     *               "body": "Hello {{first_name}}, when may we call?"
+                     *             }
+                     *           ],
+                     *           "stop_when": null,
+                     *           "stop_when_replied": true
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkforceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getWorkforce: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The workforce. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "workforce": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01",
+                     *           "name": "Welcome a new lead",
+                     *           "description": "What everybody does for a new lead",
+                     *           "kind": "sequence",
+                     *           "status": "active",
+                     *           "subject_types": [
+                     *             "lead"
+                     *           ],
+                     *           "step_count": 4,
+                     *           "enrolled_count": 3,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z",
+                     *           "steps": [
+                     *             {
+                     *               "kind": "create_task",
+                     *               "title": "Call {{first_name}}",
+                     *               "due_in_minutes": 60
+                     *             },
+                     *             {
+                     *               "kind": "wait",
+                     *               "minutes": 2880
+                     *             },
+                     *             {
+                     *               "kind": "stop_when",
+                     *               "condition": {
+                     *                 "field": "lead_status",
+                     *                 "op": "neq",
+                     *                 "value": "New"
+                     *               }
+                     *             },
+                     *             {
+                     *               "kind": "draft_message",
+                     *               "channel": "email",
+                     *               "subject": "Your roof",
+                     *               "body": "Hello {{first_name}}, when may we call?"
+                     *             }
+                     *           ],
+                     *           "stop_when": null,
+                     *           "stop_when_replied": true
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkforceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateWorkforce: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "What everybody does for a new lead"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkforcePatch"];
+            };
+        };
+        responses: {
+            /** @description The workforce as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "workforce": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01",
+                     *           "name": "Welcome a new lead",
+                     *           "description": "What everybody does for a new lead",
+                     *           "kind": "sequence",
+                     *           "status": "active",
+                     *           "subject_types": [
+                     *             "lead"
+                     *           ],
+                     *           "step_count": 4,
+                     *           "enrolled_count": 3,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z",
+                     *           "steps": [
+                     *             {
+                     *               "kind": "create_task",
+                     *               "title": "Call {{first_name}}",
+                     *               "due_in_minutes": 60
+                     *             },
+                     *             {
+                     *               "kind": "wait",
+                     *               "minutes": 2880
+                     *             },
+                     *             {
+                     *               "kind": "stop_when",
+                     *               "condition": {
+                     *                 "field": "lead_status",
+                     *                 "op": "neq",
+                     *                 "value": "New"
+                     *               }
+                     *             },
+                     *             {
+                     *               "kind": "draft_message",
+                     *               "channel": "email",
+                     *               "subject": "Your roof",
+                     *               "body": "Hello {{first_name}}, when may we call?"
+                     *             }
+                     *           ],
+                     *           "stop_when": null,
+                     *           "stop_when_replied": true
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkforceAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    enrollInWorkforce: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "subject_type": "lead",
+                 *       "subject_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                 *       "context": {
+                 *         "source": "landing page"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkforceEnroll"];
+            };
+        };
+        responses: {
+            /** @description Nothing was done, since this is test mode. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "enrolled": false,
+                     *         "simulated": true,
+                     *         "test_mode": true,
+                     *         "kind": "workforce_run",
+                     *         "run_id": null,
+                     *         "status": null,
+                     *         "workforce_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01",
+                     *         "subject_type": "lead",
+                     *         "subject_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *         "reason": "test_mode",
+                     *         "message": "Nothing runs in test mode.",
+                     *         "detail": {
+                     *           "would_run_steps": 4
+                     *         },
+                     *         "enrolled_at": null
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z",
+                     *         "test_mode": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkforceEnrollmentAnswer"];
+                };
+            };
+            /** @description It is on its way. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "enrolled": true,
+                     *         "simulated": false,
+                     *         "test_mode": false,
+                     *         "kind": "workforce_run",
+                     *         "run_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02",
+                     *         "status": "queued",
+                     *         "workforce_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01",
+                     *         "subject_type": "lead",
+                     *         "subject_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *         "reason": null,
+                     *         "message": "The lead is on its way.",
+                     *         "detail": null,
+                     *         "enrolled_at": "2026-11-20T23:55:00.000Z"
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkforceEnrollmentAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWorkforceRuns: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only runs that are so.
+                 * @example waiting
+                 */
+                status?: components["parameters"]["WorkforceRunStatusFilter"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of runs. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "runs": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02",
+                     *             "workforce_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01",
+                     *             "subject_type": "lead",
+                     *             "subject_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *             "status": "waiting",
+                     *             "context": {
+                     *               "source": "landing page"
+                     *             },
+                     *             "step_count": 4,
+                     *             "steps_done": 2,
+                     *             "next_step_at": "2026-11-22T23:55:01.000Z",
+                     *             "error": null,
+                     *             "enrolled_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Website"
+                     *             },
+                     *             "enrolled_at": "2026-11-20T23:55:00.000Z",
+                     *             "ended_at": null,
+                     *             "test_mode": false
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkforceRunListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getWorkforceRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+                /**
+                 * @description The id of the run.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02
+                 */
+                run_id: components["parameters"]["WorkforceRunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "run": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02",
+                     *           "workforce_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01",
+                     *           "subject_type": "lead",
+                     *           "subject_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "status": "waiting",
+                     *           "context": {
+                     *             "source": "landing page"
+                     *           },
+                     *           "step_count": 4,
+                     *           "steps_done": 2,
+                     *           "next_step_at": "2026-11-22T23:55:01.000Z",
+                     *           "error": null,
+                     *           "enrolled_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "enrolled_at": "2026-11-20T23:55:00.000Z",
+                     *           "ended_at": null,
+                     *           "test_mode": false,
+                     *           "steps": [
+                     *             {
+                     *               "step": 1,
+                     *               "kind": "create_task",
+                     *               "status": "done",
+                     *               "at": "2026-11-20T23:55:01.000Z",
+                     *               "made": {
+                     *                 "object": "tasks",
+                     *                 "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e90"
+                     *               },
+                     *               "reason": null,
+                     *               "error": null
+                     *             },
+                     *             {
+                     *               "step": 2,
+                     *               "kind": "wait",
+                     *               "status": "done",
+                     *               "at": "2026-11-20T23:55:01.000Z",
+                     *               "made": null,
+                     *               "reason": null,
+                     *               "error": null
+                     *             },
+                     *             {
+                     *               "step": 3,
+                     *               "kind": "stop_when",
+                     *               "status": "pending",
+                     *               "at": null,
+                     *               "made": null,
+                     *               "reason": null,
+                     *               "error": null
+                     *             },
+                     *             {
+                     *               "step": 4,
+                     *               "kind": "draft_message",
+                     *               "status": "pending",
+                     *               "at": null,
+                     *               "made": null,
+                     *               "reason": null,
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkforceRunAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

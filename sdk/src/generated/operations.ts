@@ -1737,6 +1737,89 @@ export interface Operations {
    */
   deleteSlaPolicy: Method<'deleteSlaPolicy'>;
   /**
+   * List workforces
+   *
+   * The newest first, 25 on a page unless `limit` says otherwise. Both modes share them.
+   *
+   * Needs `workforces:view`, and workforces in the plan. **400**: a status that there is not, a cursor of another list.
+   */
+  listWorkforces: ListMethod<'listWorkforces', 'workforces'>;
+  /**
+   * Create a workforce
+   *
+   * Says what is done for each record that is [enrolled](#operation/enrollInWorkforce), step by step:
+   *
+   * | `kind` | what it does | its fields |
+   * |---|---|---|
+   * | `wait` | nothing, for so long | `minutes` |
+   * | `create_task` | adds a task to the record | `title`, and where you like `task_type`, `due_in_minutes`, `assigned_to` |
+   * | `add_note` | adds a note to the record | `content` |
+   * | `set_field` | changes a field of the record | `field`, `value` |
+   * | `draft_message` | prepares a message to the record’s own phone or email, which a person lets go | `channel`, `body`, for emails `subject`, and where you like `from` |
+   * | `stop_when` | ends the run as `stopped` where the condition holds | `condition` |
+   *
+   * `stop_when` and `stop_when_replied` of the workforce are looked at before each step. `{{first_name}}` and other fields in double braces are filled in from
+   * the record as it is then, with nothing where it has no value. What a step does is done through this API, in the name of the workforce, once: audit log,
+   * events and rules hold as for everybody. Only workforces of the kind `sequence` can be created so far.
+   *
+   * Needs `workforces:create` and the scopes that the steps need (`leads:edit` for a note on a lead, `tasks:create` for a task, `inbox:create` for a
+   * message), with a live key that sees the whole company (403 `company_reach_required`), and workforces in the plan. **400**: a field of a step is missing,
+   * or has the wrong length, range or format. **409** ALREADY_EXISTS: the name is taken, whatever the case; `workforce_limit_reached`: a workspace has 100.
+   * **422**: a field that a step of this kind does not have; a field, placeholder, task type, user or value that records of these types do not take; a
+   * condition that cannot be read.
+   */
+  createWorkforce: Method<'createWorkforce'>;
+  /**
+   * Get a workforce
+   *
+   * With its steps.
+   *
+   * Needs `workforces:view`, and workforces in the plan. **404**: there is none with this id.
+   */
+  getWorkforce: Method<'getWorkforce'>;
+  /**
+   * Change a workforce
+   *
+   * Changes what you send and leaves the rest; `steps` replaces all steps. Runs that are on their way keep the steps and conditions that they began with.
+   * While a workforce is not `active` none of its runs goes on; what is due meanwhile is done when it is active again.
+   *
+   * Needs what [creating one](#operation/createWorkforce) needs, with the scopes of all steps where `steps` or `subject_types` are sent. **404**: there is
+   * none with this id. **409** ALREADY_EXISTS: the name is taken. **400** and **422** as on creation.
+   */
+  updateWorkforce: Method<'updateWorkforce'>;
+  /**
+   * Enroll a record in a workforce
+   *
+   * Has the steps of the workforce done for a record, one after the other, from a second or two later on. In test mode nothing is done: the answer is
+   * 200 and says how many steps there would have been.
+   *
+   * A record is on its way in a workforce once at a time; when its run has ended it can be enrolled again. Steps need nothing of this key: whoever wrote
+   * them had the scopes that they need. Send an `Idempotency-Key`, so that a retry after a lost answer is answered alike.
+   *
+   * Needs `workforces:create`, workforces in the plan, and a record that this key can see. **400**: a field is missing or has the wrong format. **404**:
+   * there is no such workforce or no such record in this mode, or this key cannot see it. **409**: `workforce_not_active`; `subject_type_not_allowed`:
+   * the workforce is for records of other types, `details.allowed` lists them; `already_enrolled`: it is on its way, in the run `details.run_id`.
+   */
+  enrollInWorkforce: Method<'enrollInWorkforce'>;
+  /**
+   * List the runs of a workforce
+   *
+   * The newest first, 25 on a page unless `limit` says otherwise. Runs are kept for 90 days after their end. In test mode there are none.
+   *
+   * Needs `workforces:view` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
+   * such workforce. **400**: a status that there is not, a cursor of another list.
+   */
+  listWorkforceRuns: ListMethod<'listWorkforceRuns', 'runs'>;
+  /**
+   * Get a run of a workforce
+   *
+   * With what each step did.
+   *
+   * Needs `workforces:view` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
+   * such run of this workforce in this mode.
+   */
+  getWorkforceRun: Method<'getWorkforceRun'>;
+  /**
    * List the events there are
    *
    * The events that a subscription can name, each with its fields, the JSON Schema of its whole body and an example. Fields that are
@@ -2564,6 +2647,13 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getSlaPolicy: { method: 'GET', path: '/v1/settings/sla-policies/{id}' },
   updateSlaPolicy: { method: 'PATCH', path: '/v1/settings/sla-policies/{id}' },
   deleteSlaPolicy: { method: 'DELETE', path: '/v1/settings/sla-policies/{id}' },
+  listWorkforces: { method: 'GET', path: '/v1/workforces', items: 'workforces' },
+  createWorkforce: { method: 'POST', path: '/v1/workforces' },
+  getWorkforce: { method: 'GET', path: '/v1/workforces/{id}' },
+  updateWorkforce: { method: 'PATCH', path: '/v1/workforces/{id}' },
+  enrollInWorkforce: { method: 'POST', path: '/v1/workforces/{id}/enroll', takesKey: true },
+  listWorkforceRuns: { method: 'GET', path: '/v1/workforces/{id}/runs', items: 'runs' },
+  getWorkforceRun: { method: 'GET', path: '/v1/workforces/{id}/runs/{run_id}' },
   listWebhookEvents: { method: 'GET', path: '/v1/webhook-events', items: 'events' },
   listWebhookSubscriptions: { method: 'GET', path: '/v1/webhooks', items: 'subscriptions' },
   createWebhookSubscription: { method: 'POST', path: '/v1/webhooks' },

@@ -1,0 +1,258 @@
+// Runs: the records that are on their way in a workforce, and what was done for each.
+import type { GivenStep, KeptCondition, RunStatus, StepCall } from '../../domain/automation/workforces.ts';
+import type { Sql } from '../connect.ts';
+import { type CreatedByRow, createdColumns } from '../created-by.ts';
+import { type DueDataRow, forEachTenant } from '../sweeping.ts';
+import type { TenantScope } from '../tenant.ts';
+
+/** A run as it is stored. */
+export interface StoredRun {
+  id: string;
+  workforce_id: string;
+  status: RunStatus;
+  object: string;
+  record_id: string;
+  context: Readonly<Record<string, unknown>>;
+  steps: readonly GivenStep[];
+  stop_when: KeptCondition | null;
+  stop_when_replied: boolean;
+  position: number;
+  next_step_at: Date | null;
+  due_at: Date | null;
+  attempts: number;
+  tried_since: Date | null;
+  call: StepCall | null;
+  error_code: string | null;
+  error_message: string | null;
+  enrolled_at: Date;
+  ended_at: Date | null;
+}
+
+export interface RunRow extends StoredRun, CreatedByRow {}
+
+/** What a step did. */
+export interface RunStepRow {
+  position: number;
+  status: 'done' | 'skipped' | 'failed';
+  made_object: 'tasks' | 'notes' | 'message_drafts' | null;
+  made_id: string | null;
+  reason: string | null;
+  error_code: string | null;
+  error_message: string | null;
+  at: Date;
+}
+
+const columns = [
+  ...['id', 'workforce_id', 'status', 'object', 'record_id', 'context', 'steps', 'stop_when', 'stop_when_replied'],
+  ...['position', 'next_step_at', 'due_at', 'attempts', 'tried_since', 'call', 'error_code', 'error_message'],
+  ...['created_by_kind', 'created_by_id', 'created_by_name', 'enrolled_at', 'ended_at'],
+];
+const stepColumns = [
+  ...['position', 'status', 'made_object', 'made_id', 'reason', 'error_code', 'error_message', 'at'],
+];
+
+/** @returns false when the record is on its way in this workforce already */
+export async function insertRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  run: StoredRun,
+  by: Parameters<typeof createdColumns>[0],
+): Promise<boolean> {
+  const { context, steps, stop_when, ...rest } = run;
+  const json = { context: sql.json(context as never), steps: sql.json(steps as never) };
+  const condition = { stop_when: stop_when && sql.json(stop_when as never) };
+  const row = { company_id: companyId, test_mode: testMode, ...rest, ...json, ...condition, ...createdColumns(by) };
+  const added = await sql`
+    insert into workforce_runs ${sql(row as never)}
+    on conflict (company_id, test_mode, workforce_id, object, record_id) where ended_at is null do nothing`;
+  return added.count > 0;
+}
+
+/** Runs of a workforce, the newest first. @param after time and id of the last run of the page before */
+export async function listRuns(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  workforceId: string,
+  status: RunStatus | undefined,
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<RunRow[]> {
+  return sql<RunRow[]>`
+    select ${sql(columns)} from workforce_runs
+    where company_id = ${companyId} and test_mode = ${testMode} and workforce_id = ${workforceId}
+      ${status ? sql`and status = ${status}` : sql``}
+      ${after ? sql`and (enrolled_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by enrolled_at desc, id desc
+    limit ${limit}`;
+}
+
+export async function findRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  workforceId: string,
+  id: string,
+): Promise<RunRow | undefined> {
+  const [row] = await sql<RunRow[]>`
+    select ${sql(columns)} from workforce_runs
+    where company_id = ${companyId} and test_mode = ${testMode} and workforce_id = ${workforceId} and id = ${id}`;
+  return row;
+}
+
+/** The run in which a record is on its way in a workforce. @returns its id */
+export async function findActiveRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { workforce_id: workforceId, object, record_id: recordId }: Pick<StoredRun, 'workforce_id' | 'object' | 'record_id'>,
+): Promise<string | undefined> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from workforce_runs
+    where company_id = ${companyId} and test_mode = ${testMode} and workforce_id = ${workforceId} and object = ${object}
+      and record_id = ${recordId} and ended_at is null`;
+  return row?.id;
+}
+
+/** What was done in a run, in the order of its steps. */
+export async function listRunSteps(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  runId: string,
+): Promise<RunStepRow[]> {
+  return sql<RunStepRow[]>`
+    select ${sql(stepColumns)} from workforce_run_steps
+    where company_id = ${companyId} and test_mode = ${testMode} and run_id = ${runId}
+    order by position`;
+}
+
+/** How many records are on their way in each of the workforces. */
+export async function countOnTheirWay(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  workforceIds: readonly string[],
+): Promise<Map<string, number>> {
+  const rows = await sql<{ id: string; count: number }[]>`
+    select workforce_id as id, count(*)::int as count from workforce_runs
+    where company_id = ${companyId} and test_mode = ${testMode} and workforce_id = any(${workforceIds as string[]}::uuid[]) and ended_at is null
+    group by workforce_id`;
+  return new Map(rows.map(({ id, count }) => [id, count]));
+}
+
+/** Has runs go on that were set aside while their workforce was not active. */
+export async function resumeRuns(sql: Sql, companyId: string, workforceId: string): Promise<void> {
+  await sql`
+    update workforce_runs set due_at = next_step_at
+    where company_id = ${companyId} and workforce_id = ${workforceId} and ended_at is null and due_at is null`;
+}
+
+/** Runs that are due, those first that have waited longest, and of each company a few. */
+export async function findDueRuns(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueDataRow[]> {
+  return await sql<DueDataRow[]>`
+    select company_id as "companyId", test_mode as "testMode", id
+    from (
+      select company_id, test_mode, id, due_at, row_number() over (partition by company_id order by due_at) as turn
+      from (
+        select company_id, test_mode, id, due_at from workforce_runs where due_at <= ${now} order by due_at limit ${10 * limit}
+      ) due
+    ) ranked
+    where turn <= ${ofEach}
+    order by due_at
+    limit ${limit}`;
+}
+
+/** Takes a run that is due, for one server only. @returns undefined where somebody else has it */
+export async function takeRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  lease: number,
+  now: Date,
+): Promise<RunRow | undefined> {
+  const [taken] = await sql<RunRow[]>`
+    update workforce_runs set attempts = attempts + 1, due_at = ${new Date(now.getTime() + lease)}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and due_at <= ${now}
+    returning ${sql(columns)}`;
+  return taken;
+}
+
+/** What becomes of a run. */
+export type RunChange = Partial<
+  Pick<
+    StoredRun,
+    | 'status'
+    | 'position'
+    | 'next_step_at'
+    | 'due_at'
+    | 'tried_since'
+    | 'call'
+    | 'error_code'
+    | 'error_message'
+    | 'ended_at'
+  >
+>;
+
+/** @returns false where somebody else has taken the run since, and nothing was changed */
+export async function updateRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { id, attempts }: Pick<StoredRun, 'id' | 'attempts'>,
+  change: RunChange,
+): Promise<boolean> {
+  const row = change.call ? { ...change, call: sql.json(change.call as never) } : change;
+  const changed = await sql`
+    update workforce_runs set ${sql(row as never)}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and attempts = ${attempts}`;
+  return changed.count > 0;
+}
+
+/** Has runs of a company looked at later that were not begun. */
+export async function postponeRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  until: Date,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update workforce_runs set due_at = ${until}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and due_at <= ${now}`;
+}
+
+export async function insertRunStep(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  runId: string,
+  step: RunStepRow,
+): Promise<void> {
+  await sql`
+    insert into workforce_run_steps ${sql({ company_id: companyId, test_mode: testMode, run_id: runId, ...step })}`;
+}
+
+/** True when the record has written something since. */
+export async function hasReplied(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { object, record_id: recordId, enrolled_at: since }: Pick<StoredRun, 'object' | 'record_id' | 'enrolled_at'>,
+): Promise<boolean> {
+  const rows = await sql`
+    select from messages
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = ${recordId}
+      and direction = 'inbound' and occurred_at > ${since}
+    limit 1`;
+  return rows.length > 0;
+}
+
+/** Days that a run is kept after its end. */
+const keptDays = 90;
+
+/** Removes runs that are past their time, with what they did. @returns how many, at most the limit */
+export async function sweepRuns(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - keptDays * 86_400_000);
+  const due = await sql<DueDataRow[]>`
+    select company_id as "companyId", test_mode as "testMode", id from workforce_runs
+    where ended_at < ${before} order by ended_at limit ${limit}`;
+  return forEachTenant(due, async ({ companyId, testMode }, rows) => {
+    const removed = await sql`
+      delete from workforce_runs
+      where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
+    return removed.count;
+  });
+}

@@ -1,0 +1,76 @@
+// Workforces as they are set up. Whoever changes one has locked them.
+import type { GivenStep, KeptCondition, SubjectType, WorkforceStatus } from '../../domain/automation/workforces.ts';
+import type { Sql } from '../connect.ts';
+
+export interface WorkforceRow {
+  id: string;
+  name: string;
+  description: string | null;
+  kind: 'sequence' | 'workflow' | 'agent';
+  status: WorkforceStatus;
+  subject_types: readonly SubjectType[];
+  steps: readonly GivenStep[];
+  stop_when: KeptCondition | null;
+  stop_when_replied: boolean;
+  created_at: Date;
+  updated_at: Date;
+}
+
+const columns = [
+  ...['id', 'name', 'description', 'kind', 'status', 'subject_types', 'steps', 'stop_when', 'stop_when_replied'],
+  ...['created_at', 'updated_at'],
+] as const;
+
+/** No other call makes or changes workforces until this one ends. */
+export async function lockWorkforces(sql: Sql, companyId: string): Promise<void> {
+  await sql`select from companies where id = ${companyId} for no key update`.execute();
+}
+
+/** The names that are taken. */
+export async function listWorkforceNames(sql: Sql, companyId: string): Promise<{ id: string; name: string }[]> {
+  return sql<{ id: string; name: string }[]>`select id, name from workforces where company_id = ${companyId}`;
+}
+
+/** Workforces, the newest first. @param after time and id of the last workforce of the page before */
+export async function listWorkforces(
+  sql: Sql,
+  companyId: string,
+  status: WorkforceStatus | undefined,
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<WorkforceRow[]> {
+  return sql<WorkforceRow[]>`
+    select ${sql(columns)} from workforces
+    where company_id = ${companyId}
+      ${status ? sql`and status = ${status}` : sql``}
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
+export async function findWorkforce(sql: Sql, companyId: string, id: string): Promise<WorkforceRow | undefined> {
+  const [row] = await sql<WorkforceRow[]>`
+    select ${sql(columns)} from workforces where company_id = ${companyId} and id = ${id}`;
+  return row;
+}
+
+/** The same, kept from being changed until the transaction ends. */
+export async function holdWorkforce(sql: Sql, companyId: string, id: string): Promise<WorkforceRow | undefined> {
+  const [row] = await sql<WorkforceRow[]>`
+    select ${sql(columns)} from workforces where company_id = ${companyId} and id = ${id}
+    for share`;
+  return row;
+}
+
+export async function insertWorkforce(sql: Sql, companyId: string, workforce: WorkforceRow): Promise<void> {
+  await sql`insert into workforces ${sql({ company_id: companyId, ...toRow(sql, workforce) } as never)}`;
+}
+
+export async function updateWorkforce(sql: Sql, companyId: string, { id, ...workforce }: WorkforceRow): Promise<void> {
+  await sql`update workforces set ${sql(toRow(sql, workforce) as never)} where company_id = ${companyId} and id = ${id}`;
+}
+
+/** What is kept as JSON is said to be so. */
+function toRow<Row extends Pick<WorkforceRow, 'steps' | 'stop_when'>>(sql: Sql, row: Row) {
+  return { ...row, steps: sql.json(row.steps as never), stop_when: row.stop_when && sql.json(row.stop_when as never) };
+}

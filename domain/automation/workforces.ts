@@ -1,0 +1,270 @@
+// Workforces: what their steps are, what is wrong with them, what they need, and the calls that do them.
+import { addressOf } from '../messaging/campaigns.ts';
+import { type DraftChannel, longestText } from '../messaging/drafts.ts';
+import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { type Filter, readFilter } from '../objects/filter.ts';
+import { fillPlaceholders, placeholderProblems } from '../objects/placeholders.ts';
+import { closest } from '../objects/suggestions.ts';
+import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
+import { checkTask } from '../records/tasks.ts';
+import { checkRecord } from '../records/values.ts';
+
+export type SubjectType = 'lead' | 'deal' | 'customer' | 'account';
+export type WorkforceStatus = 'active' | 'paused' | 'draft';
+export type RunStatus = 'queued' | 'running' | 'waiting' | 'completed' | 'stopped' | 'failed' | 'cancelled';
+
+/** A condition of the filter grammar, as it was sent. */
+export type KeptCondition = Readonly<Record<string, unknown>>;
+
+export type Step =
+  | { kind: 'wait'; minutes: number }
+  | { kind: 'create_task'; title: string; task_type?: string; due_in_minutes?: number; assigned_to?: string }
+  | { kind: 'add_note'; content: string }
+  | { kind: 'set_field'; field: string; value: string | number | boolean | null }
+  | { kind: 'draft_message'; channel: DraftChannel; subject?: string; body: string; from?: string }
+  | { kind: 'stop_when'; condition: KeptCondition };
+
+export type StepKind = Step['kind'];
+
+/** A step as the document describes it: one shape for all kinds. */
+export type GivenStep = { kind: StepKind } & Readonly<Record<string, unknown>>;
+
+/** What a workforce does. */
+export interface Plan {
+  subjectTypes: readonly SubjectType[];
+  steps: readonly Step[];
+  stopWhen: KeptCondition | null;
+}
+
+/** Fields of each kind of step, beside its kind. */
+const fieldsOf: Readonly<Record<StepKind, { required: readonly string[]; optional: readonly string[] }>> = {
+  wait: { required: ['minutes'], optional: [] },
+  create_task: { required: ['title'], optional: ['task_type', 'due_in_minutes', 'assigned_to'] },
+  add_note: { required: ['content'], optional: [] },
+  set_field: { required: ['field', 'value'], optional: [] },
+  draft_message: { required: ['channel', 'body'], optional: ['subject', 'from'] },
+  stop_when: { required: ['condition'], optional: [] },
+};
+
+/** Minutes after which a task is due that says nothing itself: a day. */
+const usualDueMinutes = 1440;
+/** Characters that what is filled in may come to. */
+const longest = { title: 200, content: 10_000, subject: 200, body: 20_000 } as const;
+
+export const objectOf = (type: SubjectType): 'leads' | 'deals' | 'customers' | 'accounts' => `${type}s`;
+
+/** Scopes that a step needs on an object; whoever writes it has them, and it is done with no others. */
+export function scopesOf(step: Step, object: string): string[] {
+  const view = `${object}:view`;
+  switch (step.kind) {
+    case 'wait':
+    case 'stop_when':
+      return [view];
+    case 'create_task':
+      return [view, 'tasks:create'];
+    case 'add_note':
+    case 'set_field':
+      return [view, `${object}:edit`];
+    case 'draft_message':
+      return [view, 'inbox:create'];
+  }
+}
+
+/** Which fields are missing, and which do not belong to a step of its kind. */
+export function shapeProblems(steps: readonly GivenStep[]): FieldProblem[] {
+  return steps.flatMap((step, index) => {
+    const { required, optional } = fieldsOf[step.kind];
+    const allowed = [...required, ...optional];
+    const missing = required.filter((name) => !Object.hasOwn(step, name));
+    const foreign = Object.keys(step).filter((name) => name !== 'kind' && !allowed.includes(name));
+    return [
+      ...missing.map((name) => fieldProblem(`steps[${index}].${name}`, 'REQUIRED', `is required of ${step.kind}`)),
+      ...foreign.map((name) =>
+        fieldProblem(`steps[${index}].${name}`, 'UNKNOWN_FIELD', `is not a field of ${step.kind}`, { allowed }),
+      ),
+    ];
+  });
+}
+
+/** What a step refers to, checked for a record of an object; references are still to be looked up. */
+export interface CheckedStep {
+  checked: CheckedRecord;
+  /** Where the problem of a field stands. */
+  at: (field: string) => string;
+}
+
+/**
+ * Holds the plan against the objects of its records.
+ * @returns problems, and what is to be looked up before it is known whether there are more
+ */
+export function checkPlan(
+  { subjectTypes, steps, stopWhen }: Plan,
+  workspace: Workspace,
+  now: Date,
+): { problems: FieldProblem[]; toResolve: CheckedStep[] } {
+  const problems: FieldProblem[] = [];
+  const toResolve: CheckedStep[] = [];
+  for (const type of subjectTypes) {
+    const object = workspace.objects.get(objectOf(type));
+    if (!object) {
+      problems.push(fieldProblem('subject_types', 'INVALID_OPTION', `has ${type}, which is switched off here`));
+      continue;
+    }
+    if (stopWhen) problems.push(...conditionProblems(stopWhen, object, 'stop_when'));
+    for (const [index, step] of steps.entries()) {
+      const at = (name: string): string => `steps[${index}].${name}`;
+      problems.push(...textProblems(step, object, at));
+      if (step.kind === 'stop_when') problems.push(...conditionProblems(step.condition, object, at('condition')));
+      if (step.kind === 'draft_message') problems.push(...messageProblems(step, type, at));
+      if (step.kind === 'set_field') toResolve.push(checkSetting(step, object, workspace, now, at));
+      if (step.kind === 'create_task') {
+        const { title, task_type, assigned_to } = step;
+        const body = { title, scheduled_at: now.toISOString(), ...given({ task_type, assigned_to }) };
+        toResolve.push({ checked: checkTask(body, { object: object.object, id: '' }, workspace, now), at });
+      }
+    }
+  }
+  return { problems, toResolve };
+}
+
+/** A field that several objects refuse alike is refused once. */
+export function once(problems: readonly FieldProblem[]): FieldProblem[] {
+  return [...new Map(problems.map((each) => [`${each.field} ${each.code} ${each.message}`, each])).values()];
+}
+
+function conditionProblems(condition: KeptCondition, object: WorkspaceObject, field: string): FieldProblem[] {
+  return readFilter(condition, object).problems.map((each) => ({ ...each, field }));
+}
+
+function textProblems(step: Step, object: WorkspaceObject, at: (name: string) => string): FieldProblem[] {
+  return (['title', 'content', 'subject', 'body'] as const).flatMap((name) => {
+    const text = (step as Partial<Record<typeof name, string>>)[name];
+    return text === undefined ? [] : placeholderProblems(at(name), text, object);
+  });
+}
+
+function messageProblems(
+  { channel, subject, body }: Extract<Step, { kind: 'draft_message' }>,
+  type: SubjectType,
+  at: (name: string) => string,
+): FieldProblem[] {
+  const problems: FieldProblem[] = [];
+  if (type === 'deal')
+    problems.push(fieldProblem(at('kind'), 'CONFLICTING_FIELDS', 'needs an address, and deals have none'));
+  if (channel === 'email' && subject === undefined)
+    problems.push(fieldProblem(at('subject'), 'REQUIRED', 'is needed for an email'));
+  if (channel !== 'email' && subject !== undefined)
+    problems.push(fieldProblem(at('subject'), 'CONFLICTING_FIELDS', `is for emails; ${channel} has none`));
+  if (channel === 'sms' && [...body].length > longestText)
+    problems.push(
+      fieldProblem(at('body'), 'TOO_LONG', `must have at most ${longestText} characters in a text message`),
+    );
+  return problems;
+}
+
+function checkSetting(
+  { field: name, value }: Extract<Step, { kind: 'set_field' }>,
+  object: WorkspaceObject,
+  workspace: Workspace,
+  now: Date,
+  at: (name: string) => string,
+): CheckedStep {
+  const field = object.fields.get(name);
+  const checked = checkRecord(object, { [name]: value }, 'update', workspace, now);
+  if (field && !field.readOnly && !field.immutable) {
+    // What only holds together with other fields is known when it is done.
+    checked.problems = checked.problems.filter((each) => each.field === name);
+    return { checked, at: () => at('value') };
+  }
+  const allowed = [...object.fields.values()]
+    .filter((each) => !each.readOnly && !each.immutable)
+    .map((each) => each.name);
+  const meant = closest(name, allowed);
+  const rule = `must be a field of ${object.object} that can be changed`;
+  checked.problems = [fieldProblem(name, 'INVALID_OPTION', rule, { allowed, ...(meant ? { meant } : {}) })];
+  return { checked, at: () => at('field') };
+}
+
+/** The condition to hold against a record; undefined when it does not fit the fields any more. */
+export function filterOf(condition: KeptCondition, object: WorkspaceObject): Filter | undefined {
+  const { filter, problems } = readFilter(condition, object);
+  return problems.length > 0 ? undefined : filter;
+}
+
+/** A call of the API that does a step. */
+export interface StepCall {
+  operationId: 'createRecordTask' | 'createNote' | 'updateRecord' | 'createMessageDraft';
+  path: Record<string, string>;
+  body: Record<string, unknown>;
+}
+
+/** The call that does a step for a record as it is now, or why there is nothing to do. */
+export function callOf(
+  step: Exclude<Step, { kind: 'wait' | 'stop_when' }>,
+  object: WorkspaceObject,
+  record: StoredRecord,
+  now: Date,
+): StepCall | { skipped: string } {
+  const path = { object: object.object, id: record.id };
+  const values = { ...record.values, ...record.custom };
+  const fill = (text: string, most: number): string => cut(fillPlaceholders(text, object, values), most);
+  const blank = (name: string) => ({ skipped: `${name} is empty for this record` });
+  switch (step.kind) {
+    case 'create_task': {
+      const title = fill(step.title, longest.title).trim();
+      if (title === '') return blank('title');
+      const due = new Date(now.getTime() + (step.due_in_minutes ?? usualDueMinutes) * 60_000);
+      const { task_type, assigned_to } = step;
+      const body = { title, scheduled_at: due.toISOString(), ...given({ task_type, assigned_to }) };
+      return { operationId: 'createRecordTask', path, body };
+    }
+    case 'add_note': {
+      const content = fill(step.content, longest.content);
+      return content.trim() === '' ? blank('content') : { operationId: 'createNote', path, body: { content } };
+    }
+    case 'set_field':
+      return { operationId: 'updateRecord', path, body: { [step.field]: step.value } };
+    case 'draft_message': {
+      const { channel, from } = step;
+      const to = object.object === 'deals' ? undefined : addressOf(object.object as 'leads', channel, values);
+      if (to === undefined)
+        return { skipped: `the record has no ${channel === 'email' ? 'email address' : 'phone number'}` };
+      const body = fill(step.body, channel === 'sms' ? longestText : longest.body);
+      if (body.trim() === '') return blank('body');
+      // One line, whatever a record holds.
+      const subject =
+        step.subject && fill(step.subject.replace(/\s+/g, ' '), longest.subject).replace(/\s+/g, ' ').trim();
+      if (subject === '') return blank('subject');
+      const about = { object: object.object, record_id: record.id };
+      return {
+        operationId: 'createMessageDraft',
+        path: {},
+        body: { channel, to, ...given({ subject, from }), body, ...about },
+      };
+    }
+  }
+}
+
+/** Without what has no value. */
+function given(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+/** The beginning of a text, whole characters only. */
+const cut = (text: string, most: number): string => (text.length <= most ? text : [...text].slice(0, most).join(''));
+
+/** What a step added. */
+export interface Made {
+  object: 'tasks' | 'notes' | 'message_drafts';
+  id: string;
+}
+
+/** What a call of a step has made. @param answer the data that it answered */
+export function madeBy({ operationId }: StepCall, answer: unknown): Made | undefined {
+  const { task, note, draft } = answer as Record<'task' | 'note' | 'draft', { id: string } | undefined>;
+  if (operationId === 'createRecordTask' && task) return { object: 'tasks', id: task.id };
+  if (operationId === 'createNote' && note) return { object: 'notes', id: note.id };
+  if (operationId === 'createMessageDraft' && draft) return { object: 'message_drafts', id: draft.id };
+  return undefined;
+}

@@ -1,0 +1,140 @@
+// Runs of workforces: records are enrolled, and what was done for them is shown.
+import { v7 as uuidv7 } from 'uuid';
+import * as db from '../../db/automation/workforce-runs.ts';
+import { findWorkforce, holdWorkforce, type WorkforceRow } from '../../db/automation/workforces.ts';
+import { actorOf } from '../../db/created-by.ts';
+import { holdRecord } from '../../db/records/records.ts';
+import { type GivenStep, objectOf, type SubjectType } from '../../domain/automation/workforces.ts';
+import { isVisible } from '../../domain/records/reading.ts';
+import type { components } from '../../generated/api.ts';
+import { requireCompanyReach } from '../../reads/company-reach.ts';
+import { conflict, found, notFound } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+type Item = components['schemas']['WorkforceRunItem'];
+type Run = components['schemas']['WorkforceRun'];
+
+export const enrollInWorkforce: Handler<'enrollInWorkforce'> = async (call) => {
+  const { sql, caller, body, path, now } = call;
+  const { subject_type: type, subject_id: subjectId } = body;
+  const workforce = found(await holdWorkforce(sql, caller.companyId, path.id));
+  await holdSubject(call, objectOf(type), subjectId);
+  refuseUnable(workforce, type);
+  const subject = { workforce_id: workforce.id, subject_type: type, subject_id: subjectId.toLowerCase() };
+  const answer = { ...subject, kind: 'workforce_run' as const };
+  if (caller.testMode) {
+    const detail = { would_run_steps: workforce.steps.length };
+    const nothing = { run_id: null, status: null, enrolled_at: null, message: 'Nothing runs in test mode.', detail };
+    const data = { ...answer, ...nothing, enrolled: false, simulated: true, test_mode: true, reason: 'test_mode' };
+    return { status: 200, data };
+  }
+  const run = newRun(uuidv7(), workforce, objectOf(type), subject.subject_id, body.context ?? {}, now);
+  if (!(await db.insertRun(sql, caller, run, caller))) throw await alreadyEnrolled(call, run);
+  call.record({
+    action: 'workforce.enroll',
+    object: run.object,
+    recordId: run.record_id,
+    metadata: { workforce_id: workforce.id, run_id: run.id },
+  });
+  const begun = { run_id: run.id, status: run.status, enrolled_at: now.toISOString(), detail: null, reason: null };
+  const message = `The ${type} is on its way.`;
+  return { status: 202, data: { ...answer, ...begun, message, enrolled: true, simulated: false, test_mode: false } };
+};
+
+export const listWorkforceRuns: Handler<'listWorkforceRuns'> = async (call) => {
+  const { sql, caller, path, query } = call;
+  requireCompanyReach(call);
+  const { id } = found(await findWorkforce(sql, caller.companyId, path.id));
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['workforce runs', id, query.status],
+    (after, limit) => db.listRuns(sql, caller, id, query.status, after, limit),
+    (last: db.RunRow) => [last.enrolled_at.toISOString(), last.id],
+  );
+  return { status: 200, data: { runs: rows.map((row) => shownItem(row, caller.testMode)), ...rest } };
+};
+
+export const getWorkforceRun: Handler<'getWorkforceRun'> = async (call) => {
+  const { sql, caller, path } = call;
+  requireCompanyReach(call);
+  const row = found(await db.findRun(sql, caller, path.id, path.run_id));
+  const done = new Map((await db.listRunSteps(sql, caller, row.id)).map((step) => [step.position, step]));
+  const steps = row.steps.map((step, position) => shownStep(step, position, done.get(position)));
+  return { status: 200, data: { run: { ...shownItem(row, caller.testMode), steps } } };
+};
+
+/** @throws ApiError 404 for a record that the caller does not see */
+async function holdSubject(call: Call<'enrollInWorkforce'>, object: string, id: string): Promise<void> {
+  const { sql, caller } = call;
+  const workspace = await call.workspace();
+  if (!workspace.objects.has(object) || !isVisible(object, workspace, caller)) throw notFound();
+  if (!(await holdRecord(sql, caller, object, id))) throw notFound();
+}
+
+/** @throws ApiError 409 for a workforce that takes no such record now */
+function refuseUnable({ name, status, subject_types: allowed }: WorkforceRow, type: SubjectType): void {
+  if (!allowed.includes(type))
+    throw conflict('subject_type_not_allowed', `${name} is not for records of the type ${type}.`, { allowed });
+  if (status !== 'active') throw conflict('workforce_not_active', `${name} is not active.`, { status });
+}
+
+async function alreadyEnrolled({ sql, caller }: Pick<Call, 'sql' | 'caller'>, run: db.StoredRun) {
+  const id = await db.findActiveRun(sql, caller, run);
+  return conflict(
+    'already_enrolled',
+    'This record is on its way in this workforce.',
+    id === undefined ? {} : { run_id: id },
+  );
+}
+
+function newRun(
+  id: string,
+  workforce: WorkforceRow,
+  object: string,
+  recordId: string,
+  context: Readonly<Record<string, unknown>>,
+  now: Date,
+): db.StoredRun {
+  const { steps, stop_when, stop_when_replied } = workforce;
+  return {
+    ...{ id, workforce_id: workforce.id, status: 'queued', object, record_id: recordId, context, steps },
+    ...{ stop_when, stop_when_replied, position: 0, next_step_at: now, due_at: now, attempts: 0 },
+    ...{ tried_since: null, call: null, error_code: null, error_message: null, enrolled_at: now, ended_at: null },
+  };
+}
+
+function shownItem(row: db.RunRow, testMode: boolean): Item {
+  return {
+    id: row.id,
+    workforce_id: row.workforce_id,
+    subject_type: row.object.slice(0, -1) as SubjectType,
+    subject_id: row.record_id,
+    status: row.status,
+    context: { ...row.context },
+    step_count: row.steps.length,
+    steps_done: row.position,
+    next_step_at: row.next_step_at?.toISOString() ?? null,
+    error: errorOf(row),
+    enrolled_by: actorOf(row),
+    enrolled_at: row.enrolled_at.toISOString(),
+    ended_at: row.ended_at?.toISOString() ?? null,
+    test_mode: testMode,
+  };
+}
+
+function shownStep({ kind }: GivenStep, position: number, done: db.RunStepRow | undefined): Run['steps'][number] {
+  return {
+    step: position + 1,
+    kind,
+    status: done?.status ?? 'pending',
+    at: done?.at.toISOString() ?? null,
+    made: done?.made_object && done.made_id ? { object: done.made_object, id: done.made_id } : null,
+    reason: done?.reason ?? null,
+    error: done ? errorOf(done) : null,
+  };
+}
+
+function errorOf({ error_code: code, error_message: message }: Pick<db.RunRow, 'error_code' | 'error_message'>) {
+  return code === null ? null : { code, message: message ?? '' };
+}

@@ -1,0 +1,146 @@
+// Workforces: set up, shown and changed.
+import { v7 as uuidv7 } from 'uuid';
+import { countOnTheirWay, resumeRuns } from '../../db/automation/workforce-runs.ts';
+import * as db from '../../db/automation/workforces.ts';
+import {
+  checkPlan,
+  type GivenStep,
+  objectOf,
+  once,
+  type Plan,
+  type Step,
+  scopesOf,
+  shapeProblems,
+} from '../../domain/automation/workforces.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
+import type { components } from '../../generated/api.ts';
+import { requireCompanyReach } from '../../reads/company-reach.ts';
+import { found } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+import { resolve } from '../../writes/preparing.ts';
+import { recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+
+type Item = components['schemas']['WorkforceItem'];
+type Workforce = components['schemas']['Workforce'];
+type ChangingCall = Call<'createWorkforce'> | Call<'updateWorkforce'>;
+
+export const listWorkforces: Handler<'listWorkforces'> = async (call) => {
+  const { sql, caller, query } = call;
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['workforces', query.status],
+    (after, limit) => db.listWorkforces(sql, caller.companyId, query.status, after, limit),
+    (last: db.WorkforceRow) => [last.created_at.toISOString(), last.id],
+  );
+  const counts = await countOnTheirWay(
+    sql,
+    caller,
+    rows.map(({ id }) => id),
+  );
+  return { status: 200, data: { workforces: rows.map((row) => shownItem(row, counts.get(row.id))), ...rest } };
+};
+
+export const getWorkforce: Handler<'getWorkforce'> = async (call) => {
+  const row = found(await db.findWorkforce(call.sql, call.caller.companyId, call.path.id));
+  return { status: 200, data: { workforce: await shown(call, row) } };
+};
+
+export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
+  const { sql, caller, body, now } = call;
+  requireCompanyReach(call);
+  await refuseUnfit(call, body);
+  await db.lockWorkforces(sql, caller.companyId);
+  const others = await db.listWorkforceNames(sql, caller.companyId);
+  const row: db.WorkforceRow = {
+    ...{ id: uuidv7(), name: body.name.trim(), description: body.description ?? null, kind: body.kind },
+    ...{ status: body.status, subject_types: body.subject_types, steps: body.steps },
+    ...{ stop_when: body.stop_when ?? null, stop_when_replied: body.stop_when_replied },
+    ...{ created_at: now, updated_at: now },
+  };
+  refuseTwin('a workforce', row.name, others);
+  const full = (limit: number) => `A workspace has ${limit} workforces at most.`;
+  refuseFull(others.length, configurationLimits.workforces, 'workforce_limit_reached', full);
+  await db.insertWorkforce(sql, caller.companyId, row);
+  recordChange(call, 'workforce', undefined, settingsOf(row));
+  return { status: 201, data: { workforce: await shown(call, row) } };
+};
+
+export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
+  const { sql, caller, body, path, now } = call;
+  requireCompanyReach(call);
+  await db.lockWorkforces(sql, caller.companyId);
+  const before = found(await db.findWorkforce(sql, caller.companyId, path.id));
+  const { kind: _, ...changes } = body;
+  const after = { ...before, ...changes, name: body.name?.trim() ?? before.name, updated_at: now } as db.WorkforceRow;
+  if (body.steps || body.subject_types || body.stop_when !== undefined) await refuseUnfit(call, after);
+  refuseTwin('a workforce', after.name, await db.listWorkforceNames(sql, caller.companyId), before.id);
+  if (!recordChange(call, 'workforce', settingsOf(before), settingsOf(after)))
+    return { status: 200, data: { workforce: await shown(call, before) } };
+  await db.updateWorkforce(sql, caller.companyId, after);
+  if (after.status === 'active' && before.status !== 'active') await resumeRuns(sql, caller.companyId, before.id);
+  return { status: 200, data: { workforce: await shown(call, after) } };
+};
+
+/**
+ * @throws ApiError 403 for a caller that could not do itself what the steps do; 400 and 422 for what does not fit, as a whole or for records of
+ *   the types
+ */
+async function refuseUnfit(
+  call: ChangingCall,
+  plan: { subject_types: Plan['subjectTypes']; steps: readonly GivenStep[]; stop_when?: Plan['stopWhen'] | undefined },
+): Promise<void> {
+  const misshapen = shapeProblems(plan.steps);
+  if (misshapen.length > 0) throw call.refusal(misshapen);
+  const steps = plan.steps as readonly Step[];
+  const objects = plan.subject_types.map(objectOf);
+  const scopes = objects.flatMap((object) => [`${object}:view`, ...steps.flatMap((step) => scopesOf(step, object))]);
+  for (const scope of new Set(scopes)) call.authorize(scope);
+  const asked = { subjectTypes: plan.subject_types, steps, stopWhen: plan.stop_when ?? null };
+  const { problems, toResolve } = checkPlan(asked, await call.workspace(), call.now);
+  for (const { checked, at } of toResolve) {
+    await resolve(call, checked);
+    problems.push(...checked.problems.map((each) => ({ ...each, field: at(each.field) })));
+  }
+  if (problems.length > 0) throw call.refusal(once(problems));
+}
+
+/** What of a workforce is a setting. */
+function settingsOf({
+  id,
+  name,
+  description,
+  kind,
+  status,
+  subject_types,
+  steps,
+  stop_when,
+  stop_when_replied,
+}: db.WorkforceRow) {
+  return { id, name, description, kind, status, subject_types, steps, stop_when, stop_when_replied };
+}
+
+async function shown({ sql, caller }: Pick<Call, 'sql' | 'caller'>, row: db.WorkforceRow): Promise<Workforce> {
+  const counts = await countOnTheirWay(sql, caller, [row.id]);
+  return {
+    ...shownItem(row, counts.get(row.id)),
+    steps: row.steps as Workforce['steps'],
+    stop_when: row.stop_when as Workforce['stop_when'],
+    stop_when_replied: row.stop_when_replied,
+  };
+}
+
+function shownItem(row: db.WorkforceRow, onTheirWay = 0): Item {
+  return {
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    kind: row.kind,
+    status: row.status,
+    subject_types: [...row.subject_types],
+    step_count: row.steps.length,
+    enrolled_count: onTheirWay,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,285 @@
+// Runs of workforces: does each step when it is due, once, through the operations of the API.
+
+import * as runs from '../db/automation/workforce-runs.ts';
+import { holdWorkforce, type WorkforceRow } from '../db/automation/workforces.ts';
+import type { Pool, Sql } from '../db/connect.ts';
+import { loadWorkspaceRows } from '../db/objects/workspace.ts';
+import type { Scope } from '../db/reach.ts';
+import { countRecords, findRecord, hasRecord } from '../db/records/records.ts';
+import type { DueDataRow } from '../db/sweeping.ts';
+import {
+  callOf,
+  filterOf,
+  type KeptCondition,
+  madeBy,
+  type Step,
+  type StepCall,
+  scopesOf,
+} from '../domain/automation/workforces.ts';
+import { type Filter, readFilter } from '../domain/objects/filter.ts';
+import { buildWorkspace, type WorkspaceObject } from '../domain/objects/workspace.ts';
+import type { Log } from '../runtime/log.ts';
+import { everyRound } from './rounds.ts';
+import { inTransaction } from './transactions.ts';
+
+/** A call of the API in the name of a workforce. */
+export interface Deed extends StepCall {
+  companyId: string;
+  actor: { id: string; name: string };
+  /** The only ones that it may use. */
+  scopes: readonly string[];
+  /** The same for each try. */
+  idempotencyKey: string;
+}
+
+export interface WorkforceParts {
+  /** Finds whose turn it is. */
+  platform: Pool;
+  /** Notes what is done, bound to one company at a time. */
+  tenants: Pool;
+  /** Performs a call in this process, as over HTTP. */
+  act: (deed: Deed) => Promise<{ status: number; body: unknown }>;
+  /** Whether a company pays for workforces now, and has them switched on. */
+  isOpen: (companyId: string) => Promise<boolean>;
+  log: Log;
+  now: () => Date;
+}
+
+const second = 1000;
+const minute = 60 * second;
+const hour = 60 * minute;
+
+/** Milliseconds between two looks. */
+const every = second;
+/** Longer than a step takes in all: after it, whoever took a run is taken for dead. */
+const lease = minute;
+/** Pauses between two tries of a step: as long as it has waited so far, between these. */
+const pauses = { shortest: 5 * second, longest: 10 * minute };
+/** After which a step that is tried in vain is given up; less than the day for which the answer to its key is kept. */
+const patienceWithSteps = 12 * hour;
+/** Until somebody looks again whether a company has workforces. */
+const closedPause = hour;
+/** Runs that are looked up at once; of each company a few, so that a large one keeps nobody waiting. */
+const found = { most: 100, ofEach: 10 };
+/** Companies that are served at once. */
+const companiesAtOnce = 4;
+/** Milliseconds after which a transaction is given up. */
+const patience = 5000;
+
+/** Starts the rounds. @returns a function that stops them, once what is on its way has ended or a few seconds have passed */
+export function startWorkforces(parts: WorkforceParts): () => Promise<void> {
+  const log = parts.log.child({ job: 'workforces' });
+  return everyRound(every, async (stop) => void (await runWorkforces({ ...parts, log }, stop)), log);
+}
+
+/** Does steps until none is due. Servers may do so at the same time. @returns how many runs were looked at */
+export async function runWorkforces(parts: WorkforceParts, stop?: AbortSignal): Promise<number> {
+  let looked = 0;
+  for (;;) {
+    const due = await parts.platform.use((sql) => runs.findDueRuns(sql, found.ofEach, found.most, parts.now()));
+    const companies = [...Map.groupBy(due, ({ companyId }) => companyId).values()];
+    let served = 0;
+    const serve = async (): Promise<void> => {
+      for (let own = companies.shift(); own; own = companies.shift()) {
+        for (const each of own) {
+          if (stop?.aborted) return;
+          if (await serveOne(parts, each)) served += 1;
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: companiesAtOnce }, serve));
+    looked += served;
+    if (served === 0 || stop?.aborted) return looked;
+  }
+}
+
+/** @returns false where it could not be served: it is due again in the next round, or when its lease has ended */
+async function serveOne(parts: WorkforceParts, due: DueDataRow): Promise<boolean> {
+  try {
+    await goOn(parts, due);
+    return true;
+  } catch (error) {
+    const err = { message: (error as Error).message };
+    parts.log.warn({ company: due.companyId, run: due.id, err }, 'a run could not go on; it is tried again');
+    return false;
+  }
+}
+
+/** A step that is to be done by a call. */
+interface Begun {
+  run: runs.RunRow;
+  workforce: WorkforceRow;
+  call: StepCall;
+  triedSince: Date;
+}
+
+/** Does the next step of a run: its call is committed before it is sent, and what came of it afterwards. */
+async function goOn(parts: WorkforceParts, { companyId, testMode, id }: DueDataRow): Promise<void> {
+  const scope: Scope = {
+    ...{ companyId, testMode, reach: { kind: 'company' }, userId: null },
+    actor: { kind: 'system', id: 'workforces', name: null },
+  };
+  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => inTransaction(parts.tenants, scope, patience, work);
+  const now = parts.now();
+  if (!(await parts.isOpen(companyId))) {
+    const until = new Date(now.getTime() + closedPause);
+    await within((sql) => runs.postponeRun(sql, scope, id, until, now));
+    return;
+  }
+  const begun = await within((sql) => begin(sql, scope, id, now));
+  if (!begun) return;
+  const { run, workforce, call } = begun;
+  const step = run.steps[run.position] as Step;
+  const answer = await parts.act({
+    ...call,
+    companyId,
+    actor: { id: workforce.id, name: workforce.name },
+    scopes: scopesOf(step, run.object),
+    idempotencyKey: `workforce:${run.id}:${run.position}`,
+  });
+  await within((sql) => finish(sql, scope, begun, answer, parts.now()));
+}
+
+/** Takes a run, and does what needs no call. @returns the call that is to be made next; undefined where there is none now */
+async function begin(sql: Sql, scope: Scope, id: string, now: Date): Promise<Begun | undefined> {
+  const run = await runs.takeRun(sql, scope, id, lease, now);
+  if (!run) return undefined;
+  const workforce = await holdWorkforce(sql, scope.companyId, run.workforce_id);
+  if (!workforce) throw new Error('a run keeps its workforce');
+  if (workforce.status !== 'active') return void (await runs.updateRun(sql, scope, run, { due_at: null }));
+  const { call, tried_since: triedSince } = run;
+  if (triedSince && now.getTime() - triedSince.getTime() > patienceWithSteps)
+    return failed(sql, scope, run, 'SERVICE_UNAVAILABLE', 'It was tried for 12 hours in vain.', now);
+  if (call && triedSince) return { run, workforce, call, triedSince };
+  const begun = await nextCall(sql, scope, run, now);
+  if (!begun) return undefined;
+  await runs.updateRun(sql, scope, run, { call: begun, tried_since: now, status: 'running' });
+  return { run, workforce, call: begun, triedSince: now };
+}
+
+/** The call of the next step, for the record as it is now; what ends the run or needs no call is done here. */
+async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Promise<StepCall | undefined> {
+  const step = run.steps[run.position] as Step | undefined;
+  if (!step) return end(sql, scope, run, 'completed', now);
+  const record = await findRecord(sql, scope, run.object, run.record_id);
+  if (!record) return end(sql, scope, run, 'cancelled', now);
+  if (run.stop_when_replied && (await runs.hasReplied(sql, scope, run))) return end(sql, scope, run, 'stopped', now);
+  const object = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId)).objects.get(run.object);
+  if (!object) return failed(sql, scope, run, 'NOT_FOUND', `The object ${run.object} is switched off.`, now);
+  const holds = async (condition: KeptCondition): Promise<boolean | undefined> => {
+    const filter = filterOf(condition, object);
+    if (!filter) return undefined;
+    const both: Filter = { and: [isRecord(object, record.id), filter] };
+    return (await countRecords(sql, scope, run.object, both, 1)) > 0;
+  };
+  const misfit = 'A condition does not fit the fields any more.';
+  const stops = run.stop_when ? await holds(run.stop_when) : false;
+  if (stops === undefined) return failed(sql, scope, run, 'VALIDATION_ERROR', misfit, now);
+  if (stops) return end(sql, scope, run, 'stopped', now);
+  switch (step.kind) {
+    case 'wait': {
+      const until = new Date(now.getTime() + step.minutes * minute);
+      return advance(sql, scope, run, { status: 'done' }, now, until);
+    }
+    case 'stop_when': {
+      const isMet = await holds(step.condition);
+      if (isMet === undefined) return failed(sql, scope, run, 'VALIDATION_ERROR', misfit, now);
+      if (!isMet) return advance(sql, scope, run, { status: 'done' }, now);
+      await runs.insertRunStep(sql, scope, run.id, outcome(run, { status: 'done' }, now));
+      return end(sql, scope, run, 'stopped', now);
+    }
+    default: {
+      const call = callOf(step, object, record, now);
+      if (!('skipped' in call)) return call;
+      return advance(sql, scope, run, { status: 'skipped', reason: call.skipped }, now);
+    }
+  }
+}
+
+function isRecord(object: WorkspaceObject, id: string): Filter {
+  const { filter } = readFilter({ field: 'id', op: 'eq', value: id }, object);
+  if (!filter) throw new Error('every record has an id');
+  return filter;
+}
+
+/** Notes what came of a call. What failed on this side, or is still on its way, is asked for again later. */
+async function finish(
+  sql: Sql,
+  scope: Scope,
+  { run, call, triedSince }: Begun,
+  { status, body }: { status: number; body: unknown },
+  now: Date,
+): Promise<void> {
+  const { data, error } = body as { data?: unknown; error?: { code: string; message: string } };
+  if (status < 300) {
+    const made = madeBy(call, data);
+    const noted = made && { made_object: made.object, made_id: made.id };
+    await advance(sql, scope, run, { status: 'done', ...noted }, now);
+  } else if (status >= 500 || error?.code === 'IDEMPOTENCY_IN_PROGRESS') {
+    const waited = now.getTime() - triedSince.getTime();
+    const pause = Math.min(Math.max(waited, pauses.shortest), pauses.longest);
+    await runs.updateRun(sql, scope, run, { due_at: new Date(now.getTime() + pause) });
+  } else if (await hasRecord(sql, scope, run.object, run.record_id)) {
+    await failed(sql, scope, run, error?.code ?? 'INTERNAL_ERROR', error?.message ?? '', now);
+  } else await end(sql, scope, run, 'cancelled', now);
+}
+
+const nothing = { made_object: null, made_id: null, reason: null, error_code: null, error_message: null };
+
+type Outcome = Pick<runs.RunStepRow, 'status'> & Partial<Omit<runs.RunStepRow, 'position' | 'at'>>;
+
+/** The row of the step that is next. */
+const outcome = ({ position }: runs.RunRow, done: Outcome, now: Date): runs.RunStepRow => ({
+  ...nothing,
+  ...done,
+  position,
+  at: now,
+});
+
+/** Goes on to the next step, now or later. */
+async function advance(
+  sql: Sql,
+  scope: Scope,
+  run: runs.RunRow,
+  done: Outcome,
+  now: Date,
+  until?: Date,
+): Promise<undefined> {
+  const position = run.position + 1;
+  const next = until ?? now;
+  const isOver = position === run.steps.length && !until;
+  const status = until ? 'waiting' : 'running';
+  const change = isOver
+    ? ended('completed', now)
+    : { status, next_step_at: next, due_at: next, call: null, tried_since: null };
+  if (await runs.updateRun(sql, scope, run, { ...change, position } as runs.RunChange))
+    await runs.insertRunStep(sql, scope, run.id, outcome(run, done, now));
+}
+
+/** Ends a run with the step that is next. */
+async function failed(
+  sql: Sql,
+  scope: Scope,
+  run: runs.RunRow,
+  code: string,
+  message: string,
+  now: Date,
+): Promise<undefined> {
+  const error = { error_code: code, error_message: message };
+  if (await runs.updateRun(sql, scope, run, { ...ended('failed', now), ...error }))
+    await runs.insertRunStep(sql, scope, run.id, outcome(run, { status: 'failed', ...error }, now));
+}
+
+async function end(
+  sql: Sql,
+  scope: Scope,
+  run: runs.RunRow,
+  status: 'completed' | 'stopped' | 'cancelled',
+  now: Date,
+): Promise<undefined> {
+  await runs.updateRun(sql, scope, run, ended(status, now));
+}
+
+const ended = (status: 'completed' | 'stopped' | 'cancelled' | 'failed', now: Date) => ({
+  ...{ status, next_step_at: null, due_at: null, call: null, tried_since: null, ended_at: now },
+});

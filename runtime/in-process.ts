@@ -1,0 +1,75 @@
+// Operations that this process performs itself, as over HTTP and without a socket.
+
+import { grantsOf } from '../domain/access/scopes.ts';
+import type { Trace } from './call-state.ts';
+import type { Actor } from './caller.ts';
+import type { Authenticated } from './credentials/authentication.ts';
+import type { CompanyRecord } from './database.ts';
+import type { Document } from './document/document.ts';
+import type { OperationRunner } from './operation-runner.ts';
+import { newRequestId } from './request-ids.ts';
+
+/** What is to be performed. */
+export interface Order {
+  operationId: string;
+  by: Pick<Authenticated, 'caller' | 'configVersion'>;
+  /** Values of the path's parameters, decoded. */
+  path: Record<string, string>;
+  query?: Record<string, string>;
+  body?: unknown;
+  /** Where the operation honours one: the same order with the same key is performed once, and answered alike. */
+  idempotencyKey?: string;
+}
+
+/** An answer as a client would read it. */
+export interface Performed {
+  status: number;
+  body: unknown;
+}
+
+/**
+ * Performs an operation that takes and answers JSON: validated, authorized, in one transaction with its audit rows, events and kept answer.
+ * Limits and quotas do not count it. What it refuses, and what fails, is an answer.
+ * @throws Error for an operation that there is not, or that takes or answers a file
+ */
+export type Perform = (order: Order) => Promise<Performed>;
+
+/** Nobody leaves who is waiting in this process. */
+const lasting = { destroyed: false, once: () => undefined, off: () => undefined };
+
+export function performIn(document: Document, runner: OperationRunner): Perform {
+  const operations = new Map(document.operations.map((operation) => [operation.id, operation]));
+  return async (order) => {
+    const operation = operations.get(order.operationId);
+    if (!operation || operation.upload !== undefined) throw new Error(`${order.operationId} cannot be performed here`);
+    const { caller } = order.by;
+    const trace: Trace = {
+      ...{ requestId: caller.requestId, operation: operation.id, caller, testMode: caller.testMode },
+      ...{ error: undefined, oauth: operation.answer === 'oauth', figures: undefined },
+      ...{ quota: undefined, charge: undefined, countedBy: undefined },
+      ...{ deprecated: [], leave: false, invite: undefined, connection: lasting },
+    };
+    const { status, body } = await runner.carryOut(operation, order, trace);
+    if (typeof body !== 'string') throw new Error(`${operation.id} does not answer JSON`);
+    return { status, body: JSON.parse(body) };
+  };
+}
+
+/** Who acts where a workspace has this server do something: it may do no more than the scopes say, in live mode and for the whole company. */
+export function systemCaller(
+  company: CompanyRecord,
+  actor: Omit<Actor, 'kind'>,
+  scopes: readonly string[],
+): Order['by'] {
+  const { companyId, companyName, configVersion, subscription } = company;
+  return {
+    configVersion,
+    caller: {
+      ...{ kind: 'system', companyId, companyName, testMode: false, actor: { kind: 'system', ...actor } },
+      ...{ grants: grantsOf(scopes), scopes, reach: { kind: 'company' }, modules: subscription.modules },
+      ...{ expiresAt: null, userId: null, sessionId: null },
+      limits: { perMinute: 0, perHour: 0, tenantPerMinute: 0, tenantPerDay: null },
+      ...{ ip: '', userAgent: null, requestId: newRequestId() },
+    },
+  };
+}
