@@ -143,6 +143,11 @@ export function openWorkforcesPool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_app', name: 'workforces', lanes: 2 });
 }
 
+/** Opens the connections of what sends messages: so many that those on their way do not wait for each other's notes. */
+export function openMessagesPool(settings: DatabaseSettings): Pool {
+  return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_app', name: 'messages', lanes: 4 });
+}
+
 /** Opens the connection of what removes companies, under a role that sees one at a time. */
 export function openPurgePool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_purge', name: 'purges', lanes: 1 });
