@@ -113,6 +113,19 @@ const rules: Readonly<Record<string, Rule>> = {
     node: ['crypto', 'util'],
     mustNotUse: [...environment, ...network],
   },
+  // What people do at screens: by the statements and rules that operations have, and never around them.
+  console: {
+    may: [
+      ...['console/', 'reads/', 'writes/', 'db/', 'domain/'],
+      ...['screens', 'html', 'people', 'in-process', 'errors', 'request-ids', 'credentials/authentication'].map(
+        (name) => `runtime/${name}.ts`,
+      ),
+    ],
+    mayNot: writingRecords,
+    packages: [],
+    node: [],
+    mustNotUse: [...environment, ...network, ...clock, ...chance],
+  },
   // Calendars outside: what is asked of them is decided in domain/, and kept by db/.
   calendars: {
     may: ['calendars/', 'domain/scheduling/', 'runtime/outgoing/client.ts'],

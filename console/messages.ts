@@ -1,8 +1,8 @@
 // Messages that wait for a person: single drafts, and the runs of campaigns as one.
 import { actorOf } from '../db/created-by.ts';
 import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../db/messaging/draft-decisions.ts';
-import { type Html, html } from '../runtime/html.ts';
 import { found } from '../runtime/errors.ts';
+import { type Html, html } from '../runtime/html.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
 import {
   approveDraft,
@@ -12,7 +12,7 @@ import {
   rejectDraft,
   rejectRun,
 } from '../writes/draft-approvals.ts';
-import { type ConsoleParts, consolePage, inMode, type PersonalRequest } from './console.ts';
+import { type ConsoleParts, consolePage, inMode, type PersonalRequest } from './requests.ts';
 
 /** On a page. */
 const most = 25;
@@ -54,9 +54,7 @@ export async function decideDraft({ people }: ConsoleParts, request: PersonalReq
   const { id = '' } = path;
   const isApproved = form?.get('action') === 'approve';
   await people.act(person, testMode, ['inbox:create'], now, (acting) =>
-    isApproved
-      ? approveDraft(acting, id, form?.get('hash') ?? '')
-      : rejectDraft(acting, id, reasonOf(form)),
+    isApproved ? approveDraft(acting, id, form?.get('hash') ?? '') : rejectDraft(acting, id, reasonOf(form)),
   );
   return { redirect: inMode('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
 }
@@ -124,7 +122,12 @@ ${decisionForm(request, `/console/messages/${draft.id}`, saidStop ? undefined : 
 }
 
 /** @param hash of what is shown; undefined: it cannot be approved */
-function decisionForm({ person, testMode }: PersonalRequest, action: string, hash: string | undefined, what: string): Html {
+function decisionForm(
+  { person, testMode }: PersonalRequest,
+  action: string,
+  hash: string | undefined,
+  what: string,
+): Html {
   const approve = html`<button name="action" value="approve" aria-label="Approve ${what}">Approve</button>`;
   return html`<form method="post" action="${action}">
 <input type="hidden" name="token" value="${person.formToken}">

@@ -4,7 +4,7 @@ import { html, page } from '../runtime/html.ts';
 import type { Performed } from '../runtime/in-process.ts';
 import type { KeptSession, People } from '../runtime/people.ts';
 import type { ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
-import { type ConsoleParts, factsOf, type PersonalRequest } from './console.ts';
+import { type ConsoleParts, factsOf, type PersonalRequest } from './requests.ts';
 
 const cookieName = 'console_session';
 /** Seconds that a browser keeps the cookie: as long as a session can be renewed. */
@@ -47,9 +47,7 @@ export async function renewed(
 ): Promise<ScreenAnswer | undefined> {
   const answer = await token(parts, request, 'refresh_token', { refresh_token: refreshToken });
   const session = sessionOf(answer, signedInAt);
-  return (
-    session && { redirect: request.address, cookie: cookieOf(parts, parts.people.keep(session), keptSeconds) }
-  );
+  return session && { redirect: request.address, cookie: cookieOf(parts, parts.people.keep(session), keptSeconds) };
 }
 
 export async function signOut(parts: ConsoleParts, { person, form }: PersonalRequest): Promise<ScreenAnswer> {

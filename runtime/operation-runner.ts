@@ -110,7 +110,7 @@ export class OperationRunner {
   async carryOut(operation: Operation, order: Order, trace: Trace): Promise<Answer> {
     const { by, path, query, body, idempotencyKey } = order;
     try {
-      authorize(operation, by.caller, path, this.#parts.moduleState);
+      if (operation.requirements.length > 0) authorize(operation, by.caller, path, this.#parts.moduleState);
       const parameters = checkParameters(operation, path, new URLSearchParams(query).toString(), {});
       const isKeyed = operation.idempotency !== 'none';
       const key = isKeyed ? readKey(idempotencyKey, operation.idempotency === 'required') : undefined;

@@ -4,6 +4,7 @@ import { type AddressInfo, Server as NetServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JWK } from 'jose';
 import { openCalendars } from '../calendars/chosen-calendars.ts';
+import { consoleScreens } from '../console/console.ts';
 import { moduleState } from '../domain/billing/plans.ts';
 import { handlers } from '../handlers/index.ts';
 import { testPages } from '../payments/pages.ts';
@@ -27,6 +28,7 @@ import { type MetricValues, openRegistry, watchParts, watchRequests } from '../r
 import { type FeedPosition, News } from '../runtime/news.ts';
 import { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { Cursors } from '../runtime/paging.ts';
+import { People } from '../runtime/people.ts';
 import { buildServer } from '../runtime/server.ts';
 import { unsubscribePage, unsubscribePolicy } from '../senders/unsubscribe.ts';
 import { calendarClient } from './calendars.ts';
@@ -88,6 +90,7 @@ export async function serve(
   if (registry) watchParts(registry, { load, ping: database.ping, pools: { ...pools }, news, redis });
   const baseUrl = (): string => config.baseUrl.replace(/:0$/, `:${(server.address() as AddressInfo).port}`);
   const { provider: payments, stripe } = await openPayments(config, paymentsPool, baseUrl, log);
+  const people = new People({ database, sessionTokens, secrets, moduleState });
   const { server, perform } = buildServer({
     document,
     handlers,
@@ -120,6 +123,7 @@ export async function serve(
         ? [eventDoorbell({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
       unsubscribePage(pools.tenants, signedTokens),
+      ...consoleScreens({ people, perform: (order) => perform(order), baseUrl }),
     ],
     mailIsSent: config.mailServer !== undefined,
     sessionTokens,

@@ -1,4 +1,5 @@
 // What people decide about drafts: about one, or about all that a run prepared.
+import type { RunContent } from '../../domain/messaging/campaigns.ts';
 import type { StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { Sql } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
@@ -185,4 +186,38 @@ export async function decideSome(
       for no key update
     )
     returning id, channel, object, record_id, campaign_id`;
+}
+
+/** A prepared run as a person is shown it before they decide. */
+export interface RunToDecide {
+  id: string;
+  campaignId: string;
+  campaignName: string;
+  content: RunContent;
+  total: number;
+  skipped: number;
+  /** Of the content and how many drafts it came to, in hexadecimal. */
+  hash: string;
+}
+
+const ofRunToDecide = (sql: Sql, { companyId, testMode }: TenantScope) => sql`
+  select r.id, r.campaign_id as "campaignId", c.name as "campaignName", r.content, r.total, r.skipped, encode(r.content_hash, 'hex') as hash
+  from campaign_runs r
+  join campaigns c on c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = r.campaign_id and c.status <> 'cancelled'
+  where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.status = 'completed' and r.decision is null and r.total > 0`;
+
+/** Runs that wait for a decision, the newest first. */
+export async function listRunsToDecide(sql: Sql, scope: TenantScope, limit: number): Promise<RunToDecide[]> {
+  return sql<RunToDecide[]>`${ofRunToDecide(sql, scope)} order by r.created_at desc, r.id desc limit ${limit}`;
+}
+
+export async function findRunToDecide(
+  sql: Sql,
+  scope: TenantScope,
+  campaignId: string,
+  runId: string,
+): Promise<RunToDecide | undefined> {
+  const [row] = await sql<RunToDecide[]>`
+    ${ofRunToDecide(sql, scope)} and r.campaign_id = ${campaignId} and r.id = ${runId}`;
+  return row;
 }
