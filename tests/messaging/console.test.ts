@@ -164,6 +164,7 @@ describe('a decision', () => {
     await database()`
       insert into sign_ins (email, company_id, user_id, password_hash, must_change_password, created_at)
       select ${email}, company_id, ${userId}, password_hash, false, now() from sign_ins where email = ${tenant.admin.email}`;
+    await database()`update user_places set email = ${email} where user_id = ${userId}`;
     const viewer = new Visitor();
     await viewer.signIn(email);
     const refused = await viewer.ask(home);
@@ -171,7 +172,8 @@ describe('a decision', () => {
   });
 
   test('of test mode is of test mode', async () => {
-    const [trial, real] = [await newDraft(tenant.testKey), await newDraft(tenant.key)];
+    const email = { channel: 'email', to: 'sara@x.example', subject: 'Your quote' };
+    const [trial, real] = [await newDraft(tenant.testKey, email), await newDraft(tenant.key, email)];
     const { text } = await admin.ask(`${home}?mode=test`);
     expect([text.includes(trial.id), text.includes(real.id)]).toEqual([true, false]);
     const form = await admin.formOf(`${home}?mode=test`, to(trial.id));
