@@ -1,4 +1,4 @@
-// Workforces: what their steps are, what is wrong with them, what they need, and the calls that do them.
+// Workforces: what their steps are, what is wrong with them, and the calls that do them.
 import { addressOf } from '../messaging/campaigns.ts';
 import { type DraftChannel, longestText } from '../messaging/drafts.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';

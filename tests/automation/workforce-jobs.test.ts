@@ -1,4 +1,4 @@
-// The job that goes on with runs, under a clock that tests move: leases, servers beside each other, and calls in vain.
+// The job that goes on with runs, under a clock that tests move.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';

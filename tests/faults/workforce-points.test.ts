@@ -1,4 +1,4 @@
-// A server killed at each point of a workforce's step: what the step does is there once, and the run goes on.
+// A server killed at each point of a workforce's step: what it does is there once.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';
