@@ -3,23 +3,10 @@
 import { grantsOf } from '../domain/access/scopes.ts';
 import type { Trace } from './call-state.ts';
 import type { Actor } from './caller.ts';
-import type { Authenticated } from './credentials/authentication.ts';
 import type { CompanyRecord } from './database.ts';
 import type { Document } from './document/document.ts';
-import type { OperationRunner } from './operation-runner.ts';
+import type { OperationRunner, Order } from './operation-runner.ts';
 import { newRequestId } from './request-ids.ts';
-
-/** What is to be performed. */
-export interface Order {
-  operationId: string;
-  by: Pick<Authenticated, 'caller' | 'configVersion'>;
-  /** Values of the path's parameters, decoded. */
-  path: Record<string, string>;
-  query?: Record<string, string>;
-  body?: unknown;
-  /** Where the operation honours one: the same order with the same key is performed once, and answered alike. */
-  idempotencyKey?: string;
-}
 
 /** An answer as a client would read it. */
 export interface Performed {
@@ -32,7 +19,7 @@ export interface Performed {
  * Limits and quotas do not count it. What it refuses, and what fails, is an answer.
  * @throws Error for an operation that there is not, or that takes or answers a file
  */
-export type Perform = (order: Order) => Promise<Performed>;
+export type Perform = (order: Order & { operationId: string }) => Promise<Performed>;
 
 /** Nobody leaves who is waiting in this process. */
 const lasting = { destroyed: false, once: () => undefined, off: () => undefined };

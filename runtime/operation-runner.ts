@@ -20,7 +20,6 @@ import type { Failures } from './failures.ts';
 import type { FileBody, UploadedFile } from './files/files.ts';
 import { receiveUpload, type Upload } from './files/multipart.ts';
 import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
-import type { Order } from './in-process.ts';
 import type { RateFigures } from './limits/rate-limits.ts';
 import { Turns } from './limits/turns.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
@@ -28,6 +27,17 @@ import { checkBody, checkParameters, refusal } from './validation.ts';
 export interface RunnerParts extends AdmissionParts {
   /** By operationId; typed as Handlers where they are joined. */
   handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
+}
+
+/** What this process asks for itself. */
+export interface Order {
+  by: Pick<Authenticated, 'caller' | 'configVersion'>;
+  /** Values of the path's parameters, decoded. */
+  path: Record<string, string>;
+  query?: Record<string, string>;
+  body?: unknown;
+  /** Where the operation honours one: the same order with the same key is carried out once, and answered alike. */
+  idempotencyKey?: string;
 }
 
 /** What a request brings along, read and checked. */

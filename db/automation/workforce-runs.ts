@@ -137,10 +137,10 @@ export async function countOnTheirWay(
 }
 
 /** Has runs go on that were set aside while their workforce was not active. */
-export async function resumeRuns(sql: Sql, companyId: string, workforceId: string): Promise<void> {
+export async function resumeRuns(sql: Sql, { companyId, testMode }: TenantScope, workforceId: string): Promise<void> {
   await sql`
     update workforce_runs set due_at = next_step_at
-    where company_id = ${companyId} and workforce_id = ${workforceId} and ended_at is null and due_at is null`;
+    where company_id = ${companyId} and test_mode = ${testMode} and workforce_id = ${workforceId} and ended_at is null and due_at is null`;
 }
 
 /** Runs that are due, those first that have waited longest, and of each company a few. */

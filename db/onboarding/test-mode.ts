@@ -57,7 +57,7 @@ export async function deleteSomeRecords(
   return deleted;
 }
 
-/** Tables of scheduling and messaging, and what their rows are called where they are counted. */
+/** Tables of scheduling, messaging and automation, and what their rows are called where they are counted. */
 const furtherTables = [
   ['taken_times', null],
   ['slot_reservations', 'reservations'],
@@ -67,6 +67,7 @@ const furtherTables = [
   ['message_drafts', 'drafts'],
   ['campaign_runs', null],
   ['campaigns', 'campaigns'],
+  ['workforce_runs', null],
   ['do_not_call', 'dnc_entries'],
   ['email_suppressions', 'email_suppressions'],
   ['phone_numbers', 'phone_numbers'],

@@ -1,4 +1,4 @@
-// Workforces: what their steps are, what is wrong with them, what they need, and the calls that do them.
+// Workforces: what their steps are, what is wrong with them, and the calls that do them.
 import { addressOf } from '../messaging/campaigns.ts';
 import { type DraftChannel, longestText } from '../messaging/drafts.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
@@ -171,12 +171,10 @@ function checkSetting(
   at: (name: string) => string,
 ): CheckedStep {
   const field = object.fields.get(name);
-  const checked = checkRecord(object, { [name]: value }, 'update', workspace, now);
-  if (field && !field.readOnly && !field.immutable) {
-    // What only holds together with other fields is known when it is done.
-    checked.problems = checked.problems.filter((each) => each.field === name);
-    return { checked, at: () => at('value') };
-  }
+  // What else the record has is known when it is done.
+  const others = Object.fromEntries(object.oneOf.map((each) => [each, 'something']));
+  const checked = checkRecord(object, { [name]: value }, 'update', workspace, now, others);
+  if (field && !field.readOnly && !field.immutable) return { checked, at: () => at('value') };
   const allowed = [...object.fields.values()]
     .filter((each) => !each.readOnly && !each.immutable)
     .map((each) => each.name);

@@ -46,6 +46,8 @@ export const exampleIds = {
   campaignToResume: idOf('9a14'),
   campaignToCancel: idOf('9a15'),
   campaignToRun: idOf('9a16'),
+  workforce: idOf('9b01'),
+  workforceRun: idOf('9b02'),
   webhook: idOf('9f01'),
   webhookDelivery: idOf('9f11'),
   webhookEvent: idOf('9f21'),

@@ -78,7 +78,7 @@ export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
   if (!recordChange(call, 'workforce', settingsOf(before), settingsOf(after)))
     return { status: 200, data: { workforce: await shown(call, before) } };
   await db.updateWorkforce(sql, caller.companyId, after);
-  if (after.status === 'active' && before.status !== 'active') await resumeRuns(sql, caller.companyId, before.id);
+  if (after.status === 'active' && before.status !== 'active') await resumeRuns(sql, caller, before.id);
   return { status: 200, data: { workforce: await shown(call, after) } };
 };
 

@@ -99,10 +99,13 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
   await sql.unsafe(
     `update taken_times t set expires_at = now() + interval '1 year' where ${others('taken_times')} and expires_at is not null`,
   );
+  await sql.unsafe(
+    `update workforce_runs t set ended_at = now() where ${others('workforce_runs')} and ended_at is not null`,
+  );
   await sql.unsafe(`update slot_reservations t set created_at = now() where ${others('slot_reservations')}`);
   await sql.unsafe(`update bookings t set end_at = now() + interval '1 year' where ${others('bookings')}`);
   await sql.unsafe(`update user_calendars t set due_at = now() + interval '1 year' where ${others('user_calendars')}`);
-  for (const name of ['calendar_orders', 'message_drafts', 'campaigns'])
+  for (const name of ['calendar_orders', 'message_drafts', 'campaigns', 'workforce_runs'])
     await sql.unsafe(`update ${name} t set due_at = null where ${others(name)}`);
   await sql.unsafe(`update campaign_runs t set decision_due_at = null where ${others('campaign_runs')}`);
   // The search puts texts of all companies into blocks; what waits is not this walk's work, and is found without it.

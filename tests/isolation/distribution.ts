@@ -122,6 +122,8 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/records/feed.ts countWaiting': 'tells operators how many events wait, of nobody in particular',
   'db/access/expiring-keys.ts findExpiringKeys': 'finds whose keys expire soon, by an index',
   'db/reports/search-blocks.ts findDueChanges': 'finds whose texts wait, in the order of the key',
+  'db/automation/workforce-runs.ts findDueRuns': 'finds whose runs are due, by an index',
+  'db/automation/workforce-runs.ts sweepRuns': 'finds whose runs are past their time, by an index',
   'db/automation/webhook-sending.ts findDueWebhooks': 'finds whose deliveries are due, by an index',
   'db/automation/webhook-sending.ts countPending': 'counts for the operator how many deliveries wait',
   'db/automation/webhook-sending.ts sweepDeliveries': 'finds whose deliveries are past their time, by an index',

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { sweepBlocks } from '../../db/access/quota.ts';
 import { sweepSessions } from '../../db/access/sessions.ts';
+import { sweepRuns } from '../../db/automation/workforce-runs.ts';
 import { sweepProviderEvents } from '../../db/billing/provider-customers.ts';
 import { Pool, type Sql } from '../../db/connect.ts';
 import { sweep } from '../../db/idempotency.ts';
@@ -91,6 +92,19 @@ const addReservation: Add = async ({ companyId }, testMode, days) => {
   return id;
 };
 
+const addRun: Add = async ({ companyId }, testMode, days) => {
+  const [workforce, id] = [randomUUID(), randomUUID()];
+  await database()`
+    insert into workforces (company_id, id, name, kind, status, subject_types, steps, stop_when_replied, created_at, updated_at)
+    values (${companyId}, ${workforce}, ${workforce}, 'sequence', 'active', '{lead}', '[]', false, now(), now())`;
+  await database()`
+    insert into workforce_runs (company_id, test_mode, id, workforce_id, status, object, record_id, context, steps, stop_when_replied, position, attempts,
+      created_by_kind, created_by_id, enrolled_at, ended_at)
+    values (${companyId}, ${testMode}, ${id}, ${workforce}, 'completed', 'leads', ${randomUUID()}, '{}', '[]', false, 0, 0, 'api_key', 'x', now(),
+      now() - make_interval(days => ${days}))`;
+  return id;
+};
+
 const addHeldTime: Add = async ({ companyId }, testMode, days) => {
   const id = randomUUID();
   await database()`
@@ -110,6 +124,7 @@ test.each<[string, string, number, Add, Sweep]>([
   ['slot_reservations', 'id', 30, addReservation, sweepReservations],
   ['taken_times', 'id', 0, addHeldTime, sweepHeldTimes],
   ['provider_events', 'id', 30, addProviderEvent, sweepProviderEvents],
+  ['workforce_runs', 'id', 90, addRun, sweepRuns],
 ])('rows of %s go when they are past their time, and no sooner', async (table, name, days, add, remove) => {
   const old: string[] = [];
   const kept: string[] = [];

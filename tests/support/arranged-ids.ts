@@ -63,6 +63,22 @@ const aCampaign = (status = 'draft'): ArrangedPath => ({
     return { id };
   },
 });
+const aWorkforce: ArrangedPath = {
+  exists: async (tenant) => ({ id: (await arrangedWorkforce(tenant)).id }),
+  shared: true,
+};
+/** Of a record that is nowhere, ended, so that no job has work with it. */
+const aWorkforceRun: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    const { id } = await arrangedWorkforce(tenant);
+    const run = uuidv7();
+    await database()`
+      insert into workforce_runs (company_id, test_mode, id, workforce_id, status, object, record_id, context, steps, stop_when_replied, position, attempts,
+        created_by_kind, created_by_id, enrolled_at, ended_at)
+      values (${tenant.companyId}, ${mode === 'test'}, ${run}, ${id}, 'completed', 'leads', ${uuidv7()}, '{}', '[]', false, 0, 0, 'system', 'test', now(), now())`;
+    return { id, run_id: run };
+  },
+};
 const aPhoneNumber: ArrangedPath = {
   exists: async (tenant, mode) => {
     await releaseNumbers(tenant);
@@ -191,6 +207,17 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
       return {};
     },
   },
+  '/v1/workforces': {
+    exists: async (tenant) => {
+      await forgetWorkforces(tenant);
+      return {};
+    },
+    shared: true,
+  },
+  '/v1/workforces/{id}': aWorkforce,
+  '/v1/workforces/{id}/enroll': aWorkforce,
+  '/v1/workforces/{id}/runs': aWorkforce,
+  '/v1/workforces/{id}/runs/{run_id}': aWorkforceRun,
   '/v1/phone-numbers/{id}': aPhoneNumber,
   '/v1/phone-numbers/{id}/release': aPhoneNumber,
   '/v1/scheduling/pools/{id}': aPool,
@@ -287,6 +314,11 @@ export const arrangedBodies: Record<
   },
   createMessageDraft: async (example, tenant, mode) =>
     'record_id' in example ? { ...example, record_id: await newRecord(tenant, mode, 'leads') } : example,
+  createWorkforce: withFreshName,
+  enrollInWorkforce: async (example, tenant, mode) => ({
+    ...example,
+    subject_id: await newRecord(tenant, mode, 'leads'),
+  }),
   scheduleCampaign: () => ({ scheduled_at: new Date(Date.now() + 30 * 86_400_000).toISOString() }),
   createDncEntry: (example) => ({ ...example, phone_number: someNumber() }),
   createEmailSuppressionEntry: (example) => ({ ...example, email: `${randomUUID()}@bluelake.example` }),
@@ -317,6 +349,22 @@ export const arrangedBodies: Record<
 async function aDelivery(tenant: Tenant, mode: Mode): Promise<{ id: string; deliveryId: string }> {
   const { id } = await newWebhook(tenant, mode, untold);
   return { id, deliveryId: await newDelivery(tenant, mode, id) };
+}
+
+/** Makes room for others: a workspace has a limit. */
+async function forgetWorkforces({ companyId }: Tenant): Promise<void> {
+  await database()`delete from workforce_runs where company_id = ${companyId}`;
+  await database()`delete from workforces where company_id = ${companyId}`;
+}
+
+/** A workforce whose only step is a long wait, so that no job has work with its runs. */
+async function arrangedWorkforce({ companyId }: Tenant): Promise<{ id: string }> {
+  const id = uuidv7();
+  const sql = database();
+  await sql`
+    insert into workforces (company_id, id, name, kind, status, subject_types, steps, stop_when_replied, created_at, updated_at)
+    values (${companyId}, ${id}, ${id}, 'sequence', 'active', '{lead}', ${sql.json([{ kind: 'wait', minutes: 129_600 }])}, false, now(), now())`;
+  return { id };
 }
 
 /** Makes room for others: a workspace has a limit. */

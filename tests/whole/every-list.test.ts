@@ -12,6 +12,7 @@ import { book, newPool } from '../support/scheduling.ts';
 import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
 import { newDelivery, newWebhook, untold } from '../support/webhooks.ts';
+import { newWorkforce } from '../support/workforces.ts';
 
 // The feed has no end, and pages of its own: tests/records/feed.test.ts.
 const lists = operations.filter(({ id }) => /^list[A-Z]/.test(id) && id !== 'listChanges');
@@ -23,12 +24,14 @@ let tenant: Tenant;
 let lead: string;
 let webhook: string;
 let campaign: string;
+let workforce: string;
 
 beforeAll(async () => {
   tenant = await newWideTenant();
   webhook = (await newWebhook(tenant, 'live', untold)).id;
   lead = (await createRecord(tenant.key, 'leads', { first_name: 'Ada', email: 'ada@x.example' })).id;
   campaign = (await newCampaign(tenant.key)).id;
+  workforce = (await newWorkforce(tenant.key)).id;
   for (const number of [1, 2, 3]) await fill(tenant, number);
   await invoiced(tenant, 'live', 3);
 });
@@ -69,6 +72,11 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
     capabilities: { sms: true, voice: false, fax: false },
   });
   await newCampaign(key);
+  await newWorkforce(key);
+  await sql`
+    insert into workforce_runs (company_id, test_mode, id, workforce_id, status, object, record_id, context, steps, stop_when_replied, position, attempts,
+      created_by_kind, created_by_id, enrolled_at, ended_at)
+    values (${companyId}, false, ${uuidv7()}, ${workforce}, 'completed', 'leads', ${lead}, '{}', '[]', false, 0, 0, 'system', 'test', now(), now())`;
   await sql`
     insert into campaign_runs (company_id, test_mode, id, campaign_id, status, content, created_by_kind, created_by_id, created_at)
     values (${companyId}, false, ${uuidv7()}, ${campaign}, 'completed', '{}', 'system', 'test', now())`;
@@ -83,6 +91,7 @@ function valuesOf({ path }: DeclaredOperation): Record<string, string> {
   if (path.startsWith('/v1/org-nodes/')) return { id: tenant.branchId };
   if (path.startsWith('/v1/webhooks/')) return { id: webhook };
   if (path.startsWith('/v1/campaigns/')) return { id: campaign };
+  if (path.startsWith('/v1/workforces/')) return { id: workforce };
   return path.includes('{id}') ? { object: 'leads', id: lead } : { object: 'accounts' };
 }
 

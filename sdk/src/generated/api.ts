@@ -3315,7 +3315,8 @@ export interface paths {
          * @description Changes what you send and leaves the rest; `steps` replaces all steps. Runs that are on their way keep the steps and conditions that they began with.
          *     While a workforce is not `active` none of its runs goes on; what is due meanwhile is done when it is active again.
          *
-         *     Needs what [creating one](#operation/createWorkforce) needs, with the scopes of all steps where `steps` or `subject_types` are sent. **404**: there is
+         *     Needs `workforces:create`, and the scopes of all steps where `steps`, `subject_types` or `stop_when` are sent, with a live key that sees the whole
+         *     company (403 `company_reach_required`), and workforces in the plan. **404**: there is
          *     none with this id. **409** ALREADY_EXISTS: the name is taken. **400** and **422** as on creation.
          */
         patch: operations["updateWorkforce"];
@@ -3370,7 +3371,7 @@ export interface paths {
         };
         /**
          * List the runs of a workforce
-         * @description The newest first, 25 on a page unless `limit` says otherwise. Runs are kept for 90 days after their end. In test mode there are none.
+         * @description The newest first, 25 on a page unless `limit` says otherwise. Runs are kept for 90 days after their end. Test mode makes none.
          *
          *     Needs `workforces:view` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
          *     such workforce. **400**: a status that there is not, a cursor of another list.
@@ -8939,7 +8940,7 @@ export interface components {
             /** @example 4 */
             step_count: number;
             /**
-             * @description Records that are on their way in it; always 0 in test mode.
+             * @description Records that are on their way in it.
              * @example 3
              */
             enrolled_count: number;
@@ -9092,7 +9093,7 @@ export interface components {
             /** @example 4 */
             step_count: number;
             /**
-             * @description Records that are on their way in it; always 0 in test mode.
+             * @description Records that are on their way in it.
              * @example 3
              */
             enrolled_count: number;
@@ -9126,6 +9127,7 @@ export interface components {
             stop_when?: components["schemas"]["WorkforceStopWhen"];
             /** @description A message of the record to the workspace after its enrollment ends its run. */
             stop_when_replied?: boolean;
+            /** @description It stays what it is. */
             kind?: unknown;
             readonly id?: unknown;
             readonly created_at?: unknown;

@@ -1783,7 +1783,8 @@ export interface Operations {
    * Changes what you send and leaves the rest; `steps` replaces all steps. Runs that are on their way keep the steps and conditions that they began with.
    * While a workforce is not `active` none of its runs goes on; what is due meanwhile is done when it is active again.
    *
-   * Needs what [creating one](#operation/createWorkforce) needs, with the scopes of all steps where `steps` or `subject_types` are sent. **404**: there is
+   * Needs `workforces:create`, and the scopes of all steps where `steps`, `subject_types` or `stop_when` are sent, with a live key that sees the whole
+   * company (403 `company_reach_required`), and workforces in the plan. **404**: there is
    * none with this id. **409** ALREADY_EXISTS: the name is taken. **400** and **422** as on creation.
    */
   updateWorkforce: Method<'updateWorkforce'>;
@@ -1804,7 +1805,7 @@ export interface Operations {
   /**
    * List the runs of a workforce
    *
-   * The newest first, 25 on a page unless `limit` says otherwise. Runs are kept for 90 days after their end. In test mode there are none.
+   * The newest first, 25 on a page unless `limit` says otherwise. Runs are kept for 90 days after their end. Test mode makes none.
    *
    * Needs `workforces:view` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
    * such workforce. **400**: a status that there is not, a cursor of another list.

@@ -72,7 +72,17 @@ export const calendarOrders = {
   'commit of an order': /^call require_time_left.*; commit$/,
 } as const;
 
+/** Every statement with which a step of a workforce is taken up and ended; the call that does it is a write as any other. */
+export const workforceSteps = {
+  'taking of a run': /^update workforce_runs set attempts/,
+  'keeping of the call': /^update workforce_runs set "call"/,
+  'move of the run': /^update workforce_runs set "status"/,
+  'outcome of a step': /^insert into workforce_run_steps/,
+  'commit of a step': /^call require_time_left.*; commit$/,
+} as const;
+
 export type Statement =
+  | keyof typeof workforceSteps
   | keyof typeof calendarOrders
   | keyof typeof stripePayments
   | keyof typeof statements
@@ -133,6 +143,9 @@ export const fatal = (all: readonly Point[]): Point[] =>
 
 /** Everywhere that an order to a calendar can be cut, as far as the database sees it. */
 export const calendarPoints: readonly Point[] = pointsOf(Object.keys(calendarOrders) as Statement[]);
+
+/** Everywhere that a step of a workforce can be cut, beside its call. */
+export const workforcePoints: readonly Point[] = pointsOf(Object.keys(workforceSteps) as Statement[]);
 
 /** Everywhere that a payment can be cut. */
 export const paymentPoints: readonly Point[] = pointsOf(Object.keys(payments) as Statement[]);
@@ -278,6 +291,7 @@ function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>):
     'crm dispatcher': dispatches,
     'crm webhooks': sendings,
     'crm calendars': calendarOrders,
+    'crm workforces': workforceSteps,
   };
   return kinds[name] ?? {};
 }

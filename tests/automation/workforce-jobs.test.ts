@@ -1,0 +1,145 @@
+// The job that goes on with runs, under a clock that tests move.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { v7 as uuidv7 } from 'uuid';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Pool } from '../../db/connect.ts';
+import { migrate } from '../../db/migrate.ts';
+import { type Deed, runWorkforces, type WorkforceParts } from '../../jobs/workforces.ts';
+import { openLog } from '../../runtime/log.ts';
+import type { Json } from '../support/client.ts';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+import { arrangeRun } from '../support/workforces.ts';
+
+const minute = 60_000;
+const hour = 60 * minute;
+const note = { kind: 'add_note', content: 'Hello {{first_name}}' };
+
+let url: string;
+let tenant: Tenant;
+const pools: Pool[] = [];
+
+beforeAll(async () => {
+  url = await newDatabase();
+  await migrate(url);
+  await useDatabase(url);
+  tenant = await newTenant();
+}, 60_000);
+afterAll(async () => {
+  await Promise.all(pools.map((pool) => pool.close(1)));
+  await useDatabase(undefined);
+  if (url) await dropDatabase(url);
+});
+
+const added = () => ({ status: 201, body: { data: { note: { id: uuidv7() } } } });
+
+/** A server with its own connections. */
+function newServer(act: WorkforceParts['act'], now = () => new Date()): WorkforceParts {
+  const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
+  const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
+  const tenants = new Pool({ ...shared, role: 'crm_app', name: 'workforces', lanes: 2 });
+  pools.push(platform, tenants);
+  return { platform, tenants, act, isOpen: async () => true, log: openLog('silent').log, now };
+}
+
+const runOf = async (id: string): Promise<Json> => (await database()`select * from workforce_runs where id = ${id}`)[0];
+const stepsOf = (id: string) => database()`select * from workforce_run_steps where run_id = ${id} order by position`;
+
+test('two servers at once take each step once', async () => {
+  const made = await Promise.all(Array.from({ length: 25 }, () => arrangeRun(tenant, [note, note])));
+  const deeds: Deed[] = [];
+  const act = async (deed: Deed) => {
+    deeds.push(deed);
+    await sleep(5);
+    return added();
+  };
+  await Promise.all([newServer(act), newServer(act)].map((server) => runWorkforces(server)));
+  expect(deeds.map(({ idempotencyKey }) => idempotencyKey).sort()).toEqual(
+    made.flatMap(({ runId }) => [`workforce:${runId}:0`, `workforce:${runId}:1`]).sort(),
+  );
+  for (const { runId } of made) expect(await runOf(runId)).toMatchObject({ status: 'completed', position: 2 });
+});
+
+test('who was taken for dead changes nothing any more', async () => {
+  const { runId } = await arrangeRun(tenant, [note, { kind: 'wait', minutes: 60 }]);
+  const later = newServer(
+    async () => added(),
+    () => new Date(Date.now() + 2 * minute),
+  );
+  const slow = newServer(async () => {
+    await runWorkforces(later);
+    return { status: 404, body: { error: { code: 'NOT_FOUND', message: 'Too late' } } };
+  });
+  await runWorkforces(slow);
+  expect(await runOf(runId)).toMatchObject({ status: 'waiting', position: 2, error_code: null });
+  expect(await stepsOf(runId)).toMatchObject([{ status: 'done' }, { status: 'done' }]);
+});
+
+test('a step in vain is tried again with growing pauses, by the same call, and given up after half a day', async () => {
+  const { runId, leadId } = await arrangeRun(tenant, [note]);
+  const began = Date.now();
+  let now = began;
+  const deeds: Deed[] = [];
+  const server = newServer(
+    async (deed) => {
+      deeds.push(deed);
+      // What the record is meanwhile does not change what was begun.
+      await database()`update leads set first_name = 'Salma' where id = ${leadId}`;
+      return deeds.length % 2 === 0
+        ? { status: 503, body: { error: { code: 'SERVICE_UNAVAILABLE', message: 'Later' } } }
+        : { status: 409, body: { error: { code: 'IDEMPOTENCY_IN_PROGRESS', message: 'Later' } } };
+    },
+    () => new Date(now),
+  );
+  const waits: number[] = [];
+  for (;;) {
+    await runWorkforces(server);
+    const { due_at: next } = await runOf(runId);
+    if (!next) break;
+    waits.push(next.getTime() - now);
+    now = next.getTime();
+  }
+  expect(now - began).toBeGreaterThan(12 * hour);
+  expect(waits[0]).toBe(5000);
+  expect(waits).toEqual([...waits].sort((a, b) => a - b));
+  expect(waits.at(-1)).toBe(10 * minute);
+  for (const deed of deeds) expect(deed).toEqual(deeds[0]);
+  expect(deeds[0]?.body).toEqual({ content: 'Hello Sara' });
+  expect(await runOf(runId)).toMatchObject({ status: 'failed', error_code: 'SERVICE_UNAVAILABLE' });
+});
+
+test('a record that went while its call was under way cancels the run; a refusal for another reason fails it', async () => {
+  const [gone, there] = [await arrangeRun(tenant, [note]), await arrangeRun(tenant, [note])];
+  const server = newServer(async () => {
+    await database()`delete from leads where id = ${gone.leadId}`;
+    return { status: 404, body: { error: { code: 'NOT_FOUND', message: 'There is no such resource.' } } };
+  });
+  await runWorkforces(server);
+  expect(await runOf(gone.runId)).toMatchObject({ status: 'cancelled', error_code: null });
+  expect(await runOf(there.runId)).toMatchObject({ status: 'failed', error_code: 'NOT_FOUND' });
+});
+
+test('a condition that does not fit the fields any more fails the run, and says so', async () => {
+  const { runId } = await arrangeRun(tenant, [{ kind: 'stop_when', condition: { field: 'gone', op: 'eq', value: 1 } }]);
+  await runWorkforces(newServer(async () => added()));
+  expect(await runOf(runId)).toMatchObject({ status: 'failed', error_code: 'VALIDATION_ERROR' });
+});
+
+test('a step is done with the scopes that it needs, and no others', async () => {
+  await arrangeRun(tenant, [
+    note,
+    { kind: 'create_task', title: 'Call' },
+    { kind: 'set_field', field: 'origin', value: 'x' },
+  ]);
+  const scopes: (readonly string[])[] = [];
+  const server = newServer(async (deed) => {
+    scopes.push(deed.scopes);
+    return added();
+  });
+  await runWorkforces(server);
+  expect(scopes).toEqual([
+    ['leads:view', 'leads:edit'],
+    ['leads:view', 'tasks:create'],
+    ['leads:view', 'leads:edit'],
+  ]);
+});

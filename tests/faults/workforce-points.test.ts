@@ -1,0 +1,73 @@
+// A server killed at each point of a workforce's step: what it does is there once.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { toldEvents } from '../support/events.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+import { arrangeRun } from '../support/workforces.ts';
+import { OwnServer } from './support/own-server.ts';
+import { fatal, points, type Statement, statements, Traps, workforcePoints } from './support/points.ts';
+import { FaultProxy, through } from './support/proxy.ts';
+import { settingsFor } from './support/settings.ts';
+
+const traps = new Traps(statements);
+let proxy: FaultProxy;
+let server: OwnServer;
+let url: string;
+let tenant: Tenant;
+
+// A database of its own: another file's server would take up what was left, and may be killed with it.
+beforeAll(async () => {
+  url = await newDatabase();
+  proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
+  server = await OwnServer.start(settingsFor(through(url, proxy), '.test-data'));
+  await useDatabase(url);
+  tenant = await newTenant();
+  await database()`update subscriptions set add_ons = '{workforces}' where company_id = ${tenant.companyId}`;
+}, 60_000);
+afterAll(async () => {
+  await server?.kill();
+  await proxy?.close();
+  await useDatabase(undefined);
+  if (url) await dropDatabase(url);
+});
+
+/** Of the call: from the claim of its key on it is known whose statements they are, and it writes no record of these tables. */
+const isOfCall: readonly Statement[] = ['claim of the key', 'audit row', 'event', 'kept answer', 'commit'];
+const cuts = [
+  ...fatal(workforcePoints).map((point) => ({ ...point, during: 'the step' as const })),
+  ...fatal(points)
+    .filter(({ statement }) => isOfCall.includes(statement))
+    .map((point) => ({ ...point, during: 'its call' as const })),
+];
+
+test.each(cuts)(
+  'in $during, with $statement $moment',
+  async ({ statement, moment, during }) => {
+    const endpoint = during === 'its call' ? { endpoint: '/tasks' } : {};
+    const act = (): void => void process.kill(server.pid, 'SIGKILL');
+    const sprung = traps.set({ statement, moment, act, ...endpoint });
+    const { leadId, runId, workforceId } = await arrangeRun(tenant, [
+      { kind: 'create_task', title: 'Call {{first_name}}' },
+      { kind: 'add_note', content: 'Called' },
+    ]);
+    await sprung;
+    traps.clear();
+    await server.restart();
+    const sql = database();
+    // As if a minute had passed, after which whoever took a run is taken for dead.
+    await sql`update workforce_runs set due_at = now() where id = ${runId} and ended_at is null`;
+    const statusOf = async () => (await sql`select status from workforce_runs where id = ${runId}`)[0]?.status;
+    await expect.poll(statusOf, { timeout: 20_000, interval: 50 }).toBe('completed');
+    const [row] = await sql`
+      select (select count(*)::int from tasks where record_id = ${leadId}) as tasks,
+        (select count(*)::int from notes where record_id = ${leadId}) as notes,
+        (select count(*)::int from workforce_run_steps where run_id = ${runId} and status = 'done') as steps,
+        (select count(*)::int from audit_logs where actor_id = ${workforceId}) as audit,
+        (select count(*)::int from ${toldEvents(sql)} where actor ->> 'id' = ${workforceId}) as events`;
+    expect(row).toEqual({ tasks: 1, notes: 1, steps: 2, audit: 2, events: 1 });
+    const [made] = await sql`
+      select t.title from workforce_run_steps s join tasks t on t.id = s.made_id where s.run_id = ${runId} and s.made_object = 'tasks'`;
+    expect(made).toEqual({ title: 'Call Sara' });
+  },
+  60_000,
+);
