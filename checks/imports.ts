@@ -110,6 +110,14 @@ const rules: Readonly<Record<string, Rule>> = {
     node: ['crypto', 'util'],
     mustNotUse: [...environment, ...network],
   },
+  // Providers of messages that call us in a form of their own.
+  gateways: {
+    may: ['gateways/', 'writes/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/errors.ts'],
+    mayNot: writingRecords,
+    packages: [],
+    node: ['crypto'],
+    mustNotUse: [...clock, ...environment, ...network],
+  },
   // Calendars outside: what is asked of them is decided in domain/, and kept by db/.
   calendars: {
     may: ['calendars/', 'domain/scheduling/', 'runtime/outgoing/client.ts'],
@@ -129,6 +137,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'jobs/',
       'payments/',
       'calendars/',
+      'gateways/',
       'checks/',
       'sdk/',
       'generated/',

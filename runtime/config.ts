@@ -44,6 +44,8 @@ export interface Config {
   webhookAllowPrivate: boolean;
   /** Calendars of users may be at http and private addresses: for development, and for calendars of one's own network. */
   calendarAllowPrivate: boolean;
+  /** Who carries texts and calls; undefined: nobody. */
+  messagingProvider: MessagingProvider | undefined;
   /** Who takes the payments of live workspaces; undefined: the test provider. */
   stripe: StripeSettings | undefined;
 }
@@ -55,6 +57,16 @@ export interface StripeSettings {
   webhookSecret: string;
   /** Another host that speaks for it, without a slash at its end; undefined: its own. */
   apiBase: string | undefined;
+}
+
+/** An account with Twilio. */
+export interface MessagingProvider {
+  kind: 'twilio';
+  accountId: string;
+  /** Signs what Twilio sends, too. */
+  authToken: string;
+  /** Where its interface is, without a slash at its end. */
+  url: string;
 }
 
 export interface MailServer {
@@ -160,6 +172,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     mailFrom: mailFrom(env, baseUrl),
     webhookAllowPrivate: flag(env, 'WEBHOOK_ALLOW_PRIVATE', false),
     calendarAllowPrivate: flag(env, 'CALENDAR_ALLOW_PRIVATE', false),
+    messagingProvider: messagingProvider(env),
     stripe: stripeSettings(env),
   };
 }
@@ -212,6 +225,31 @@ function mailServer(env: Record<string, string | undefined>): MailServer | undef
     user: parsed.username === '' ? undefined : decodeURIComponent(parsed.username),
     password: parsed.password === '' ? undefined : decodeURIComponent(parsed.password),
     verify: verify === '1',
+  };
+}
+
+/** twilio://SID:TOKEN@HOST, with ?insecure=1 for one that speaks plain HTTP. The value is a secret: no message repeats it. */
+function messagingProvider(env: Record<string, string | undefined>): MessagingProvider | undefined {
+  const value = text(env, 'MESSAGING_URL');
+  if (value === undefined) return undefined;
+  const parsed = URL.canParse(value) ? new URL(value) : undefined;
+  const { protocol, username, password, host, pathname, search } = parsed ?? {};
+  if (
+    protocol !== 'twilio:' ||
+    !username ||
+    !password ||
+    !host ||
+    !/^\/?$/.test(pathname ?? '') ||
+    !/^(\?insecure=1)?$/.test(search ?? '')
+  )
+    throw new ConfigError(
+      'MESSAGING_URL must be twilio://SID:TOKEN@api.twilio.com, ?insecure=1 for plain HTTP, or be unset.',
+    );
+  return {
+    kind: 'twilio',
+    accountId: decodeURIComponent(username),
+    authToken: decodeURIComponent(password),
+    url: `${search === '' ? 'https' : 'http'}://${host}`,
   };
 }
 

@@ -1,6 +1,6 @@
 // The way of a request once its operation is known, from authentication to the commit.
 import type { IncomingMessage } from 'node:http';
-import { Admission, type AdmissionParts, type RoutedRequest } from './admission.ts';
+import { Admission, type AdmissionParts, type RoutedRequest, takesSignature } from './admission.ts';
 import { type Answer, fileHeaders } from './answers.ts';
 import { checkMediaType, parseJson, readBytes } from './body.ts';
 import { CallState, type Trace } from './call-state.ts';
@@ -79,7 +79,10 @@ export class OperationRunner {
   }
 
   /** @throws ApiError what refuses the call before its transaction begins */
-  async run(routed: RoutedRequest, trace: Trace): Promise<Answer> {
+  async run(arrived: RoutedRequest, trace: Trace): Promise<Answer> {
+    const { operation, request } = arrived;
+    const isSigned = takesSignature(operation) && request.headers['service-signature'] !== undefined;
+    const routed = isSigned ? { ...arrived, signedBody: await readBytes(request, () => invite(trace)) } : arrived;
     const now = new Date();
     const deadline = new Deadline();
     const letIn = () => this.#admission.letIn(routed, now, deadline, trace);
@@ -153,7 +156,7 @@ export class OperationRunner {
   }
 
   /** Reads what the request brings along, now that its caller was let in. @throws ApiError for what cannot be read */
-  async #read({ operation, path, queryText, request }: RoutedRequest, trace: Trace): Promise<Read> {
+  async #read({ operation, path, queryText, request, signedBody }: RoutedRequest, trace: Trace): Promise<Read> {
     const parameters = checkParameters(operation, path, queryText, request.headers);
     const key =
       operation.idempotency === 'none'
@@ -165,7 +168,7 @@ export class OperationRunner {
         ? undefined
         : await this.#unhurried(request, () => receiveUpload(operation, request, folder, () => invite(trace)));
     const { body, problems } = operation.takesBody
-      ? readBody(operation, request, await readBytes(request, () => invite(trace)))
+      ? readBody(operation, request, signedBody ?? (await readBytes(request, () => invite(trace))))
       : noBody;
     const inBody = usedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];

@@ -1,4 +1,4 @@
-// Pages for people, and what payment providers call; no part of the API.
+// Pages for people, and what providers call in a form of their own; no part of the API.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Answer } from './answers.ts';
 import { readBytes } from './body.ts';
@@ -16,6 +16,8 @@ export interface ScreenRequest {
   /** What was sent, byte for byte; undefined where nothing was. */
   body: Buffer | undefined;
   headers: IncomingHttpHeaders;
+  /** Path and query, as they were sent. */
+  target: string;
   now: Date;
 }
 
@@ -23,7 +25,9 @@ export type ScreenAnswer =
   | { status: number; html: string /** Other places that forms may lead to. */; leadsTo?: readonly string[] }
   | { redirect: string }
   /** For a program that asks for no more than that it was heard. */
-  | { received: true };
+  | { received: true }
+  /** For a program that reads XML. */
+  | { xml: string };
 
 export interface Screen {
   /** What the log and the limits call it. */
@@ -90,7 +94,9 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     const body = method === 'POST' ? await readBytes(request, invite) : undefined;
     const form = body && new URLSearchParams(String(body));
     try {
-      return sent(await screen.show({ path, form, body, headers: request.headers, now: new Date() }));
+      return sent(
+        await screen.show({ path, form, body, headers: request.headers, target: request.url ?? '', now: new Date() }),
+      );
     } catch (error) {
       if (!database.isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
@@ -107,6 +113,8 @@ function sent(answer: ScreenAnswer): Answer {
       body: JSON.stringify(answer),
       headers: { ...headers, 'content-type': 'application/json; charset=utf-8' },
     };
+  if ('xml' in answer)
+    return { status: 200, body: answer.xml, headers: { ...headers, 'content-type': 'text/xml; charset=utf-8' } };
   if ('redirect' in answer)
     return { status: 303, body: '', headers: { ...headers, location: answer.redirect, 'content-type': 'text/plain' } };
   const { status, html, leadsTo = [] } = answer;

@@ -1,6 +1,7 @@
 // The timeline of messages of a record; rows come from whatever sends and receives.
 import type { Sql } from '../connect.ts';
 import type { Scope } from '../reach.ts';
+import type { TenantScope } from '../tenant.ts';
 
 export interface MessageRow {
   id: string;
@@ -17,6 +18,42 @@ export interface MessageRow {
   campaign_id: string | null;
   draft_id: string | null;
   occurred_at: Date;
+}
+
+export interface NewMessage {
+  id: string;
+  object: string | null;
+  record_id: string | null;
+  channel: MessageRow['channel'];
+  direction: MessageRow['direction'];
+  sender: string | null;
+  recipient: string | null;
+  subject: string | null;
+  body: string;
+  status: string;
+  campaign_id: string | null;
+  draft_id: string | null;
+  occurred_at: Date;
+}
+
+export async function insertMessage(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  message: NewMessage,
+): Promise<void> {
+  await sql`insert into messages ${sql({ company_id: companyId, test_mode: testMode, ...message })}`;
+}
+
+/** What a message that somebody opened belongs to. */
+export async function findMessage(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+): Promise<{ object: string | null; record_id: string | null; campaign_id: string | null } | undefined> {
+  const [row] = await sql<[{ object: string | null; record_id: string | null; campaign_id: string | null }?]>`
+    select object, record_id, campaign_id from messages
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+  return row;
 }
 
 /** Characters of a body that a preview shows. */

@@ -10,7 +10,9 @@ import { ApiError, notFound } from '../errors.ts';
 /** Whether a module is on for a workspace, and if not, why. @param modules the workspace's */
 export type ModuleState = (module: string, modules: Modules) => 'on' | 'not_in_plan' | 'disabled_by_admin';
 
-const schemeOf = { api_key: 'apiKey', oauth_client: 'oauth', session: 'session', anonymous: '' } as const;
+const schemeOf = {
+  ...{ api_key: 'apiKey', oauth_client: 'oauth', session: 'session', gateway: 'signature', anonymous: '' },
+} as const;
 
 /**
  * Lets a caller pass, with the reach that it has here, or refuses.
@@ -73,14 +75,23 @@ function lacks(ways: string[][], caller: Caller): ApiError {
   return new ApiError('FORBIDDEN_SCOPE', `This needs the ${what} ${named}.`, { required_scopes: required });
 }
 
-const nameOf = { api_key: 'An API key', oauth_client: 'An OAuth token', session: 'A session token', anonymous: '' };
+const nameOf = {
+  ...{ api_key: 'An API key', oauth_client: 'An OAuth token', session: 'A session token' },
+  ...{ gateway: 'A signature', anonymous: '' },
+};
+
+const needs = {
+  session: { advice: 'Sign in, and send the session token.', reason: 'session_token_required' },
+  signature: { advice: 'Sign the body, in Service-Signature.', reason: 'signature_required' },
+  apiKey: { advice: 'Send an API key.', reason: 'api_key_required' },
+};
 
 function otherCredential(operation: Operation, caller: Caller): ApiError {
-  const bySession = operation.requirements.some(({ scheme }) => scheme === 'session');
-  const advice = bySession ? 'Sign in, and send the session token.' : 'Send an API key.';
+  const opens = (wanted: string): boolean => operation.requirements.some(({ scheme }) => scheme === wanted);
+  const { advice, reason } = needs[opens('session') ? 'session' : opens('signature') ? 'signature' : 'apiKey'];
   return new ApiError('FORBIDDEN_SCOPE', `${nameOf[caller.kind]} does not open this operation. ${advice}`, {
     required_scopes: [],
-    reason: bySession ? 'session_token_required' : 'api_key_required',
+    reason,
   });
 }
 

@@ -12,7 +12,7 @@ import { PreparedBody } from './prepared-body.ts';
 
 /** One way to open an operation: a kind of credential and the scopes it must hold. */
 export interface Requirement {
-  scheme: 'apiKey' | 'oauth' | 'session';
+  scheme: 'apiKey' | 'oauth' | 'session' | 'signature';
   scopes: readonly string[];
 }
 
@@ -212,7 +212,7 @@ function readOperation(
     throw new Error(`${id}: unknown x-public-limit ${publicLimit}`);
   const requirements = (declared.security ?? []).flatMap((alternative) =>
     Object.entries(alternative).map(([scheme, scopes]) => {
-      if (scheme !== 'apiKey' && scheme !== 'oauth' && scheme !== 'session')
+      if (scheme !== 'apiKey' && scheme !== 'oauth' && scheme !== 'session' && scheme !== 'signature')
         throw new Error(`${id}: unknown security scheme ${scheme}`);
       return { scheme, scopes } satisfies Requirement;
     }),
