@@ -84,6 +84,20 @@ export async function deleteSomeMeetings(
   return undefined;
 }
 
+/** Deletes some of what came in; what is left of it when all records are gone is of nobody known. @returns how many rows */
+export async function deleteSomeReceived(sql: Sql, { companyId, testMode }: Scope, limit: number): Promise<number> {
+  let most = limit;
+  for (const table of ['received_reports', 'messages']) {
+    const gone = await sql`
+      delete from ${sql(table)}
+      where company_id = ${companyId} and test_mode = ${testMode} and id in (
+        select id from ${sql(table)} where company_id = ${companyId} and test_mode = ${testMode} limit ${most}
+      )`;
+    most -= gone.count;
+  }
+  return limit - most;
+}
+
 /** Deletes some of the answers that are kept for Idempotency-Keys. @returns how many */
 export async function deleteSomeAnswers(
   sql: Sql,

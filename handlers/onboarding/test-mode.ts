@@ -8,6 +8,7 @@ import {
   deleteSomeAnswers,
   deleteSomeEvents,
   deleteSomeMeetings,
+  deleteSomeReceived,
   deleteSomeRecords,
   endReset,
   keepReset,
@@ -66,6 +67,7 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
   if (!call.body?.objects) {
     add({ bookings: 0, reservations: 0 });
     await untilDone((sql) => deleteSomeMeetings(sql, caller, steps.rows));
+    await untilNone((sql) => deleteSomeReceived(sql, caller, steps.rows));
     await untilNone((sql) => deleteSomeAnswers(sql, caller, now, steps.rows));
     add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });
   }
