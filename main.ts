@@ -5,6 +5,7 @@ import { KeptDatabase, type Watcher } from './db/embedded-keeper.ts';
 import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
 import { startBookings } from './jobs/bookings.ts';
+import { startCampaigns } from './jobs/campaigns.ts';
 import { startExpiringKeys } from './jobs/expiring-keys.ts';
 import { startMail } from './jobs/mail.ts';
 import { startSearch } from './jobs/search.ts';
@@ -100,6 +101,7 @@ async function start(): Promise<void> {
   const stopMail = await startMail(background, { server: mailServer, from, dashboardUrl }, log);
   const backgroundPools = { platform: background, tenants: backgroundTenants };
   const stopSla = startSla(backgroundPools, log);
+  const stopCampaigns = startCampaigns({ ...backgroundPools, log, now: () => new Date() });
   const stopExpiringKeys = startExpiringKeys(backgroundPools, log);
   const stopSearch = startSearch(backgroundPools, log);
   const stopBilling = await openBilling(config, settings, background, storage, log);
@@ -130,6 +132,7 @@ async function start(): Promise<void> {
       stopBookings(),
       stopMail(),
       stopSla(),
+      stopCampaigns(),
       stopExpiringKeys(),
       stopSearch(),
       stopBilling(),

@@ -16,6 +16,8 @@ import * as plans from './billing/plans.ts';
 import * as portalSessions from './billing/portal-sessions.ts';
 import * as subscription from './billing/subscription.ts';
 import * as usage from './billing/usage.ts';
+import * as campaignRuns from './messaging/campaign-runs.ts';
+import * as campaigns from './messaging/campaigns.ts';
 import * as doNotCall from './messaging/do-not-call.ts';
 import * as messageDrafts from './messaging/drafts.ts';
 import * as emailSuppression from './messaging/email-suppression.ts';
@@ -99,6 +101,8 @@ export const handlers = {
   ...recordBatchUpsert,
   ...recordDuplicates,
   ...recordHistory,
+  ...campaignRuns,
+  ...campaigns,
   ...doNotCall,
   ...messageDrafts,
   ...emailSuppression,

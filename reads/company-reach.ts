@@ -1,10 +1,11 @@
-// For what shows or sends on whatever happens in a company, whichever branch or team it is in.
+// For what concerns the whole company, whichever branch or team the caller is in.
 import { ApiError } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 
 /** @throws ApiError 403 for a credential that sees only a part of the company */
 export function requireCompanyReach({ caller }: Pick<Call, 'caller'>): void {
   if (caller.reach.kind === 'company') return;
-  const message = 'Events are told whichever branch or team they are of: use a credential that sees the whole company.';
+  const message =
+    'This concerns everybody, whichever branch or team they are of: use a credential that sees the whole company.';
   throw new ApiError('FORBIDDEN_SCOPE', message, { required_scopes: [], reason: 'company_reach_required' });
 }

@@ -17,6 +17,7 @@ import {
   setPassword,
 } from '../db/demo/demo.ts';
 import { insertMeetings } from '../db/demo/meetings.ts';
+import { insertMessaging } from '../db/demo/messaging.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
 import { eventCatalogue } from '../domain/automation/event-catalogue.ts';
 import { demoBilling } from '../domain/demo/billing.ts';
@@ -33,6 +34,7 @@ import {
 } from '../domain/demo/examples.ts';
 import { exampleIds } from '../domain/demo/ids.ts';
 import { demoMeetings } from '../domain/demo/meetings.ts';
+import { demoMessaging } from '../domain/demo/messaging.ts';
 import {
   demoAdmin as admin,
   demoCompanyId as companyId,
@@ -165,6 +167,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   await insertRecords(sql, companyId, { ...data, attachments });
   await insertDemoBilling(sql, companyId, demoBilling(now));
   await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
+  await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
 }
 

@@ -84,9 +84,9 @@ export async function updatePhoneNumber(
 export async function clearDefaultNumber(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  of: 'is_default' | 'is_default_fax',
+  kind: 'is_default' | 'is_default_fax',
 ): Promise<void> {
   await sql`
-    update phone_numbers set ${sql(of)} = false
-    where company_id = ${companyId} and test_mode = ${testMode} and ${sql(of)}`;
+    update phone_numbers set ${sql(kind)} = false
+    where company_id = ${companyId} and test_mode = ${testMode} and ${sql(kind)}`;
 }

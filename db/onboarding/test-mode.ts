@@ -57,22 +57,30 @@ export async function deleteSomeRecords(
   return deleted;
 }
 
-/** Tables of scheduling, and what their rows are called where they are counted. */
-const schedulingTables = [
+/** Tables of scheduling and messaging, and what their rows are called where they are counted. */
+const furtherTables = [
   ['taken_times', null],
   ['slot_reservations', 'reservations'],
   ['bookings', 'bookings'],
   ['scheduling_assignments', null],
   ['scheduling_turns', null],
+  ['message_drafts', 'drafts'],
+  ['campaign_runs', null],
+  ['campaigns', 'campaigns'],
+  ['do_not_call', 'dnc_entries'],
+  ['email_suppressions', 'email_suppressions'],
+  ['phone_numbers', 'phone_numbers'],
+  ['received_reports', null],
+  ['messages', null],
 ] as const;
 
-/** Deletes some of what was held and booked, and the turns. @returns undefined when there is no more */
-export async function deleteSomeMeetings(
+/** Deletes some of what was held and booked, and of messages that were prepared or came in. @returns undefined when there is no more */
+export async function deleteSomeFurther(
   sql: Sql,
   { companyId, testMode }: Scope,
   limit: number,
 ): Promise<Deleted | undefined> {
-  for (const [table, name] of schedulingTables) {
+  for (const [table, name] of furtherTables) {
     const key = table === 'scheduling_turns' ? sql`pool_id, user_id` : sql`id`;
     const gone = await sql`
       delete from ${sql(table)}
@@ -82,20 +90,6 @@ export async function deleteSomeMeetings(
     if (gone.count > 0) return name ? { [name]: gone.count } : {};
   }
   return undefined;
-}
-
-/** Deletes some of what came in; what is left of it when all records are gone is of nobody known. @returns how many rows */
-export async function deleteSomeReceived(sql: Sql, { companyId, testMode }: Scope, limit: number): Promise<number> {
-  let most = limit;
-  for (const table of ['received_reports', 'messages']) {
-    const gone = await sql`
-      delete from ${sql(table)}
-      where company_id = ${companyId} and test_mode = ${testMode} and id in (
-        select id from ${sql(table)} where company_id = ${companyId} and test_mode = ${testMode} limit ${most}
-      )`;
-    most -= gone.count;
-  }
-  return limit - most;
 }
 
 /** Deletes some of the answers that are kept for Idempotency-Keys. @returns how many */

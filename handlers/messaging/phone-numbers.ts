@@ -116,8 +116,8 @@ async function makeDefaults(
   after: db.PhoneNumberRow,
   before: db.PhoneNumberRow | undefined,
 ): Promise<void> {
-  for (const of of ['is_default', 'is_default_fax'] as const)
-    if (after[of] && !before?.[of]) await db.clearDefaultNumber(sql, caller, of);
+  for (const kind of ['is_default', 'is_default_fax'] as const)
+    if (after[kind] && !before?.[kind]) await db.clearDefaultNumber(sql, caller, kind);
 }
 
 /** @throws ApiError 409 where a default cannot send what it is the default of */

@@ -7,8 +7,7 @@ import {
   type Deleted,
   deleteSomeAnswers,
   deleteSomeEvents,
-  deleteSomeMeetings,
-  deleteSomeReceived,
+  deleteSomeFurther,
   deleteSomeRecords,
   endReset,
   keepReset,
@@ -65,9 +64,8 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
   };
   for (const object of objects) await untilDone((sql) => deleteSomeRecords(sql, caller, object, steps.records));
   if (!call.body?.objects) {
-    add({ bookings: 0, reservations: 0 });
-    await untilDone((sql) => deleteSomeMeetings(sql, caller, steps.rows));
-    await untilNone((sql) => deleteSomeReceived(sql, caller, steps.rows));
+    add({ bookings: 0, reservations: 0, drafts: 0, campaigns: 0 });
+    await untilDone((sql) => deleteSomeFurther(sql, caller, steps.rows));
     await untilNone((sql) => deleteSomeAnswers(sql, caller, now, steps.rows));
     add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });
   }

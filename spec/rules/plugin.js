@@ -32,8 +32,8 @@ const verbs = [
   'enroll',
   'receive',
   'schedule',
-  'start',
   'pause',
+  'resume',
 ];
 const operationExtensions = new Set([
   'x-idempotency',

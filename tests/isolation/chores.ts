@@ -102,7 +102,8 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
   await sql.unsafe(`update slot_reservations t set created_at = now() where ${others('slot_reservations')}`);
   await sql.unsafe(`update bookings t set end_at = now() + interval '1 year' where ${others('bookings')}`);
   await sql.unsafe(`update user_calendars t set due_at = now() + interval '1 year' where ${others('user_calendars')}`);
-  await sql.unsafe(`update calendar_orders t set due_at = null where ${others('calendar_orders')}`);
+  for (const name of ['calendar_orders', 'message_drafts', 'campaigns'])
+    await sql.unsafe(`update ${name} t set due_at = null where ${others(name)}`);
   // The search puts texts of all companies into blocks; what waits is not this walk's work, and is found without it.
   await sql`delete from search_changes`;
   // Clocks follow a changed policy in both modes.

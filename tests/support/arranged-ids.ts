@@ -4,6 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { subscribed } from './billing.ts';
 import { expectStatus } from './client.ts';
+import { newCampaign, newDraft, newPhoneNumber, someNumber } from './messaging.ts';
 import { holdSome, later, newBooking, newPolicy, newPool, newReservation, someSlot, usualPool } from './scheduling.ts';
 import { signIn } from './sign-in.ts';
 import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
@@ -49,6 +50,24 @@ const aBooking: ArrangedPath = {
 };
 const aReservation: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: await newReservation(tenant, keyOf(tenant, mode)) }),
+};
+const aDraft: ArrangedPath = {
+  exists: async (tenant, mode) => ({ id: (await newDraft(keyOf(tenant, mode))).id }),
+};
+/** To nobody, so that no job has work with it. @param status that it is put into */
+const aCampaign = (status = 'draft'): ArrangedPath => ({
+  exists: async (tenant, mode) => {
+    const filter = { field: 'city', op: 'eq', value: 'Nowhere' };
+    const { id } = await newCampaign(keyOf(tenant, mode), { filter });
+    await database()`update campaigns set status = ${status}, scheduled_at = '2036-01-01' where id = ${id}`;
+    return { id };
+  },
+});
+const aPhoneNumber: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    await releaseNumbers(tenant);
+    return { id: (await newPhoneNumber(keyOf(tenant, mode))).id };
+  },
 };
 const aPool: ArrangedPath = {
   exists: async (tenant) => ({ id: (await newPool(tenant, { members: (await usualPool(tenant)).member_ids })).id }),
@@ -158,6 +177,22 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/bookings/{id}': aBooking,
   '/v1/bookings/{id}/reschedule': aBooking,
   '/v1/bookings/{id}/cancel': aBooking,
+  '/v1/messages/drafts/{id}': aDraft,
+  '/v1/messages/drafts/{id}/withdraw': aDraft,
+  '/v1/campaigns/{id}': aCampaign(),
+  '/v1/campaigns/{id}/schedule': aCampaign(),
+  '/v1/campaigns/{id}/pause': aCampaign('scheduled'),
+  '/v1/campaigns/{id}/resume': aCampaign('paused'),
+  '/v1/campaigns/{id}/cancel': aCampaign(),
+  '/v1/campaigns/{id}/runs': aCampaign(),
+  '/v1/phone-numbers': {
+    exists: async (tenant) => {
+      await releaseNumbers(tenant);
+      return {};
+    },
+  },
+  '/v1/phone-numbers/{id}': aPhoneNumber,
+  '/v1/phone-numbers/{id}/release': aPhoneNumber,
   '/v1/scheduling/pools/{id}': aPool,
   '/v1/scheduling/pools/{id}/suggestion': aPool,
   '/v1/scheduling/pools/{id}/assignments': aPool,
@@ -250,6 +285,12 @@ export const arrangedBodies: Record<
     const from = Date.UTC(2036, 0, 1) + randomInt(1_000_000) * 300_000;
     return { ...example, from: new Date(from).toISOString(), to: new Date(from + 300_000).toISOString() };
   },
+  createMessageDraft: async (example, tenant, mode) =>
+    'record_id' in example ? { ...example, record_id: await newRecord(tenant, mode, 'leads') } : example,
+  scheduleCampaign: () => ({ scheduled_at: new Date(Date.now() + 30 * 86_400_000).toISOString() }),
+  createDncEntry: (example) => ({ ...example, phone_number: someNumber() }),
+  createEmailSuppressionEntry: (example) => ({ ...example, email: `${randomUUID()}@bluelake.example` }),
+  createPhoneNumber: (example) => ({ ...example, phone_number: someNumber() }),
   createSchedulingAssignment: async (_, tenant, mode) => ({ record_id: await newRecord(tenant, mode, 'leads') }),
   createSchedulingPolicy: withFreshName,
   createSchedulingPool: async (_, tenant) => ({
@@ -277,6 +318,12 @@ export const arrangedBodies: Record<
 async function aDelivery(tenant: Tenant, mode: Mode): Promise<{ id: string; deliveryId: string }> {
   const { id } = await newWebhook(tenant, mode, untold);
   return { id, deliveryId: await newDelivery(tenant, mode, id) };
+}
+
+/** Makes room for others: a workspace has a limit. */
+async function releaseNumbers({ companyId }: Tenant): Promise<void> {
+  await database()`
+    update phone_numbers set status = 'released', is_default = false, is_default_fax = false where company_id = ${companyId}`;
 }
 
 /** The ids of two accounts. */

@@ -5,6 +5,7 @@ import { descriptions } from '../../sdk/src/generated/operations.ts';
 import { invoiced } from '../support/billing.ts';
 import { type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
+import { newCampaign, someNumber } from '../support/messaging.ts';
 import { createRecord, recordsPath } from '../support/records.ts';
 import { goodRequest, newWideTenant } from '../support/requests.ts';
 import { book, newPool } from '../support/scheduling.ts';
@@ -21,11 +22,13 @@ let tenant: Tenant;
 /** With something of everything that hangs on records. */
 let lead: string;
 let webhook: string;
+let campaign: string;
 
 beforeAll(async () => {
   tenant = await newWideTenant();
   webhook = (await newWebhook(tenant, 'live', untold)).id;
   lead = (await createRecord(tenant.key, 'leads', { first_name: 'Ada', email: 'ada@x.example' })).id;
+  campaign = (await newCampaign(tenant.key)).id;
   for (const number of [1, 2, 3]) await fill(tenant, number);
   await invoiced(tenant, 'live', 3);
 });
@@ -58,6 +61,17 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await newDelivery(tenant, 'live', webhook);
   const pool = await newPool(tenant, { members: 1 });
   await book(key, pool.member_ids, { policy_id: pool.policy_id });
+  await create('/v1/messages/drafts', { channel: 'sms', to: someNumber(), body: name });
+  await create('/v1/dnc-list', { phone_number: someNumber() });
+  await create('/v1/email-suppression', { email: `item${number}@x.example` });
+  await create('/v1/phone-numbers', {
+    phone_number: someNumber(),
+    capabilities: { sms: true, voice: false, fax: false },
+  });
+  await newCampaign(key);
+  await sql`
+    insert into campaign_runs (company_id, test_mode, id, campaign_id, status, content, created_by_kind, created_by_id, created_at)
+    values (${companyId}, false, ${uuidv7()}, ${campaign}, 'completed', '{}', 'system', 'test', now())`;
   await create('/v1/settings/sources', { name });
   await create('/v1/settings/tags/leads', { name, fields: [{ field: 'priority', operator: 'eq', value: number }] });
   await create('/v1/settings/sla-policies', { name, entity_type: 'lead', first_response_time: 60 });
@@ -68,6 +82,7 @@ function valuesOf({ path }: DeclaredOperation): Record<string, string> {
   if (path.startsWith('/v1/settings/')) return { object: 'leads' };
   if (path.startsWith('/v1/org-nodes/')) return { id: tenant.branchId };
   if (path.startsWith('/v1/webhooks/')) return { id: webhook };
+  if (path.startsWith('/v1/campaigns/')) return { id: campaign };
   return path.includes('{id}') ? { object: 'leads', id: lead } : { object: 'accounts' };
 }
 

@@ -2424,7 +2424,7 @@ export interface paths {
          * List message drafts
          * @description The newest first, 25 on a page unless `limit` says otherwise. A key of a branch or a team sees the drafts of its people and its own.
          *
-         *     Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, `record_id` without `object`, a cursor of
+         *     Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, a cursor of
          *     another list.
          */
         get: operations["listMessageDrafts"];
@@ -2459,7 +2459,7 @@ export interface paths {
             path: {
                 /**
                  * @description The id of the draft.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01
                  */
                 id: components["parameters"]["DraftId"];
             };
@@ -2485,7 +2485,7 @@ export interface paths {
             path: {
                 /**
                  * @description The id of the draft.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01
                  */
                 id: components["parameters"]["DraftId"];
             };
@@ -2501,6 +2501,233 @@ export interface paths {
          *     already; `details.status` says which.
          */
         post: operations["withdrawMessageDraft"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/campaigns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List campaigns
+         * @description The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have campaigns of their own.
+         *
+         *     Needs `campaigns:view`, and campaigns in the plan. **400**: a status that there is not, a cursor of another list.
+         */
+        get: operations["listCampaigns"];
+        put?: never;
+        /**
+         * Create a campaign
+         * @description Says who is written to and what. **Nothing is prepared or sent yet**: [a run](#operation/createCampaignRun) prepares a draft for everybody, and a person
+         *     lets them go.
+         *
+         *     `object` and `filter` choose the audience, in the grammar of [record lists](#operation/listRecords). Each channel has its own text; `{{first_name}}` and
+         *     other fields in double braces are filled in from the record, with nothing where a record has no value.
+         *
+         *     Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company (403 `company_reach_required`), and
+         *     campaigns in the plan. **400**: a filter that cannot be read. **422**: an object that there is not, a channel twice, an email without subject or
+         *     another channel with one, more than 1,600 characters in a text message, a placeholder that is no field of the object, a number or an
+         *     address that is none of the workspace's.
+         */
+        post: operations["createCampaign"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/campaigns/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10
+                 */
+                id: components["parameters"]["CampaignId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a campaign
+         * @description With its channels, the five latest runs, and how many drafts of each channel are in which status.
+         *
+         *     Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
+         */
+        get: operations["getCampaign"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change a campaign
+         * @description Changes what you send and leaves the rest; `channels` replaces all channels. What was prepared before stays as it is.
+         *
+         *     Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode. **409** `not_editable`: a run of it is being
+         *     prepared, or it was cancelled. **400** and **422** as on creation.
+         */
+        patch: operations["updateCampaign"];
+        trace?: never;
+    };
+    "/v1/campaigns/{id}/schedule": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12
+                 */
+                id: components["parameters"]["CampaignToChangeId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Schedule a campaign
+         * @description Has a run begin at `scheduled_at`, at most a year ahead. Scheduled once more it begins at the new time.
+         *
+         *     Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
+         *     **400**: a time that has passed or is too far away. **409** `not_editable`: a run of it is being prepared, it is paused, or it was cancelled;
+         *     `no_channel`: all its channels are switched off.
+         */
+        post: operations["scheduleCampaign"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/campaigns/{id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a13
+                 */
+                id: components["parameters"]["CampaignToPauseId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause a campaign
+         * @description What is being prepared stops where it is, and what is scheduled does not begin. Drafts that are there already stay as they are. Paused already: the
+         *     answer is the same, and nothing changes.
+         *
+         *     Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
+         *     **409** `not_running`: it is neither running nor scheduled.
+         */
+        post: operations["pauseCampaign"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/campaigns/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a14
+                 */
+                id: components["parameters"]["CampaignToResumeId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume a campaign
+         * @description Goes on where it was paused: a run from the record at which it stopped, a scheduled one at its time, or at once where that has passed.
+         *
+         *     Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
+         *     **409** `not_paused`.
+         */
+        post: operations["resumeCampaign"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/campaigns/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a15
+                 */
+                id: components["parameters"]["CampaignToCancelId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a campaign
+         * @description For good: no run of it begins or goes on, and drafts that nobody has decided about are withdrawn, those of 100,000 recipients within a minute.
+         *     What was approved is not sent either, unless it is on its way already. Cancelled once more it answers the same.
+         *
+         *     Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
+         */
+        post: operations["cancelCampaign"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/campaigns/{id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a16
+                 */
+                id: components["parameters"]["CampaignToRunId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the runs of a campaign
+         * @description The newest first, 25 on a page unless `limit` says otherwise.
+         *
+         *     Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
+         */
+        get: operations["listCampaignRuns"];
+        put?: never;
+        /**
+         * Prepare the messages of a campaign
+         * @description Prepares a [draft](#operation/listMessageDrafts) for every record of the audience and every channel that is switched on, some thousands in a second. **Nothing
+         *     is sent**: a person looks at the run and approves or rejects it as one. Nobody gets two drafts of a run with the same address; left out are
+         *     records without an address for the channel, and whoever is on the [do-not-call](#operation/listDncEntries) or [suppression
+         *     list](#operation/listEmailSuppressionEntries) (`skipped` counts them). The run keeps the audience and the texts as they are now.
+         *
+         *     Answers at once; watch `status` and `total` of the run. Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the
+         *     plan. **404**: there is none with this id in this mode. **409**: `run_in_progress`: one is being prepared, or paused; `campaign_cancelled`;
+         *     `no_channel`: all its channels are switched off. **428** without an Idempotency-Key.
+         */
+        post: operations["createCampaignRun"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2604,7 +2831,7 @@ export interface paths {
             path: {
                 /**
                  * @description The id of the number.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04
                  */
                 id: components["parameters"]["PhoneNumberId"];
             };
@@ -2634,9 +2861,9 @@ export interface paths {
             path: {
                 /**
                  * @description The id of the number.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a05
                  */
-                id: components["parameters"]["PhoneNumberId"];
+                id: components["parameters"]["PhoneNumberToReleaseId"];
             };
             cookie?: never;
         };
@@ -7420,7 +7647,11 @@ export interface components {
             data: components["schemas"]["RecordActivityList"];
             meta: components["schemas"]["Meta"];
         };
-        /** @enum {string} */
+        /**
+         * @description What it travels by.
+         * @example email
+         * @enum {string}
+         */
         MessageChannel: "sms" | "email" | "whatsapp";
         /** @enum {string} */
         MessageDirection: "outbound" | "inbound";
@@ -7611,6 +7842,249 @@ export interface components {
             reason?: string;
         };
         /**
+         * @description `running`: its messages are being prepared; `completed`: they are, whatever was decided about them since.
+         * @example draft
+         * @enum {string}
+         */
+        CampaignStatus: "draft" | "scheduled" | "running" | "paused" | "completed" | "cancelled";
+        /**
+         * @description Whose records are written to.
+         * @example leads
+         * @enum {string}
+         */
+        CampaignObject: "leads" | "customers" | "accounts";
+        /**
+         * @description Which records, in the grammar of record lists; null for all.
+         * @example {
+         *       "field": "origin",
+         *       "op": "eq",
+         *       "value": "website"
+         *     }
+         */
+        CampaignFilter: {
+            [key: string]: unknown;
+        } | null;
+        Campaign: {
+            id: components["schemas"]["Uuid"];
+            /** @example Winter offer */
+            name: string;
+            description: string | null;
+            status: components["schemas"]["CampaignStatus"];
+            object: components["schemas"]["CampaignObject"];
+            filter: components["schemas"]["CampaignFilter"];
+            /** @description The channels that are switched on. */
+            channel_types: components["schemas"]["MessageChannel"][];
+            /**
+             * @description Records that the latest run went over; null before the first has ended.
+             * @example 412
+             */
+            audience_size: number | null;
+            /** Format: date-time */
+            scheduled_at: string | null;
+            /**
+             * Format: date-time
+             * @description When its latest run began.
+             */
+            started_at: string | null;
+            /**
+             * Format: date-time
+             * @description When its latest run had prepared everything.
+             */
+            completed_at: string | null;
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        CampaignList: {
+            campaigns: components["schemas"]["Campaign"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        CampaignListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["CampaignList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description Space at the ends is removed.
+         * @example Winter offer
+         */
+        CampaignName: string;
+        /** @description What it is about. */
+        CampaignDescription: string | null;
+        CampaignChannelInput: {
+            channel_type: components["schemas"]["MessageChannel"];
+            /**
+             * @description False: it is kept, and runs leave it out.
+             * @default true
+             */
+            enabled?: boolean;
+            /**
+             * Format: uuid
+             * @description The number that texts come from; null: the default number.
+             * @default null
+             */
+            phone_number_id?: string | null;
+            /**
+             * @description Of emails: the address of an active user, whom answers go to.
+             * @default null
+             */
+            from?: string | null;
+            /**
+             * @description Of emails, which need one; with placeholders.
+             * @default null
+             */
+            subject?: string | null;
+            /** @description Plain text with placeholders. Of text messages at most 1,600 characters. */
+            body: string;
+        };
+        /** @description Each channel once. */
+        CampaignChannels: components["schemas"]["CampaignChannelInput"][];
+        CampaignCreate: {
+            name: components["schemas"]["CampaignName"];
+            description?: components["schemas"]["CampaignDescription"];
+            object: components["schemas"]["CampaignObject"];
+            filter?: components["schemas"]["CampaignFilter"];
+            channels: components["schemas"]["CampaignChannels"];
+            readonly id?: unknown;
+            readonly status?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        CampaignItem: {
+            campaign: components["schemas"]["Campaign"];
+        };
+        CampaignAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["CampaignItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        CampaignChannel: {
+            channel_type: components["schemas"]["MessageChannel"];
+            enabled: boolean;
+            /** Format: uuid */
+            phone_number_id: string | null;
+            from: string | null;
+            subject: string | null;
+            body: string;
+        };
+        /**
+         * @description How far its drafts are prepared; `failed`: what it would write to is gone, `error_summary` says what.
+         * @example completed
+         * @enum {string}
+         */
+        CampaignRunStatus: "queued" | "running" | "completed" | "failed" | "cancelled";
+        CampaignRun: {
+            id: components["schemas"]["Uuid"];
+            campaign_id: components["schemas"]["Uuid"];
+            status: components["schemas"]["CampaignRunStatus"];
+            /**
+             * @description Drafts that it has prepared so far.
+             * @example 398
+             */
+            total: number;
+            /**
+             * @description Messages that it has left out so far: no address, the same address again, or on a list of those who said stop.
+             * @example 14
+             */
+            skipped: number;
+            /**
+             * @description Of its drafts.
+             * @example 380
+             */
+            sent: number;
+            /**
+             * @description Of its drafts.
+             * @example 2
+             */
+            failed: number;
+            /** Format: date-time */
+            started_at: string | null;
+            /**
+             * Format: date-time
+             * @description When everything was prepared.
+             */
+            finished_at: string | null;
+            error_summary: string | null;
+            created_by: components["schemas"]["Actor"];
+        };
+        /** @description How many drafts are in which status. */
+        CampaignStatusCounts: {
+            /** @example 10 */
+            draft: number;
+            /** @example 6 */
+            approved: number;
+            /** @example 380 */
+            sent: number;
+            /** @example 2 */
+            failed: number;
+            /** @example 0 */
+            rejected: number;
+            /** @example 0 */
+            withdrawn: number;
+        };
+        CampaignStats: {
+            channel_type: components["schemas"]["MessageChannel"];
+            /**
+             * @description Drafts of all runs.
+             * @example 398
+             */
+            total: number;
+            by_status: components["schemas"]["CampaignStatusCounts"];
+        };
+        CampaignDetail: {
+            campaign: components["schemas"]["Campaign"];
+            channels: components["schemas"]["CampaignChannel"][];
+            /** @description The newest first. */
+            latest_runs: components["schemas"]["CampaignRun"][];
+            /** @description Of each channel that has drafts. */
+            stats: components["schemas"]["CampaignStats"][];
+        };
+        CampaignDetailAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["CampaignDetail"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description At least one field. */
+        CampaignPatch: {
+            name?: components["schemas"]["CampaignName"];
+            description?: components["schemas"]["CampaignDescription"];
+            object?: components["schemas"]["CampaignObject"];
+            filter?: components["schemas"]["CampaignFilter"];
+            channels?: components["schemas"]["CampaignChannels"];
+            readonly id?: unknown;
+            /** @description Schedule, run, pause, resume or cancel it. */
+            readonly status?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        CampaignSchedule: {
+            /**
+             * Format: date-time
+             * @description When its run begins.
+             * @example 2026-12-01T08:00:00Z
+             */
+            scheduled_at: string;
+        };
+        CampaignRunList: {
+            runs: components["schemas"]["CampaignRun"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        CampaignRunListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["CampaignRunList"];
+            meta: components["schemas"]["Meta"];
+        };
+        CampaignRunItem: {
+            run: components["schemas"]["CampaignRun"];
+        };
+        CampaignRunAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["CampaignRunItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
          * @description Where it came from; `opt_out`: they said stop.
          * @example api
          * @enum {string}
@@ -7704,6 +8178,7 @@ export interface components {
         EmailSuppressionCreate: {
             /**
              * Format: email
+             * @description The address, whatever its case.
              * @example sara@bluelake.example
              */
             email: string;
@@ -7730,6 +8205,7 @@ export interface components {
          */
         PhoneNumberStatus: "active" | "pending" | "suspended" | "released";
         /**
+         * @description What kind of number it is.
          * @example local
          * @enum {string}
          */
@@ -7815,9 +8291,15 @@ export interface components {
              * @example AED
              */
             currency?: string;
-            /** @default false */
+            /**
+             * @description Texts that name no number are sent from it.
+             * @default false
+             */
             is_default?: boolean;
-            /** @default false */
+            /**
+             * @description Faxes are sent from it.
+             * @default false
+             */
             is_default_fax?: boolean;
             assigned_user_id?: components["schemas"]["PhoneNumberUser"];
             readonly id?: unknown;
@@ -7836,7 +8318,9 @@ export interface components {
         /** @description At least one field. */
         PhoneNumberPatch: {
             friendly_name?: components["schemas"]["PhoneNumberName"];
+            /** @description Texts that name no number are sent from it. */
             is_default?: boolean;
+            /** @description Faxes are sent from it. */
             is_default_fax?: boolean;
             assigned_user_id?: components["schemas"]["PhoneNumberUser"];
             readonly id?: unknown;
@@ -11417,20 +11901,52 @@ export interface components {
         /** @description Only drafts of this channel. */
         DraftChannel: components["schemas"]["MessageChannel"];
         /**
-         * @description Only drafts about records of this object; with record_id about that record.
+         * @description Only drafts about records of this object.
          * @example leads
          */
         DraftObject: string;
         /**
-         * @description Only drafts about this record; together with object.
+         * @description Only drafts about this record.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
          */
         DraftRecordId: string;
         /**
          * @description The id of the draft.
-         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01
          */
         DraftId: string;
+        /** @description Only campaigns that are so. */
+        CampaignStatusFilter: components["schemas"]["CampaignStatus"];
+        /**
+         * @description The id of the campaign.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10
+         */
+        CampaignId: string;
+        /**
+         * @description The id of the campaign.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12
+         */
+        CampaignToChangeId: string;
+        /**
+         * @description The id of the campaign.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a13
+         */
+        CampaignToPauseId: string;
+        /**
+         * @description The id of the campaign.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a14
+         */
+        CampaignToResumeId: string;
+        /**
+         * @description The id of the campaign.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a15
+         */
+        CampaignToCancelId: string;
+        /**
+         * @description The id of the campaign.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a16
+         */
+        CampaignToRunId: string;
         /**
          * @description How the number begins, as E.164: `+97150` or `97150`.
          * @example +97150
@@ -11447,9 +11963,14 @@ export interface components {
         PhoneNumberSearch: string;
         /**
          * @description The id of the number.
-         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04
          */
         PhoneNumberId: string;
+        /**
+         * @description The id of the number.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a05
+         */
+        PhoneNumberToReleaseId: string;
         /**
          * @description The workspace that it came in for, as in the address that [GET /v1/settings/inbound](#operation/getInboundSettings) answers.
          * @example 00000000-0000-7000-8000-00000000de40
@@ -18378,12 +18899,12 @@ export interface operations {
                 /** @description Only drafts of this channel. */
                 channel?: components["parameters"]["DraftChannel"];
                 /**
-                 * @description Only drafts about records of this object; with record_id about that record.
+                 * @description Only drafts about records of this object.
                  * @example leads
                  */
                 object?: components["parameters"]["DraftObject"];
                 /**
-                 * @description Only drafts about this record; together with object.
+                 * @description Only drafts about this record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 record_id?: components["parameters"]["DraftRecordId"];
@@ -18420,7 +18941,7 @@ export interface operations {
                      *       "data": {
                      *         "drafts": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01",
                      *             "channel": "email",
                      *             "status": "draft",
                      *             "to": "sara@bluelake.example",
@@ -18510,7 +19031,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "draft": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01",
                      *           "channel": "email",
                      *           "status": "draft",
                      *           "to": "sara@bluelake.example",
@@ -18569,7 +19090,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the draft.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01
                  */
                 id: components["parameters"]["DraftId"];
             };
@@ -18592,7 +19113,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "draft": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01",
                      *           "channel": "email",
                      *           "status": "draft",
                      *           "to": "sara@bluelake.example",
@@ -18658,7 +19179,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the draft.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01
                  */
                 id: components["parameters"]["DraftId"];
             };
@@ -18691,7 +19212,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "draft": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01",
                      *           "channel": "email",
                      *           "status": "withdrawn",
                      *           "to": "sara@bluelake.example",
@@ -18744,6 +19265,909 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listCampaigns: {
+        parameters: {
+            query?: {
+                /** @description Only campaigns that are so. */
+                status?: components["parameters"]["CampaignStatusFilter"];
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of campaigns. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "campaigns": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10",
+                     *             "name": "Winter offer",
+                     *             "description": "Whoever asked for an offer in autumn",
+                     *             "status": "completed",
+                     *             "object": "leads",
+                     *             "filter": {
+                     *               "field": "origin",
+                     *               "op": "eq",
+                     *               "value": "website"
+                     *             },
+                     *             "channel_types": [
+                     *               "email"
+                     *             ],
+                     *             "audience_size": 412,
+                     *             "scheduled_at": null,
+                     *             "started_at": "2026-11-20T23:50:00.000Z",
+                     *             "completed_at": "2026-11-20T23:55:00.000Z",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Website"
+                     *             },
+                     *             "created_at": "2026-11-20T23:45:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CampaignListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createCampaign: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Winter offer",
+                 *       "object": "leads",
+                 *       "filter": {
+                 *         "field": "origin",
+                 *         "op": "eq",
+                 *         "value": "website"
+                 *       },
+                 *       "channels": [
+                 *         {
+                 *           "channel_type": "email",
+                 *           "subject": "Our winter offer",
+                 *           "body": "Hello {{first_name}}, until the end of January the roof survey is free."
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CampaignCreate"];
+            };
+        };
+        responses: {
+            /** @description The campaign. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "campaign": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12",
+                     *           "name": "Winter offer",
+                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "status": "draft",
+                     *           "object": "leads",
+                     *           "filter": {
+                     *             "field": "origin",
+                     *             "op": "eq",
+                     *             "value": "website"
+                     *           },
+                     *           "channel_types": [
+                     *             "email"
+                     *           ],
+                     *           "audience_size": null,
+                     *           "scheduled_at": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:45:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CampaignAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getCampaign: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10
+                 */
+                id: components["parameters"]["CampaignId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The campaign. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "campaign": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10",
+                     *           "name": "Winter offer",
+                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "status": "completed",
+                     *           "object": "leads",
+                     *           "filter": {
+                     *             "field": "origin",
+                     *             "op": "eq",
+                     *             "value": "website"
+                     *           },
+                     *           "channel_types": [
+                     *             "email"
+                     *           ],
+                     *           "audience_size": 412,
+                     *           "scheduled_at": null,
+                     *           "started_at": "2026-11-20T23:50:00.000Z",
+                     *           "completed_at": "2026-11-20T23:55:00.000Z",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:45:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "channels": [
+                     *           {
+                     *             "channel_type": "email",
+                     *             "enabled": true,
+                     *             "phone_number_id": null,
+                     *             "from": null,
+                     *             "subject": "Our winter offer",
+                     *             "body": "Hello {{first_name}}, until the end of January the roof survey is free."
+                     *           }
+                     *         ],
+                     *         "latest_runs": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a11",
+                     *             "campaign_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10",
+                     *             "status": "completed",
+                     *             "total": 398,
+                     *             "skipped": 14,
+                     *             "sent": 380,
+                     *             "failed": 2,
+                     *             "started_at": "2026-11-20T23:50:00.000Z",
+                     *             "finished_at": "2026-11-20T23:55:00.000Z",
+                     *             "error_summary": null,
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Website"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "stats": [
+                     *           {
+                     *             "channel_type": "email",
+                     *             "total": 398,
+                     *             "by_status": {
+                     *               "draft": 10,
+                     *               "approved": 6,
+                     *               "sent": 380,
+                     *               "failed": 2,
+                     *               "rejected": 0,
+                     *               "withdrawn": 0
+                     *             }
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CampaignDetailAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateCampaign: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10
+                 */
+                id: components["parameters"]["CampaignId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "description": "Whoever asked for an offer in autumn"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CampaignPatch"];
+            };
+        };
+        responses: {
+            /** @description The campaign as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "campaign": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12",
+                     *           "name": "Winter offer",
+                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "status": "draft",
+                     *           "object": "leads",
+                     *           "filter": {
+                     *             "field": "origin",
+                     *             "op": "eq",
+                     *             "value": "website"
+                     *           },
+                     *           "channel_types": [
+                     *             "email"
+                     *           ],
+                     *           "audience_size": null,
+                     *           "scheduled_at": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:45:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CampaignAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    scheduleCampaign: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12
+                 */
+                id: components["parameters"]["CampaignToChangeId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "scheduled_at": "2026-12-01T08:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CampaignSchedule"];
+            };
+        };
+        responses: {
+            /** @description The campaign as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "campaign": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12",
+                     *           "name": "Winter offer",
+                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "status": "scheduled",
+                     *           "object": "leads",
+                     *           "filter": {
+                     *             "field": "origin",
+                     *             "op": "eq",
+                     *             "value": "website"
+                     *           },
+                     *           "channel_types": [
+                     *             "email"
+                     *           ],
+                     *           "audience_size": null,
+                     *           "scheduled_at": "2026-12-01T08:00:00.000Z",
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:45:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CampaignAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    pauseCampaign: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a13
+                 */
+                id: components["parameters"]["CampaignToPauseId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The campaign as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "campaign": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a13",
+                     *           "name": "Winter offer",
+                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "status": "paused",
+                     *           "object": "leads",
+                     *           "filter": {
+                     *             "field": "origin",
+                     *             "op": "eq",
+                     *             "value": "website"
+                     *           },
+                     *           "channel_types": [
+                     *             "email"
+                     *           ],
+                     *           "audience_size": null,
+                     *           "scheduled_at": "2026-12-01T08:00:00.000Z",
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:45:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CampaignAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    resumeCampaign: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a14
+                 */
+                id: components["parameters"]["CampaignToResumeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The campaign as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "campaign": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a14",
+                     *           "name": "Winter offer",
+                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "status": "scheduled",
+                     *           "object": "leads",
+                     *           "filter": {
+                     *             "field": "origin",
+                     *             "op": "eq",
+                     *             "value": "website"
+                     *           },
+                     *           "channel_types": [
+                     *             "email"
+                     *           ],
+                     *           "audience_size": null,
+                     *           "scheduled_at": "2026-12-01T08:00:00.000Z",
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:45:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CampaignAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    cancelCampaign: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a15
+                 */
+                id: components["parameters"]["CampaignToCancelId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The campaign as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "campaign": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a15",
+                     *           "name": "Winter offer",
+                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "status": "cancelled",
+                     *           "object": "leads",
+                     *           "filter": {
+                     *             "field": "origin",
+                     *             "op": "eq",
+                     *             "value": "website"
+                     *           },
+                     *           "channel_types": [
+                     *             "email"
+                     *           ],
+                     *           "audience_size": null,
+                     *           "scheduled_at": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:45:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CampaignAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listCampaignRuns: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a16
+                 */
+                id: components["parameters"]["CampaignToRunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of runs. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "runs": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a11",
+                     *             "campaign_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10",
+                     *             "status": "completed",
+                     *             "total": 398,
+                     *             "skipped": 14,
+                     *             "sent": 380,
+                     *             "failed": 2,
+                     *             "started_at": "2026-11-20T23:50:00.000Z",
+                     *             "finished_at": "2026-11-20T23:55:00.000Z",
+                     *             "error_summary": null,
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "name": "Website"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CampaignRunListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createCampaignRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
+                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
+                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the campaign.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a16
+                 */
+                id: components["parameters"]["CampaignToRunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run, which is about to begin. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "run": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a11",
+                     *           "campaign_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a16",
+                     *           "status": "queued",
+                     *           "total": 0,
+                     *           "skipped": 0,
+                     *           "sent": 0,
+                     *           "failed": 0,
+                     *           "started_at": null,
+                     *           "finished_at": null,
+                     *           "error_summary": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           }
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CampaignRunAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listDncEntries: {
         parameters: {
             query?: {
@@ -18785,7 +20209,7 @@ export interface operations {
                      *       "data": {
                      *         "entries": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f02",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a02",
                      *             "phone_number": "+971501234567",
                      *             "reason": "Asked on the phone",
                      *             "notes": null,
@@ -18862,7 +20286,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "entry": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f02",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a02",
                      *           "phone_number": "+971501234567",
                      *           "reason": "Asked on the phone",
                      *           "notes": null,
@@ -18901,7 +20325,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "entry": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f02",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a02",
                      *           "phone_number": "+971501234567",
                      *           "reason": "Asked on the phone",
                      *           "notes": null,
@@ -18973,7 +20397,7 @@ export interface operations {
                      *       "data": {
                      *         "entries": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f03",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a03",
                      *             "email": "sara@bluelake.example",
                      *             "reason": "manual",
                      *             "source": "api",
@@ -19045,7 +20469,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "entry": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f03",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a03",
                      *           "email": "sara@bluelake.example",
                      *           "reason": "manual",
                      *           "source": "api",
@@ -19079,7 +20503,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "entry": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f03",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a03",
                      *           "email": "sara@bluelake.example",
                      *           "reason": "manual",
                      *           "source": "api",
@@ -19152,7 +20576,7 @@ export interface operations {
                      *       "data": {
                      *         "phone_numbers": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04",
                      *             "phone_number": "+97145550100",
                      *             "friendly_name": "Front desk",
                      *             "country": "AE",
@@ -19241,7 +20665,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "phone_number": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04",
                      *           "phone_number": "+97145550100",
                      *           "friendly_name": "Front desk",
                      *           "country": "AE",
@@ -19288,7 +20712,7 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the number.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04
                  */
                 id: components["parameters"]["PhoneNumberId"];
             };
@@ -19320,7 +20744,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "phone_number": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04",
                      *           "phone_number": "+97145550100",
                      *           "friendly_name": "Front desk",
                      *           "country": "AE",
@@ -19376,9 +20800,9 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the number.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a05
                  */
-                id: components["parameters"]["PhoneNumberId"];
+                id: components["parameters"]["PhoneNumberToReleaseId"];
             };
             cookie?: never;
         };
@@ -19400,7 +20824,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "phone_number": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f04",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04",
                      *           "phone_number": "+97145550100",
                      *           "friendly_name": "Front desk",
                      *           "country": "AE",

@@ -1326,7 +1326,7 @@ export interface Operations {
    *
    * The newest first, 25 on a page unless `limit` says otherwise. A key of a branch or a team sees the drafts of its people and its own.
    *
-   * Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, `record_id` without `object`, a cursor of
+   * Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, a cursor of
    * another list.
    */
   listMessageDrafts: ListMethod<'listMessageDrafts', 'drafts'>;
@@ -1363,6 +1363,105 @@ export interface Operations {
    * already; `details.status` says which.
    */
   withdrawMessageDraft: Method<'withdrawMessageDraft'>;
+  /**
+   * List campaigns
+   *
+   * The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have campaigns of their own.
+   *
+   * Needs `campaigns:view`, and campaigns in the plan. **400**: a status that there is not, a cursor of another list.
+   */
+  listCampaigns: ListMethod<'listCampaigns', 'campaigns'>;
+  /**
+   * Create a campaign
+   *
+   * Says who is written to and what. **Nothing is prepared or sent yet**: [a run](#operation/createCampaignRun) prepares a draft for everybody, and a person
+   * lets them go.
+   *
+   * `object` and `filter` choose the audience, in the grammar of [record lists](#operation/listRecords). Each channel has its own text; `{{first_name}}` and
+   * other fields in double braces are filled in from the record, with nothing where a record has no value.
+   *
+   * Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company (403 `company_reach_required`), and
+   * campaigns in the plan. **400**: a filter that cannot be read. **422**: an object that there is not, a channel twice, an email without subject or
+   * another channel with one, more than 1,600 characters in a text message, a placeholder that is no field of the object, a number or an
+   * address that is none of the workspace's.
+   */
+  createCampaign: Method<'createCampaign'>;
+  /**
+   * Get a campaign
+   *
+   * With its channels, the five latest runs, and how many drafts of each channel are in which status.
+   *
+   * Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
+   */
+  getCampaign: Method<'getCampaign'>;
+  /**
+   * Change a campaign
+   *
+   * Changes what you send and leaves the rest; `channels` replaces all channels. What was prepared before stays as it is.
+   *
+   * Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode. **409** `not_editable`: a run of it is being
+   * prepared, or it was cancelled. **400** and **422** as on creation.
+   */
+  updateCampaign: Method<'updateCampaign'>;
+  /**
+   * Schedule a campaign
+   *
+   * Has a run begin at `scheduled_at`, at most a year ahead. Scheduled once more it begins at the new time.
+   *
+   * Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
+   * **400**: a time that has passed or is too far away. **409** `not_editable`: a run of it is being prepared, it is paused, or it was cancelled;
+   * `no_channel`: all its channels are switched off.
+   */
+  scheduleCampaign: Method<'scheduleCampaign'>;
+  /**
+   * Pause a campaign
+   *
+   * What is being prepared stops where it is, and what is scheduled does not begin. Drafts that are there already stay as they are. Paused already: the
+   * answer is the same, and nothing changes.
+   *
+   * Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
+   * **409** `not_running`: it is neither running nor scheduled.
+   */
+  pauseCampaign: Method<'pauseCampaign'>;
+  /**
+   * Resume a campaign
+   *
+   * Goes on where it was paused: a run from the record at which it stopped, a scheduled one at its time, or at once where that has passed.
+   *
+   * Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
+   * **409** `not_paused`.
+   */
+  resumeCampaign: Method<'resumeCampaign'>;
+  /**
+   * Cancel a campaign
+   *
+   * For good: no run of it begins or goes on, and drafts that nobody has decided about are withdrawn, those of 100,000 recipients within a minute.
+   * What was approved is not sent either, unless it is on its way already. Cancelled once more it answers the same.
+   *
+   * Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
+   */
+  cancelCampaign: Method<'cancelCampaign'>;
+  /**
+   * List the runs of a campaign
+   *
+   * The newest first, 25 on a page unless `limit` says otherwise.
+   *
+   * Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
+   */
+  listCampaignRuns: ListMethod<'listCampaignRuns', 'runs'>;
+  /**
+   * Prepare the messages of a campaign
+   *
+   * Prepares a [draft](#operation/listMessageDrafts) for every record of the audience and every channel that is switched on, some thousands in a second. **Nothing
+   * is sent**: a person looks at the run and approves or rejects it as one. Nobody gets two drafts of a run with the same address; left out are
+   * records without an address for the channel, and whoever is on the [do-not-call](#operation/listDncEntries) or [suppression
+   * list](#operation/listEmailSuppressionEntries) (`skipped` counts them). The run keeps the audience and the texts as they are now.
+   *
+   * Answers at once; watch `status` and `total` of the run. Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the
+   * plan. **404**: there is none with this id in this mode. **409**: `run_in_progress`: one is being prepared, or paused; `campaign_cancelled`;
+   * `no_channel`: all its channels are switched off. **428** without an Idempotency-Key.
+   */
+  createCampaignRun: Method<'createCampaignRun'>;
   /**
    * List do-not-call entries
    *
@@ -2490,6 +2589,16 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   createMessageDraft: { method: 'POST', path: '/v1/messages/drafts', takesKey: true },
   getMessageDraft: { method: 'GET', path: '/v1/messages/drafts/{id}' },
   withdrawMessageDraft: { method: 'POST', path: '/v1/messages/drafts/{id}/withdraw', takesKey: true },
+  listCampaigns: { method: 'GET', path: '/v1/campaigns', items: 'campaigns' },
+  createCampaign: { method: 'POST', path: '/v1/campaigns', takesKey: true },
+  getCampaign: { method: 'GET', path: '/v1/campaigns/{id}' },
+  updateCampaign: { method: 'PATCH', path: '/v1/campaigns/{id}' },
+  scheduleCampaign: { method: 'POST', path: '/v1/campaigns/{id}/schedule', takesKey: true },
+  pauseCampaign: { method: 'POST', path: '/v1/campaigns/{id}/pause', takesKey: true },
+  resumeCampaign: { method: 'POST', path: '/v1/campaigns/{id}/resume', takesKey: true },
+  cancelCampaign: { method: 'POST', path: '/v1/campaigns/{id}/cancel', takesKey: true },
+  listCampaignRuns: { method: 'GET', path: '/v1/campaigns/{id}/runs', items: 'runs' },
+  createCampaignRun: { method: 'POST', path: '/v1/campaigns/{id}/runs', takesKey: true },
   listDncEntries: { method: 'GET', path: '/v1/dnc-list', items: 'entries' },
   createDncEntry: { method: 'POST', path: '/v1/dnc-list', takesKey: true },
   listEmailSuppressionEntries: { method: 'GET', path: '/v1/email-suppression', items: 'entries' },

@@ -1,0 +1,36 @@
+// What the demo workspace wrote to people, and is about to write, in test mode.
+import type { DemoMessaging } from '../../domain/demo/messaging.ts';
+import type { Sql } from '../connect.ts';
+import { hashOfRun, insertRun } from '../messaging/campaign-runs.ts';
+import { insertCampaign } from '../messaging/campaigns.ts';
+import { addDnc } from '../messaging/do-not-call.ts';
+import { insertDraft } from '../messaging/drafts.ts';
+import { addSuppressed } from '../messaging/email-suppression.ts';
+import { insertPhoneNumber } from '../messaging/phone-numbers.ts';
+
+const actor = { kind: 'system', id: 'system', name: 'Demo' } as const;
+const maker = { actor, userId: null };
+
+export async function insertMessaging(sql: Sql, companyId: string, demo: DemoMessaging, now: Date): Promise<void> {
+  const scope = { companyId, testMode: true };
+  for (const entry of demo.doNotCall)
+    await addDnc(sql, scope, { ...entry, notes: null, source: 'app', created_at: now }, actor);
+  for (const entry of demo.suppressed)
+    await addSuppressed(sql, scope, { ...entry, source: 'app', campaign_id: null, created_at: now });
+  for (const number of demo.phoneNumbers)
+    await insertPhoneNumber(sql, scope, {
+      ...{ ...number, country: 'DE', number_type: 'local', can_sms: true, can_voice: true, can_fax: false },
+      ...{ status: 'active', monthly_cost_minor: 500, currency: 'EUR', is_default_fax: false, assigned_user_id: null },
+      ...{ created_at: now, updated_at: now },
+    });
+  for (const campaign of demo.campaigns) await insertCampaign(sql, scope, campaign, maker);
+  const by = {
+    created_by_kind: actor.kind,
+    created_by_id: actor.id,
+    created_by_name: actor.name,
+    created_by_user: null,
+  };
+  for (const run of demo.runs)
+    await insertRun(sql, scope, { ...run, ...by, content_hash: hashOfRun(run.content, run.total) });
+  for (const draft of demo.drafts) await insertDraft(sql, scope, draft, maker);
+}

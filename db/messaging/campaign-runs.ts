@@ -1,0 +1,116 @@
+// Runs of campaigns: what each has prepared so far. Whoever changes one has locked its campaign.
+import { hash } from 'node:crypto';
+import { v7 as uuidv7 } from 'uuid';
+import type { PreparedMessage, RunContent, StoredRun } from '../../domain/messaging/campaigns.ts';
+import type { StoredDraft } from '../../domain/messaging/drafts.ts';
+import type { Sql } from '../connect.ts';
+import type { CreatedByRow } from '../created-by.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface RunRow extends StoredRun, CreatedByRow {
+  created_by_user: string | null;
+}
+
+const columns = [
+  ...['id', 'campaign_id', 'status', 'content', 'content_hash', 'last_record', 'audience', 'total', 'skipped'],
+  ...['error_summary', 'started_at', 'finished_at'],
+  ...['created_by_kind', 'created_by_id', 'created_by_name', 'created_by_user', 'created_at'],
+];
+
+/** Runs of a campaign, the newest first. @param after time and id of the last run of the page before */
+export async function listRuns(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  campaignId: string,
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<RunRow[]> {
+  return sql<RunRow[]>`
+    select ${sql(columns)} from campaign_runs
+    where company_id = ${companyId} and test_mode = ${testMode} and campaign_id = ${campaignId}
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
+/** The run that is being prepared, or waits for it. */
+export async function findActiveRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  campaignId: string,
+): Promise<RunRow | undefined> {
+  const [row] = await sql<RunRow[]>`
+    select ${sql(columns)} from campaign_runs
+    where company_id = ${companyId} and test_mode = ${testMode} and campaign_id = ${campaignId} and status in ('queued', 'running')`;
+  return row;
+}
+
+export async function insertRun(sql: Sql, { companyId, testMode }: TenantScope, run: RunRow): Promise<void> {
+  const row = { company_id: companyId, test_mode: testMode, ...run, content: sql.json(run.content as never) };
+  await sql`insert into campaign_runs ${sql(row as never)}`;
+}
+
+export async function updateRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  changes: Partial<Omit<StoredRun, 'id' | 'content'>>,
+): Promise<void> {
+  await sql`
+    update campaign_runs set ${sql(changes)}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}
+
+/** What a person approves, in 32 bytes. @param total drafts that it came to */
+export function hashOfRun(content: RunContent, total: number): Buffer {
+  return hash('sha256', JSON.stringify([content, total]), 'buffer');
+}
+
+/** Makes drafts of messages, leaving out whoever has one of this run. @returns how many were made */
+export async function insertRunDrafts(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { id: runId, campaign_id: campaignId, content, ...by }: RunRow,
+  messages: readonly PreparedMessage[],
+  now: Date,
+): Promise<number> {
+  if (messages.length === 0) return 0;
+  const rows = messages.map((message) => ({ ...message, id: uuidv7() }));
+  const made = await sql`
+    insert into message_drafts (company_id, test_mode, id, channel, status, recipient, sender, subject, body, object, record_id, campaign_id, run_id,
+      created_by_kind, created_by_id, created_by_name, created_by_user, created_at, updated_at)
+    select ${companyId}, ${testMode}, m.id, m.channel, 'draft', m.recipient, m.sender, m.subject, m.body, ${content.object}, m."recordId",
+      ${campaignId}, ${runId}, ${by.created_by_kind}, ${by.created_by_id}, ${by.created_by_name}, ${by.created_by_user}, ${now}, ${now}
+    from jsonb_to_recordset(${sql.json(rows as never)}) as m (id uuid, channel text, recipient text, sender text, subject text, body text, "recordId" uuid)
+    on conflict (company_id, test_mode, run_id, channel, recipient) where run_id is not null do nothing`;
+  return made.count;
+}
+
+/** A draft that was taken back with its campaign. */
+export type TakenBack = Pick<StoredDraft, 'id' | 'channel' | 'object' | 'record_id' | 'campaign_id'> & {
+  was: 'draft' | 'approved';
+};
+
+/** Withdraws some drafts of a campaign that are not on their way. @returns those, none when there are no more */
+export async function withdrawSome(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  campaignId: string,
+  reason: string,
+  limit: number,
+  now: Date,
+): Promise<TakenBack[]> {
+  return sql<TakenBack[]>`
+    with open as (
+      select id, status from message_drafts
+      where company_id = ${companyId} and test_mode = ${testMode} and campaign_id = ${campaignId} and status in ('draft', 'approved')
+        and (leased_until is null or leased_until <= ${now})
+      limit ${limit}
+      for no key update
+    )
+    update message_drafts d
+    set status = 'withdrawn', withdrawal_reason = ${reason}, due_at = null, updated_at = ${now}
+    from open
+    where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = open.id
+    returning d.id, d.channel, d.object, d.record_id, d.campaign_id, open.status as was`;
+}

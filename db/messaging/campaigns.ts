@@ -1,0 +1,128 @@
+// Campaigns: what is written to whom. Whoever changes one has locked it.
+import type { CampaignStatus, StoredCampaign } from '../../domain/messaging/campaigns.ts';
+import type { DraftChannel, DraftStatus } from '../../domain/messaging/drafts.ts';
+import type { Sql } from '../connect.ts';
+import { type CreatedByRow, createdColumns } from '../created-by.ts';
+import type { DueDataRow } from '../sweeping.ts';
+import type { TenantScope } from '../tenant.ts';
+
+export interface CampaignRow extends StoredCampaign, CreatedByRow {
+  created_by_user: string | null;
+}
+
+const columns = [
+  ...['id', 'name', 'description', 'status', 'object', 'filter', 'channels', 'audience_size', 'scheduled_at'],
+  ...['started_at', 'completed_at', 'due_at', 'created_by_kind', 'created_by_id', 'created_by_name', 'created_by_user'],
+  ...['created_at', 'updated_at'],
+];
+
+/** Campaigns, the newest first. @param after time and id of the last campaign of the page before */
+export async function listCampaigns(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  status: CampaignStatus | undefined,
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<CampaignRow[]> {
+  return sql<CampaignRow[]>`
+    select ${sql(columns)} from campaigns
+    where company_id = ${companyId} and test_mode = ${testMode}
+      ${status ? sql`and status = ${status}` : sql``}
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
+export async function findCampaign(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+): Promise<CampaignRow | undefined> {
+  const [row] = await sql<CampaignRow[]>`
+    select ${sql(columns)} from campaigns where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+  return row;
+}
+
+/** The same, kept from changing until the transaction ends: also by the job that makes its runs. */
+export async function lockCampaign(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+): Promise<CampaignRow | undefined> {
+  const [row] = await sql<CampaignRow[]>`
+    select ${sql(columns)} from campaigns
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}
+    for no key update`;
+  return row;
+}
+
+/** @param by whose campaign it is */
+export async function insertCampaign(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  campaign: StoredCampaign,
+  by: Parameters<typeof createdColumns>[0],
+): Promise<void> {
+  const row = { ...campaign, ...asJson(sql, campaign), ...createdColumns(by) };
+  await sql`insert into campaigns ${sql({ company_id: companyId, test_mode: testMode, ...row } as never)}`;
+}
+
+export async function updateCampaign(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  changes: Partial<Omit<StoredCampaign, 'id' | 'created_at'>>,
+): Promise<void> {
+  await sql`
+    update campaigns set ${sql({ ...changes, ...asJson(sql, changes) } as never)}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}
+
+/** What is kept as JSON is said to be so. */
+function asJson(sql: Sql, { filter, channels }: Partial<StoredCampaign>) {
+  return {
+    ...(filter ? { filter: sql.json(filter as never) } : {}),
+    ...(channels ? { channels: sql.json(channels as never) } : {}),
+  };
+}
+
+/** How many drafts of its campaign, or of a run, are in which status. */
+export interface DraftCount {
+  run_id: string;
+  channel: DraftChannel;
+  status: DraftStatus;
+  count: number;
+}
+
+/** Counted in an index of the campaign's drafts. */
+export async function countDrafts(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  campaignId: string,
+): Promise<DraftCount[]> {
+  return sql<DraftCount[]>`
+    select run_id, channel, status, count(*)::int as count from message_drafts
+    where company_id = ${companyId} and test_mode = ${testMode} and campaign_id = ${campaignId}
+    group by run_id, channel, status`;
+}
+
+/** Campaigns that the job has something to do with, the longest due first. */
+export async function findDueCampaigns(sql: Sql, limit: number, now: Date): Promise<DueDataRow[]> {
+  return sql<DueDataRow[]>`
+    select company_id as "companyId", test_mode as "testMode", id from campaigns
+    where due_at <= ${now} order by due_at limit ${limit}`;
+}
+
+/** Takes up a campaign that is due, for one server only. @returns undefined where another has it, or nothing is to be done any more */
+export async function takeCampaign(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  now: Date,
+): Promise<CampaignRow | undefined> {
+  const [row] = await sql<CampaignRow[]>`
+    select ${sql(columns)} from campaigns
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and due_at <= ${now}
+    for no key update skip locked`;
+  return row;
+}

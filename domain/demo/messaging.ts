@@ -1,0 +1,102 @@
+// What the demo workspace wrote to people, and is about to write.
+import {
+  type CampaignChannel,
+  newRun,
+  type RunContent,
+  type StoredCampaign,
+  type StoredRun,
+} from '../messaging/campaigns.ts';
+import { newDraft, type StoredDraft } from '../messaging/drafts.ts';
+import type { DemoData } from './data.ts';
+import { exampleIds } from './ids.ts';
+import { addDays, Random } from './random.ts';
+
+export interface DemoMessaging {
+  drafts: StoredDraft[];
+  doNotCall: { id: string; phone_number: string; reason: string }[];
+  suppressed: { id: string; email: string; reason: 'unsubscribed' | 'bounced' | 'manual' }[];
+  phoneNumbers: { id: string; phone_number: string; friendly_name: string; is_default: boolean }[];
+  campaigns: StoredCampaign[];
+  runs: StoredRun[];
+}
+
+const offer: CampaignChannel = {
+  ...{ channel_type: 'email', enabled: true, phone_number_id: null, from: null, subject: 'Our winter offer' },
+  body: 'Hello {{first_name}}, until the end of January the roof survey is free.',
+};
+
+/** The same seed, data and moment give the same messages. */
+export function demoMessaging(seed: number, { leads }: DemoData, now: Date): DemoMessaging {
+  const random = new Random(seed);
+  const reached = leads.filter(({ email, lead_status }) => email !== null && lead_status !== 'Disqualified');
+  const [first, ...others] = reached;
+  const yesterday = addDays(now, -1);
+  const campaign = (id: string, name: string, more: Partial<StoredCampaign>): StoredCampaign => ({
+    ...{ id, name, description: null, status: 'draft', object: 'leads', filter: null, channels: [offer] },
+    ...{ audience_size: null, scheduled_at: null, started_at: null, completed_at: null, due_at: null },
+    ...{ created_at: addDays(now, -3), updated_at: addDays(now, -3), ...more },
+  });
+  // Far ahead, so that it is still to come for whoever reads the documentation.
+  const later = addDays(now, 3650);
+  const ofBerlin = { field: 'city', op: 'eq', value: 'Berlin' };
+  const written = others.slice(0, 12);
+  const content: RunContent = {
+    ...{ object: 'leads', filter: null },
+    channels: [{ channel: 'email', sender: null, subject: offer.subject, body: offer.body }],
+  };
+  const drafts = [
+    newDraft(
+      {
+        ...{ id: exampleIds.messageDraft, channel: 'email', recipient: first?.email ?? 'sara@bluelake.example' },
+        ...{ sender: null, subject: 'Your quote', body: 'Hello, here is the quote for 30 seats.' },
+        ...{ object: first ? 'leads' : null, record_id: first?.id ?? null, note: 'Asked for on the phone' },
+      },
+      null,
+      yesterday,
+    ),
+    ...written.map((lead) =>
+      newDraft(
+        {
+          ...{ id: random.uuid(yesterday), channel: 'email', recipient: lead.email ?? '', sender: null },
+          ...{ subject: offer.subject, body: offer.body.replace('{{first_name}}', lead.first_name ?? '') },
+          ...{ object: 'leads', record_id: lead.id, note: null },
+        },
+        { id: exampleIds.campaign, runId: exampleIds.campaignRun },
+        yesterday,
+      ),
+    ),
+  ];
+  return {
+    drafts,
+    doNotCall: [{ id: exampleIds.dncEntry, phone_number: '+4930901820099', reason: 'Asked on the phone' }],
+    suppressed: [
+      { id: exampleIds.suppression, email: 'unsubscribed@bluelake.example', reason: 'unsubscribed' },
+      { id: random.uuid(now), email: 'gone@bluelake.example', reason: 'bounced' },
+    ],
+    phoneNumbers: [
+      { id: exampleIds.phoneNumber, phone_number: '+4930901820100', friendly_name: 'Front desk', is_default: true },
+      {
+        ...{ id: exampleIds.phoneNumberToRelease, phone_number: '+4930901820101' },
+        ...{ friendly_name: 'Engineering', is_default: false },
+      },
+    ],
+    campaigns: [
+      campaign(exampleIds.campaign, 'Winter offer', {
+        ...{ status: 'completed', description: 'Whoever asked for an offer in autumn', audience_size: written.length },
+        ...{ started_at: yesterday, completed_at: yesterday },
+      }),
+      campaign(exampleIds.campaignToChange, 'Spring offer', {}),
+      campaign(exampleIds.campaignToPause, 'Summer offer', { status: 'scheduled', scheduled_at: later, due_at: later }),
+      campaign(exampleIds.campaignToResume, 'Autumn offer', { status: 'paused', scheduled_at: later }),
+      campaign(exampleIds.campaignToCancel, 'Old offer', {}),
+      campaign(exampleIds.campaignToRun, 'Berlin offer', { filter: ofBerlin }),
+    ],
+    runs: [
+      { id: exampleIds.campaignRun, campaignId: exampleIds.campaign, total: written.length },
+      { id: random.uuid(yesterday), campaignId: exampleIds.campaignToRun, total: 0 },
+    ].map(({ id, campaignId, total }) => ({
+      ...newRun(id, campaignId, content, yesterday),
+      ...{ status: 'completed', audience: total, total, started_at: yesterday, finished_at: yesterday },
+    })),
+  };
+}

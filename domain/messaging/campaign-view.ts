@@ -1,0 +1,28 @@
+// Runs of campaigns as answers show them.
+import type { components } from '../../generated/api.ts';
+import type { StoredRun } from './campaigns.ts';
+
+/** @param counts of the drafts of its campaign */
+export function shownRun(
+  run: StoredRun,
+  createdBy: components['schemas']['Actor'],
+  counts: readonly { run_id: string; status: string; count: number }[],
+): components['schemas']['CampaignRun'] {
+  const are = (status: 'sent' | 'failed'): number =>
+    counts
+      .filter((each) => each.run_id === run.id && each.status === status)
+      .reduce((sum, { count }) => sum + count, 0);
+  return {
+    id: run.id,
+    campaign_id: run.campaign_id,
+    status: run.status,
+    total: run.total,
+    skipped: run.skipped,
+    sent: are('sent'),
+    failed: are('failed'),
+    started_at: run.started_at?.toISOString() ?? null,
+    finished_at: run.finished_at?.toISOString() ?? null,
+    error_summary: run.error_summary,
+    created_by: createdBy,
+  };
+}

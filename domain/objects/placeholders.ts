@@ -1,0 +1,27 @@
+// Texts with fields of a record in double braces, e.g. {{first_name}}.
+import type { FieldProblem, StoredValue } from './field-values.ts';
+import { unknownField } from './queryable.ts';
+import type { WorkspaceObject } from './workspace.ts';
+
+const pattern = /\{\{\s*([a-z][a-z0-9_]*)\s*\}\}/g;
+
+/** A problem for each name in braces that is no field of the object. @param field that the text is in, for the message */
+export function placeholderProblems(field: string, text: string, object: WorkspaceObject): FieldProblem[] {
+  const names = new Set([...text.matchAll(pattern)].map(([, name = '']) => name));
+  return [...names]
+    .filter((name) => !object.fields.has(name))
+    .map((name) => ({ ...unknownField(field, name, object), field, code: 'INVALID_OPTION' as const }));
+}
+
+/** Fills a text in; nothing stands where the record has no value, and what is filled in is not looked at again. */
+export function fillPlaceholders(
+  text: string,
+  object: WorkspaceObject,
+  values: Readonly<Record<string, StoredValue | undefined>>,
+): string {
+  return text.replace(pattern, (_, name: string) => {
+    const value = values[name] ?? null;
+    const items = object.fields.get(name)?.items;
+    return value === null ? '' : (items?.find(({ id }) => id === value)?.name ?? String(value));
+  });
+}

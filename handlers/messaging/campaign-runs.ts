@@ -1,0 +1,52 @@
+// Runs of campaigns: begun and listed. What they prepare is a job's business.
+import { v7 as uuidv7 } from 'uuid';
+import { actorOf } from '../../db/created-by.ts';
+import * as db from '../../db/messaging/campaign-runs.ts';
+import { countDrafts, findCampaign, lockCampaign, updateCampaign } from '../../db/messaging/campaigns.ts';
+import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
+import { shownRun } from '../../domain/messaging/campaign-view.ts';
+import { begun, contentOf, newRun } from '../../domain/messaging/campaigns.ts';
+import { requireCompanyReach } from '../../reads/company-reach.ts';
+import { conflict, found } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+export const listCampaignRuns: Handler<'listCampaignRuns'> = async (call) => {
+  const { sql, caller, path } = call;
+  found(await findCampaign(sql, caller, path.id));
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['campaign runs', path.id],
+    (after, limit) => db.listRuns(sql, caller, path.id, after, limit),
+    (last: db.RunRow) => [last.created_at.toISOString(), last.id],
+  );
+  const counts = await countDrafts(sql, caller, path.id);
+  return { status: 200, data: { runs: rows.map((run) => shownRun(run, actorOf(run), counts)), ...rest } };
+};
+
+export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
+  requireCompanyReach(call);
+  const { sql, caller, path, now } = call;
+  const campaign = found(await lockCampaign(sql, caller, path.id));
+  if (campaign.status === 'cancelled') throw conflict('campaign_cancelled', 'This campaign was cancelled.');
+  if (await db.findActiveRun(sql, caller, campaign.id))
+    throw conflict('run_in_progress', 'A run of this campaign is being prepared, or paused.');
+  const numbers = new Map((await listPhoneNumbers(sql, caller)).map((each) => [each.id, each.phone_number]));
+  const content = contentOf(campaign, (id) => numbers.get(id));
+  if (content.channels.length === 0) throw conflict('no_channel', 'All channels of this campaign are switched off.');
+  const { kind, id, name } = caller.actor;
+  const run: db.RunRow = {
+    ...newRun(uuidv7(), campaign.id, content, now),
+    ...{ created_by_kind: kind, created_by_id: id, created_by_name: name, created_by_user: caller.userId },
+  };
+  await db.insertRun(sql, caller, run);
+  await updateCampaign(sql, caller, campaign.id, begun(now));
+  call.record({
+    action: 'campaign.run',
+    object: 'campaigns',
+    recordId: campaign.id,
+    changes: { status: { from: campaign.status, to: 'running' } },
+    metadata: { run_id: run.id },
+  });
+  return { status: 202, data: { run: shownRun(run, caller.actor, []) } };
+};

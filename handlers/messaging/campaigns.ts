@@ -1,0 +1,257 @@
+// Campaigns: made, changed, scheduled, paused, resumed and cancelled.
+import { v7 as uuidv7 } from 'uuid';
+import { actorOf } from '../../db/created-by.ts';
+import { findActiveRun, listRuns } from '../../db/messaging/campaign-runs.ts';
+import * as db from '../../db/messaging/campaigns.ts';
+import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
+import { isActiveUser } from '../../db/people/users.ts';
+import { readAddress } from '../../domain/messaging/addresses.ts';
+import { shownRun } from '../../domain/messaging/campaign-view.ts';
+import { type CampaignChannel, noDrafts, type StoredCampaign } from '../../domain/messaging/campaigns.ts';
+import { draftChannels, longestText } from '../../domain/messaging/drafts.ts';
+import { readFilter } from '../../domain/objects/filter.ts';
+import { placeholderProblems } from '../../domain/objects/placeholders.ts';
+import { builtinOf } from '../../domain/objects/workspace.ts';
+import type { components } from '../../generated/api.ts';
+import { requireCompanyReach } from '../../reads/company-reach.ts';
+import { conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+type Campaign = components['schemas']['Campaign'];
+type WritingCall = Pick<Call, 'sql' | 'caller' | 'workspace' | 'authorize'>;
+type ChangingCall = Pick<Call, 'sql' | 'caller' | 'now' | 'record'>;
+
+/** Runs that the detail of a campaign shows. */
+const latest = 5;
+/** Milliseconds ahead that a campaign may be scheduled. */
+const furthest = 366 * 86_400_000;
+
+export const listCampaigns: Handler<'listCampaigns'> = async (call) => {
+  const { sql, caller, query } = call;
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['campaigns', query.status],
+    (after, limit) => db.listCampaigns(sql, caller, query.status, after, limit),
+    (last: db.CampaignRow) => [last.created_at.toISOString(), last.id],
+  );
+  return { status: 200, data: { campaigns: rows.map(shown), ...rest } };
+};
+
+export const getCampaign: Handler<'getCampaign'> = async ({ sql, caller, path }) => {
+  const [row, runs, counts] = await Promise.all([
+    db.findCampaign(sql, caller, path.id),
+    listRuns(sql, caller, path.id, undefined, latest),
+    db.countDrafts(sql, caller, path.id),
+  ]);
+  const campaign = found(row);
+  const stats = draftChannels.flatMap((channel_type) => {
+    const own = counts.filter(({ channel }) => channel === channel_type);
+    const by_status = { ...noDrafts };
+    for (const { status, count } of own) by_status[status] += count;
+    const total = own.reduce((sum, { count }) => sum + count, 0);
+    return total === 0 ? [] : [{ channel_type, total, by_status }];
+  });
+  return {
+    status: 200,
+    data: {
+      campaign: shown(campaign),
+      channels: campaign.channels.map((channel) => ({ ...channel })),
+      latest_runs: runs.map((run) => shownRun(run, actorOf(run), counts)),
+      stats,
+    },
+  };
+};
+
+export const createCampaign: Handler<'createCampaign'> = async (call) => {
+  const { sql, caller, body, now } = call;
+  const campaign: StoredCampaign = {
+    id: uuidv7(),
+    name: body.name.trim(),
+    description: body.description ?? null,
+    status: 'draft',
+    ...(await writingOf(call, { object: body.object, filter: body.filter ?? null, channels: body.channels })),
+    ...{ audience_size: null, scheduled_at: null, started_at: null, completed_at: null, due_at: null },
+    ...{ created_at: now, updated_at: now },
+  };
+  await db.insertCampaign(sql, caller, campaign, caller);
+  call.record({ action: 'campaign.create', object: 'campaigns', recordId: campaign.id });
+  const { kind, id, name } = caller.actor;
+  const by = { created_by_kind: kind, created_by_id: id, created_by_name: name, created_by_user: caller.userId };
+  return { status: 201, data: { campaign: shown({ ...campaign, ...by }) } };
+};
+
+export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
+  const { sql, caller, body, path, now } = call;
+  const before = found(await db.lockCampaign(sql, caller, path.id));
+  await refuseFixed(call, before);
+  const { name, description, object, filter, channels } = body;
+  const asked = {
+    object: object ?? before.object,
+    filter: filter === undefined ? before.filter : filter,
+    channels: channels ?? before.channels,
+  };
+  const changes = {
+    name: name?.trim() ?? before.name,
+    description: description === undefined ? before.description : description,
+    ...(await writingOf(call, asked)),
+    updated_at: now,
+  };
+  await db.updateCampaign(sql, caller, before.id, changes);
+  call.record({
+    action: 'campaign.update',
+    object: 'campaigns',
+    recordId: before.id,
+    metadata: { fields: Object.keys(body) },
+  });
+  return { status: 200, data: { campaign: shown({ ...before, ...changes }) } };
+};
+
+export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
+  requireCompanyReach(call);
+  const { sql, caller, body, path, now } = call;
+  const at = new Date(body.scheduled_at);
+  const ahead = at.getTime() - now.getTime();
+  if (ahead <= 0 || ahead > furthest) {
+    const message = ahead <= 0 ? 'scheduled_at has passed' : 'scheduled_at must be within a year';
+    throw validationFailed([problem('scheduled_at', 'OUT_OF_RANGE', message)], 400);
+  }
+  const before = found(await db.lockCampaign(sql, caller, path.id));
+  await refuseFixed(call, before);
+  if (before.status === 'paused') throw notEditable(before);
+  refuseSilent(before);
+  return changed(call, before, 'schedule', { status: 'scheduled', scheduled_at: at, due_at: at });
+};
+
+export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
+  requireCompanyReach(call);
+  const before = found(await db.lockCampaign(call.sql, call.caller, call.path.id));
+  if (before.status === 'paused') return { status: 200, data: { campaign: shown(before) } };
+  if (before.status !== 'running' && before.status !== 'scheduled')
+    throw conflict('not_running', `This campaign is ${before.status}.`, { status: before.status });
+  return changed(call, before, 'pause', { status: 'paused', due_at: null });
+};
+
+export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
+  requireCompanyReach(call);
+  const { sql, caller, path, now } = call;
+  const before = found(await db.lockCampaign(sql, caller, path.id));
+  if (before.status !== 'paused')
+    throw conflict('not_paused', `This campaign is ${before.status}.`, { status: before.status });
+  const isRunning = (await findActiveRun(sql, caller, before.id)) !== undefined;
+  return isRunning
+    ? changed(call, before, 'resume', { status: 'running', due_at: now })
+    : changed(call, before, 'resume', { status: 'scheduled', due_at: before.scheduled_at });
+};
+
+export const cancelCampaign: Handler<'cancelCampaign'> = async (call) => {
+  requireCompanyReach(call);
+  const before = found(await db.lockCampaign(call.sql, call.caller, call.path.id));
+  if (before.status === 'cancelled') return { status: 200, data: { campaign: shown(before) } };
+  return changed(call, before, 'cancel', { status: 'cancelled', scheduled_at: null, due_at: call.now });
+};
+
+/** Has a campaign become something else. */
+async function changed(
+  call: ChangingCall,
+  before: db.CampaignRow,
+  verb: 'schedule' | 'pause' | 'resume' | 'cancel',
+  changes: Pick<Partial<StoredCampaign>, 'scheduled_at'> & Pick<StoredCampaign, 'status' | 'due_at'>,
+): Promise<{ status: 200; data: { campaign: Campaign } }> {
+  const { sql, caller, now } = call;
+  await db.updateCampaign(sql, caller, before.id, { ...changes, updated_at: now });
+  call.record({
+    action: `campaign.${verb}`,
+    object: 'campaigns',
+    recordId: before.id,
+    changes: { status: { from: before.status, to: changes.status } },
+  });
+  return { status: 200, data: { campaign: shown({ ...before, ...changes, updated_at: now }) } };
+}
+
+/** @throws ApiError 409 for a campaign whose run is being prepared, and for one that was cancelled */
+async function refuseFixed({ sql, caller }: Pick<Call, 'sql' | 'caller'>, campaign: db.CampaignRow): Promise<void> {
+  if (campaign.status === 'cancelled' || (await findActiveRun(sql, caller, campaign.id))) throw notEditable(campaign);
+}
+
+const notEditable = ({ status }: db.CampaignRow) => conflict('not_editable', `This campaign is ${status}.`, { status });
+
+/** @throws ApiError 409 for a campaign that would write nothing */
+function refuseSilent({ channels }: db.CampaignRow): void {
+  if (!channels.some(({ enabled }) => enabled))
+    throw conflict('no_channel', 'All channels of this campaign are switched off.');
+}
+
+/**
+ * Who is written to and what, as it is kept.
+ * @throws ApiError 403 for a caller that does not see the whole audience; 400 for a filter that cannot be read; 422 for texts, numbers and
+ *   addresses that cannot be sent
+ */
+async function writingOf(
+  call: WritingCall,
+  asked: Pick<StoredCampaign, 'object' | 'filter'> & { channels: readonly Asked[] },
+): Promise<Pick<StoredCampaign, 'object' | 'filter' | 'channels'>> {
+  requireCompanyReach(call);
+  call.authorize(`${asked.object}:view`);
+  const workspace = await call.workspace();
+  const object = builtinOf(asked.object, workspace);
+  if (asked.filter) {
+    const { problems } = readFilter(asked.filter, object);
+    if (problems.length > 0) throw validationFailed(problems, 400);
+  }
+  const numbers = new Map((await listPhoneNumbers(call.sql, call.caller)).map((number) => [number.id, number]));
+  const problems: FieldProblem[] = [];
+  const channels: CampaignChannel[] = [];
+  for (const [index, each] of asked.channels.entries()) {
+    const at = `channels.${index}`;
+    const isEmail = each.channel_type === 'email';
+    const { channel_type, enabled, phone_number_id, subject, body } = each;
+    const channel = { channel_type, enabled, phone_number_id, from: null as string | null, subject, body };
+    if (channels.some((other) => other.channel_type === channel_type))
+      problems.push(problem(`${at}.channel_type`, 'DUPLICATE', `${channel_type} is there already`));
+    if (isEmail && subject === null)
+      problems.push(problem(`${at}.subject`, 'REQUIRED', 'subject is needed for an email'));
+    for (const name of isEmail ? (['phone_number_id'] as const) : (['subject', 'from'] as const))
+      if (each[name] !== null)
+        problems.push(problem(`${at}.${name}`, 'CONFLICTING_FIELDS', `${channel_type} has no ${name}`));
+    if (channel_type === 'sms' && [...body].length > longestText)
+      problems.push(problem(`${at}.body`, 'TOO_LONG', `body must have at most ${longestText} characters`));
+    const number = phone_number_id === null ? undefined : numbers.get(phone_number_id.toLowerCase());
+    if (!isEmail && phone_number_id !== null && !(number?.status === 'active' && number.can_sms)) {
+      const message = 'phone_number_id is not an active number that can send texts';
+      problems.push(problem(`${at}.phone_number_id`, 'NOT_FOUND', message));
+    }
+    if (isEmail && each.from !== null) {
+      const read = readAddress('email', `${at}.from`, each.from, null);
+      const isKnown = 'value' in read && (await isActiveUser(call.sql, call.caller.companyId, { email: read.value }));
+      if ('value' in read) channel.from = read.value;
+      if (!isKnown) problems.push(problem(`${at}.from`, 'NOT_FOUND', 'from is not the address of an active user'));
+    }
+    for (const [name, text] of Object.entries({ subject, body }))
+      if (text !== null) problems.push(...placeholderProblems(`${at}.${name}`, text, object));
+    channels.push(channel);
+  }
+  if (problems.length > 0) throw validationFailed(problems, 422);
+  return { object: asked.object, filter: asked.filter, channels };
+}
+
+type Asked = Pick<CampaignChannel, 'channel_type' | 'enabled' | 'phone_number_id' | 'from' | 'subject' | 'body'>;
+
+function shown(row: db.CampaignRow): Campaign {
+  return {
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    status: row.status,
+    object: row.object,
+    filter: row.filter as Campaign['filter'],
+    channel_types: row.channels.filter(({ enabled }) => enabled).map(({ channel_type }) => channel_type),
+    audience_size: row.audience_size,
+    scheduled_at: row.scheduled_at?.toISOString() ?? null,
+    started_at: row.started_at?.toISOString() ?? null,
+    completed_at: row.completed_at?.toISOString() ?? null,
+    created_by: actorOf(row),
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}

@@ -1,0 +1,213 @@
+// Campaigns: begins scheduled runs, prepares their drafts, withdraws those of cancelled ones.
+import { v7 as uuidv7 } from 'uuid';
+import type { Pool, Sql } from '../db/connect.ts';
+import * as runs from '../db/messaging/campaign-runs.ts';
+import * as campaigns from '../db/messaging/campaigns.ts';
+import { onDnc } from '../db/messaging/do-not-call.ts';
+import { suppressedOf } from '../db/messaging/email-suppression.ts';
+import { listPhoneNumbers } from '../db/messaging/phone-numbers.ts';
+import { loadWorkspaceRows } from '../db/objects/workspace.ts';
+import { listRecords } from '../db/records/records.ts';
+import type { TenantScope } from '../db/tenant.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
+import { begun, contentOf, messagesFor, newRun, type PreparedMessage } from '../domain/messaging/campaigns.ts';
+import { draftEvent } from '../domain/messaging/drafts.ts';
+import { readFilter } from '../domain/objects/filter.ts';
+import { buildWorkspace } from '../domain/objects/workspace.ts';
+import type { Log } from '../runtime/log.ts';
+import { everyRound } from './rounds.ts';
+import { inTransaction } from './transactions.ts';
+
+export interface CampaignParts {
+  /** Finds whose turn it is. */
+  platform: Pool;
+  /** Everything else, bound to one company at a time. */
+  tenants: Pool;
+  log: Log;
+  now: () => Date;
+}
+
+/** Milliseconds between two looks. */
+const every = 1000;
+/** Campaigns that are looked up at once; each goes one step before the first goes its next. */
+const found = 20;
+/** Records that one step goes over, and drafts that one step withdraws. */
+const page = 1000;
+/** Milliseconds after which a transaction is given up. */
+const patience = 10_000;
+
+/** Starts the rounds. @returns a function that stops them, once the step on its way has ended or a few seconds have passed */
+export function startCampaigns(parts: CampaignParts): () => Promise<void> {
+  const log = parts.log.child({ job: 'campaigns' });
+  return everyRound(every, async (stop) => void (await runCampaigns({ ...parts, log }, stop)), log);
+}
+
+/** Goes on with everything that is due until nothing is. Servers may do so at the same time. @returns how many steps were done */
+export async function runCampaigns(
+  { platform, tenants, log, now }: CampaignParts,
+  stop?: AbortSignal,
+): Promise<number> {
+  const failed = new Set<string>();
+  let steps = 0;
+  for (;;) {
+    const due = await platform.use((sql) => campaigns.findDueCampaigns(sql, found + failed.size, now()));
+    let done = 0;
+    for (const { id, ...scope } of due.filter((each) => !failed.has(each.id))) {
+      if (stop?.aborted) return steps;
+      try {
+        if (await inTransaction(tenants, scope, patience, (...to) => step(scope, id, now(), ...to))) done += 1;
+      } catch (error) {
+        // The others do not wait for one that fails; it is due again in the next round.
+        failed.add(id);
+        const err = { message: (error as Error).message };
+        log.warn({ company: scope.companyId, campaign: id, err }, 'a campaign could not go on; it is tried again');
+      }
+    }
+    steps += done;
+    if (done === 0) return steps;
+  }
+}
+
+/** One step of a campaign, in one transaction: all that it makes and how far it came, or nothing. @returns false where another server has it */
+async function step(
+  scope: TenantScope,
+  id: string,
+  now: Date,
+  sql: Sql,
+  tell: (event: EventRow) => void,
+  note: (audit: AuditRow) => void,
+): Promise<boolean> {
+  const campaign = await campaigns.takeCampaign(sql, scope, id, now);
+  if (!campaign) return false;
+  if (campaign.status === 'cancelled') await withdraw(sql, scope, campaign, now, tell, note);
+  else if (campaign.status === 'scheduled') await begin(sql, scope, campaign, now, note);
+  else if (campaign.status === 'running') await prepare(sql, scope, campaign, now, note);
+  else await campaigns.updateCampaign(sql, scope, id, { due_at: null });
+  return true;
+}
+
+async function begin(
+  sql: Sql,
+  scope: TenantScope,
+  campaign: campaigns.CampaignRow,
+  now: Date,
+  note: (audit: AuditRow) => void,
+): Promise<void> {
+  const { created_by_kind, created_by_id, created_by_name, created_by_user } = campaign;
+  const numbers = new Map((await listPhoneNumbers(sql, scope)).map((each) => [each.id, each.phone_number]));
+  const content = contentOf(campaign, (id) => numbers.get(id));
+  const by = { created_by_kind, created_by_id, created_by_name, created_by_user };
+  const run = { ...newRun(uuidv7(), campaign.id, content, now), ...by };
+  await runs.insertRun(sql, scope, run);
+  await campaigns.updateCampaign(sql, scope, campaign.id, begun(now));
+  note(ownAuditRow(scope, 'campaigns', 'campaign.run', { object: 'campaigns', recordId: campaign.id }, now));
+}
+
+/** Goes over the next page of the audience. */
+async function prepare(
+  sql: Sql,
+  scope: TenantScope,
+  campaign: campaigns.CampaignRow,
+  now: Date,
+  note: (audit: AuditRow) => void,
+): Promise<void> {
+  const run = await runs.findActiveRun(sql, scope, campaign.id);
+  if (!run) throw new Error('a campaign is running without a run');
+  const { content } = run;
+  const object = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId)).objects.get(content.object);
+  const { filter, problems } = content.filter && object ? readFilter(content.filter, object) : { problems: [] };
+  if (!object || problems.length > 0) {
+    const why = problems[0]?.message ?? `there are no ${content.object} any more`;
+    await finish(sql, scope, campaign, { ...run, status: 'failed', error_summary: why }, now, note);
+    return;
+  }
+  const everybody = {
+    ...{ ...scope, reach: { kind: 'company' as const }, userId: null },
+    actor: { kind: 'system' as const, id: 'campaigns', name: null },
+  };
+  const records = await listRecords(sql, everybody, content.object, {
+    ...{ sort: [{ field: 'id', descending: false }], filter, limit: page },
+    after: run.last_record === null ? undefined : [run.last_record],
+  });
+  const messages = await sendable(
+    sql,
+    scope,
+    records.flatMap(({ record }) => messagesFor(content, object, record)),
+  );
+  const made = await runs.insertRunDrafts(sql, scope, run, messages, now);
+  const after: runs.RunRow = {
+    ...{ ...run, status: 'running', started_at: run.started_at ?? now },
+    last_record: records.at(-1)?.record.id ?? run.last_record,
+    audience: run.audience + records.length,
+    total: run.total + made,
+    skipped: run.skipped + records.length * content.channels.length - made,
+  };
+  if (records.length < page) await finish(sql, scope, campaign, { ...after, status: 'completed' }, now, note);
+  else {
+    await saveRun(sql, scope, after);
+    // Behind the others that are due.
+    await campaigns.updateCampaign(sql, scope, campaign.id, { due_at: now });
+  }
+}
+
+/** Without those to whoever said stop. */
+async function sendable(
+  sql: Sql,
+  scope: TenantScope,
+  messages: readonly PreparedMessage[],
+): Promise<PreparedMessage[]> {
+  const recipientsOf = (isEmail: boolean): string[] =>
+    messages.filter(({ channel }) => (channel === 'email') === isEmail).map(({ recipient }) => recipient);
+  const [emails, numbers] = [recipientsOf(true), recipientsOf(false)];
+  const [suppressed, listed] = await Promise.all([
+    emails.length > 0 ? suppressedOf(sql, scope, emails) : new Set<string>(),
+    numbers.length > 0 ? onDnc(sql, scope, numbers) : new Set<string>(),
+  ]);
+  return messages.filter(({ channel, recipient }) => !(channel === 'email' ? suppressed : listed).has(recipient));
+}
+
+async function finish(
+  sql: Sql,
+  scope: TenantScope,
+  campaign: campaigns.CampaignRow,
+  run: runs.RunRow,
+  now: Date,
+  note: (audit: AuditRow) => void,
+): Promise<void> {
+  const ended = { ...run, finished_at: now, content_hash: runs.hashOfRun(run.content, run.total) };
+  await saveRun(sql, scope, ended);
+  await campaigns.updateCampaign(sql, scope, campaign.id, {
+    ...{ status: 'completed', completed_at: now, audience_size: run.audience, due_at: null, updated_at: now },
+  });
+  const metadata = { run_id: run.id, status: run.status, total: run.total, skipped: run.skipped };
+  const about = { object: 'campaigns', recordId: campaign.id, metadata };
+  note(ownAuditRow(scope, 'campaigns', 'campaign_run.finish', about, now));
+}
+
+async function saveRun(sql: Sql, scope: TenantScope, run: runs.RunRow): Promise<void> {
+  const { status, content_hash, last_record, audience, total, skipped, error_summary, started_at, finished_at } = run;
+  const progress = { status, content_hash, last_record, audience, total, skipped };
+  await runs.updateRun(sql, scope, run.id, { ...progress, error_summary, started_at, finished_at });
+}
+
+/** Takes back what nobody decided about, and what is approved and not on its way. */
+async function withdraw(
+  sql: Sql,
+  scope: TenantScope,
+  campaign: campaigns.CampaignRow,
+  now: Date,
+  tell: (event: EventRow) => void,
+  note: (audit: AuditRow) => void,
+): Promise<void> {
+  const active = await runs.findActiveRun(sql, scope, campaign.id);
+  if (active) await runs.updateRun(sql, scope, active.id, { status: 'cancelled', finished_at: now });
+  const taken = await runs.withdrawSome(sql, scope, campaign.id, 'The campaign was cancelled.', page, now);
+  const actor = { kind: 'system', id: 'campaigns', name: null };
+  for (const draft of taken) {
+    const { name, data } = draftEvent(draft, draft.was, 'withdrawn', now);
+    tell({ ...scope, event: name, data, occurredAt: now, actor, requestId: null });
+  }
+  const about = { object: 'campaigns', recordId: campaign.id, metadata: { withdrawn: taken.length } };
+  if (taken.length > 0) note(ownAuditRow(scope, 'campaigns', 'campaign.withdraw', about, now));
+  await campaigns.updateCampaign(sql, scope, campaign.id, { due_at: taken.length < page ? null : now });
+}

@@ -1,0 +1,219 @@
+// Runs of campaigns: what they prepare, for whom, once; and what cancelling withdraws.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { Pool } from '../../db/connect.ts';
+import { type CampaignParts, runCampaigns } from '../../jobs/campaigns.ts';
+import { openLog } from '../../runtime/log.ts';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { toldEvents } from '../support/events.ts';
+import { newCampaign, newDraft, newPhoneNumber, someNumber } from '../support/messaging.ts';
+import { createRecords, newCustomField } from '../support/records.ts';
+import { newWideTenant } from '../support/requests.ts';
+import { database, type Tenant } from '../support/tenants.ts';
+
+const servers: CampaignParts[] = [];
+
+beforeAll(() => {
+  const shared = { url: inject('databaseUrl'), prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
+  for (const _ of [1, 2]) {
+    const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
+    const tenants = new Pool({ ...shared, role: 'crm_app', name: 'campaigns', lanes: 1 });
+    servers.push({ platform, tenants, log: openLog('silent').log, now: () => new Date() });
+  }
+});
+afterAll(() => Promise.all(servers.flatMap(({ platform, tenants }) => [platform.close(1), tenants.close(1)])));
+
+const begin = (tenant: Tenant, campaign: Json) =>
+  call('POST', `/v1/campaigns/${campaign.id}/runs`, { key: tenant.key, idempotencyKey: true });
+const read = async (tenant: Tenant, campaign: Json): Promise<Json> =>
+  (await expectStatus(200, 'GET', `/v1/campaigns/${campaign.id}`, { key: tenant.key })).body.data;
+
+/** Has two servers beside the one that is there go on with it until it is done. @returns the campaign */
+async function ended(tenant: Tenant, campaign: Json): Promise<Json> {
+  await Promise.all(servers.map((parts) => runCampaigns(parts)));
+  await expect
+    .poll(async () => (await read(tenant, campaign)).campaign.status, { timeout: 20_000 })
+    .toMatch(/completed|cancelled/);
+  return read(tenant, campaign);
+}
+
+const draftsOf = (campaign: Json) => database()<Json[]>`
+  select channel, recipient, sender, subject, body, status, object, record_id, created_by_name from message_drafts
+  where campaign_id = ${campaign.id} order by recipient`;
+
+describe('a run', () => {
+  test('prepares what each is to be told, and sends nothing', async () => {
+    const tenant = await newWideTenant();
+    const number = await newPhoneNumber(tenant.key);
+    const [ada, ben] = await createRecords(tenant.key, 'leads', [
+      { first_name: 'Ada', city: 'Berlin', email: 'ada@x.example', mobile: '+971501111111' },
+      { first_name: 'Ben', city: 'Berlin', email: 'ben@x.example' },
+      { first_name: 'Cem', city: 'Paris', email: 'cem@x.example' },
+    ]);
+    const channels = [
+      {
+        channel_type: 'email',
+        subject: 'For {{first_name}}',
+        body: 'Hello {{ first_name }} of {{city}}{{job_title}}!',
+      },
+      { channel_type: 'sms', phone_number_id: number.id, body: '{{first_name}}, look into your mailbox.' },
+      { channel_type: 'whatsapp', enabled: false, body: 'Hello' },
+    ];
+    const filter = { field: 'city', op: 'eq', value: 'Berlin' };
+    const campaign = await newCampaign(tenant.key, { filter, channels });
+    const { run } = (await begin(tenant, campaign)).body.data;
+    expect(run).toMatchObject({ campaign_id: campaign.id, total: 0, sent: 0, failed: 0 });
+    const after = await ended(tenant, campaign);
+    expect(after.campaign).toMatchObject({ status: 'completed', audience_size: 2 });
+    expect(after.latest_runs).toMatchObject([
+      { id: run.id, status: 'completed', total: 3, skipped: 1, error_summary: null },
+    ]);
+    expect(after.stats).toMatchObject([
+      { channel_type: 'sms', total: 1, by_status: { draft: 1, sent: 0 } },
+      { channel_type: 'email', total: 2, by_status: { draft: 2, sent: 0 } },
+    ]);
+    const own = { status: 'draft', object: 'leads', created_by_name: run.created_by.name };
+    expect(await draftsOf(campaign)).toEqual([
+      {
+        ...{ ...own, channel: 'sms', recipient: '+971501111111', sender: number.phone_number, subject: null },
+        ...{ body: 'Ada, look into your mailbox.', record_id: ada?.id },
+      },
+      {
+        ...{ ...own, channel: 'email', recipient: 'ada@x.example', sender: null, subject: 'For Ada' },
+        ...{ body: 'Hello Ada of Berlin!', record_id: ada?.id },
+      },
+      {
+        ...{ ...own, channel: 'email', recipient: 'ben@x.example', sender: null, subject: 'For Ben' },
+        ...{ body: 'Hello Ben of Berlin!', record_id: ben?.id },
+      },
+    ]);
+    const listed = await expectStatus(200, 'GET', `/v1/campaigns/${campaign.id}/runs`, { key: tenant.key });
+    expect(listed.body.data.runs).toEqual(after.latest_runs);
+    const drafts = await expectStatus(200, 'GET', '/v1/messages/drafts', { key: tenant.key });
+    expect(drafts.body.data.drafts[0]).toMatchObject({ campaign_id: campaign.id, run_id: run.id });
+  });
+
+  test('leaves out who has no address, who has it twice, and who said stop', async () => {
+    const tenant = await newWideTenant();
+    const [listed, twice] = [someNumber(), someNumber()];
+    await createRecords(tenant.key, 'leads', [
+      { first_name: 'Mail', email: 'mail@x.example' },
+      { first_name: 'Once', email: 'once@x.example', mobile: twice },
+      { first_name: 'Again', email: 'ONCE@x.example', mobile: twice },
+      { first_name: 'Stop', email: 'stop@x.example', mobile: listed },
+    ]);
+    await expectStatus(201, 'POST', '/v1/dnc-list', { key: tenant.key, body: { phone_number: listed } });
+    await expectStatus(201, 'POST', '/v1/email-suppression', { key: tenant.key, body: { email: 'stop@x.example' } });
+    const channels = [
+      { channel_type: 'email', subject: 'Offer', body: 'Hello' },
+      { channel_type: 'whatsapp', body: 'Hello' },
+    ];
+    const campaign = await newCampaign(tenant.key, { channels });
+    await begin(tenant, campaign);
+    const { latest_runs: runs } = await ended(tenant, campaign);
+    expect(runs).toMatchObject([{ total: 3, skipped: 5 }]);
+    expect((await draftsOf(campaign)).map(({ recipient }) => recipient)).toEqual([
+      twice,
+      'mail@x.example',
+      'once@x.example',
+    ]);
+  });
+
+  test('over pages of records by three servers prepares one for each', async () => {
+    const tenant = await newWideTenant();
+    await database()`
+      insert into leads (company_id, test_mode, id, first_name, email, created_by_kind, created_by_id, created_at, updated_at)
+      select ${tenant.companyId}, false, gen_random_uuid(), 'Lead ' || n, n || '@x.example', 'system', 'test', now(), now()
+      from generate_series(1, 3500) n`;
+    const campaigns = [await newCampaign(tenant.key), await newCampaign(tenant.key)];
+    for (const campaign of campaigns) await begin(tenant, campaign);
+    for (const campaign of campaigns) {
+      const after = await ended(tenant, campaign);
+      expect(after.campaign.audience_size).toBe(3500);
+      expect(after.latest_runs).toMatchObject([{ status: 'completed', total: 3500, skipped: 0 }]);
+      const [row] = await database()`
+        select count(*)::int as drafts, count(distinct recipient)::int as recipients from message_drafts where campaign_id = ${campaign.id}`;
+      expect(row).toEqual({ drafts: 3500, recipients: 3500 });
+    }
+  });
+
+  test('keeps the texts and the audience of its beginning', async () => {
+    const tenant = await newWideTenant();
+    await createRecords(tenant.key, 'leads', [{ first_name: 'Ada', email: 'ada@x.example' }]);
+    const campaign = await newCampaign(tenant.key);
+    await begin(tenant, campaign);
+    await ended(tenant, campaign);
+    const body = { channels: [{ channel_type: 'email', subject: 'Other', body: 'Other' }] };
+    await expectStatus(200, 'PATCH', `/v1/campaigns/${campaign.id}`, { key: tenant.key, body });
+    expect(await draftsOf(campaign)).toMatchObject([{ subject: 'Offer', body: 'Hello Ada' }]);
+    await begin(tenant, campaign);
+    const { latest_runs: runs } = await ended(tenant, campaign);
+    expect(runs).toMatchObject([{ total: 1 }, { total: 1 }]);
+    expect((await draftsOf(campaign)).map(({ subject }) => subject).toSorted()).toEqual(['Offer', 'Other']);
+  });
+
+  test('fails, and says why, where its filter does not fit any more', async () => {
+    const tenant = await newWideTenant();
+    await newCustomField(tenant, 'leads', 'floor', {});
+    await createRecords(tenant.key, 'leads', [{ first_name: 'Ada', email: 'ada@x.example' }]);
+    const campaign = await newCampaign(tenant.key, { filter: { field: 'floor', op: 'eq', value: '3' } });
+    await database()`update custom_fields set enabled = false where company_id = ${tenant.companyId}`;
+    await begin(tenant, campaign);
+    const { latest_runs: runs } = await ended(tenant, campaign);
+    expect(runs).toMatchObject([{ status: 'failed', total: 0, error_summary: expect.stringContaining('floor') }]);
+  });
+
+  test('stops where its campaign is paused, and goes on where it is resumed', async () => {
+    const tenant = await newWideTenant();
+    await createRecords(tenant.key, 'leads', [{ first_name: 'Ada', email: 'ada@x.example' }]);
+    const campaign = await newCampaign(tenant.key);
+    // Paused before a job can have seen it: both in one transaction, so to speak.
+    await database()`
+      insert into campaign_runs (company_id, test_mode, id, campaign_id, status, content, created_by_kind, created_by_id, created_at)
+      select company_id, test_mode, ${randomUUID()}, id, 'queued',
+        ${database().json({ object: 'leads', filter: null, channels: [{ channel: 'email', sender: null, subject: 'Offer', body: 'Hello' }] })},
+        'system', 'test', now()
+      from campaigns where id = ${campaign.id}`;
+    await database()`update campaigns set status = 'paused' where id = ${campaign.id}`;
+    await Promise.all(servers.map((parts) => runCampaigns(parts)));
+    expect(await draftsOf(campaign)).toHaveLength(0);
+    expect((await begin(tenant, campaign)).body.error.details.reason).toBe('run_in_progress');
+    const resumed = await call('POST', `/v1/campaigns/${campaign.id}/resume`, { key: tenant.key });
+    expect(resumed.body.data.campaign.status).toBe('running');
+    await ended(tenant, campaign);
+    expect(await draftsOf(campaign)).toHaveLength(1);
+  });
+});
+
+test('cancelling withdraws what nobody decided about and what waits to be sent, and tells it', async () => {
+  const tenant = await newWideTenant();
+  await createRecords(
+    tenant.key,
+    'leads',
+    ['a', 'b', 'c', 'd'].map((name) => ({ first_name: name, email: `${name}@x.example` })),
+  );
+  const campaign = await newCampaign(tenant.key);
+  await begin(tenant, campaign);
+  await ended(tenant, campaign);
+  const other = await newDraft(tenant.key);
+  const become = (name: string, status: string, leased: boolean) => database()`
+    update message_drafts set status = ${status}, leased_until = ${leased ? new Date(Date.now() + 60_000) : null}
+    where campaign_id = ${campaign.id} and recipient = ${`${name}@x.example`}`;
+  await become('b', 'approved', false);
+  await become('c', 'approved', true);
+  await become('d', 'sent', false);
+  await expectStatus(200, 'POST', `/v1/campaigns/${campaign.id}/cancel`, { key: tenant.key });
+  await Promise.all(servers.map((parts) => runCampaigns(parts)));
+  await expect
+    .poll(async () => (await draftsOf(campaign)).map(({ status }) => status))
+    .toEqual(['withdrawn', 'withdrawn', 'approved', 'sent']);
+  expect((await call('GET', `/v1/messages/drafts/${other.id}`, { key: tenant.key })).body.data.draft.status).toBe(
+    'draft',
+  );
+  const told = await database()<Json[]>`
+    select data from ${toldEvents(database())} where company_id = ${tenant.companyId} and event = 'message.draft.status_changed'`;
+  expect(told.map(({ data }) => [data.from, data.to]).toSorted()).toEqual([
+    ['approved', 'withdrawn'],
+    ['draft', 'withdrawn'],
+  ]);
+});

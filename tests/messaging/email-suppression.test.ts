@@ -1,0 +1,46 @@
+// The suppression list of email addresses: added to once, never taken from.
+import { randomUUID } from 'node:crypto';
+import { beforeAll, expect, test } from 'vitest';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { newWideTenant } from '../support/requests.ts';
+import type { Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+const path = '/v1/email-suppression';
+
+beforeAll(async () => {
+  tenant = await newWideTenant();
+});
+
+const add = (email: string, more: object = {}, key = tenant.key) =>
+  call('POST', path, { key, body: { email, ...more } });
+
+test('an address is added once, whatever its case, and stays as it was', async () => {
+  const email = `${randomUUID()}@bluelake.example`;
+  const first = await add(email.toUpperCase());
+  expect([first.status, first.body.data]).toMatchObject([
+    201,
+    { already_present: false, entry: { email, reason: 'manual', source: 'api', campaign_id: null } },
+  ]);
+  const again = await add(email, { reason: 'complained' });
+  expect([again.status, again.body.data]).toEqual([200, { entry: first.body.data.entry, already_present: true }]);
+  expect((await add(email, {}, tenant.testKey)).status).toBe(201);
+});
+
+test('32 at once add one', async () => {
+  const email = `${randomUUID()}@bluelake.example`;
+  const answers = await Promise.all(Array.from({ length: 32 }, () => add(email)));
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
+  expect(new Set(answers.map(({ body }) => body.data.entry.id)).size).toBe(1);
+});
+
+test('is listed by reason, the newest first', async () => {
+  const own = await newWideTenant();
+  for (const reason of ['manual', 'bounced', 'manual'])
+    expect((await add(`${randomUUID()}@bluelake.example`, { reason }, own.key)).status).toBe(201);
+  const reasons = async (query: Record<string, string>) =>
+    (await expectStatus(200, 'GET', path, { key: own.key, query })).body.data.entries.map((each: Json) => each.reason);
+  expect(await reasons({})).toEqual(['manual', 'bounced', 'manual']);
+  expect(await reasons({ reason: 'bounced' })).toEqual(['bounced']);
+  expect((await call('GET', path, { key: own.key, query: { reason: 'bored' } })).status).toBe(400);
+});
