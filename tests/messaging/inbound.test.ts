@@ -7,6 +7,7 @@ import { changesAfter, now } from '../support/feeds.ts';
 import { inboundSecret, signatureOf } from '../support/inbound.ts';
 import { listChildren } from '../support/record-children.ts';
 import { createRecord } from '../support/records.ts';
+import { newWideTenant } from '../support/requests.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 const path = '/v1/inbound/generic';
@@ -16,7 +17,7 @@ let tenant: Tenant;
 let secret: string;
 
 beforeAll(async () => {
-  tenant = await newTenant();
+  tenant = await newWideTenant();
   secret = await inboundSecret(tenant, 'live');
 });
 
