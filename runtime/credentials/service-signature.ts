@@ -1,4 +1,4 @@
-// The signature that bodies carry in `Service-Signature`, whichever way they go: `t=<unix seconds>,v1=<hex>`.
+// Service-Signature, `t=<unix seconds>,v1=<hex>`, of bodies that go out and of those that come in.
 import { createHmac } from 'node:crypto';
 import { sameText } from './secrets.ts';
 

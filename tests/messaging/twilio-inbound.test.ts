@@ -1,4 +1,4 @@
-// What Twilio tells: signed by it, for a number of the workspace, and stored as all else that comes in.
+// What Twilio tells of numbers of the workspace: signed, and stored as all that comes in.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { twilioSignature } from '../../gateways/twilio.ts';

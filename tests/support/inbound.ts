@@ -3,7 +3,6 @@ import { createHmac } from 'node:crypto';
 import { inject } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { newSigningSecret } from '../../runtime/outgoing/signed-posts.ts';
-import type { Mode } from './arranged-ids.ts';
 import { database, type Tenant } from './tenants.ts';
 
 /** The header of a body. @param time unix seconds; now unless given */
@@ -12,7 +11,7 @@ export function signatureOf(secret: string, body: string | Buffer, time = Math.f
 }
 
 /** The secret of a tenant's gateways: the one that it has, or a new one. */
-export async function inboundSecret({ companyId }: Pick<Tenant, 'companyId'>, mode: Mode): Promise<string> {
+export async function inboundSecret({ companyId }: Pick<Tenant, 'companyId'>, mode: 'live' | 'test'): Promise<string> {
   const secrets = new Secrets(inject('secretKey'));
   const secret = newSigningSecret();
   const [row] = await database()<{ sealed: string }[]>`

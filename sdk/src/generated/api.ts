@@ -2919,7 +2919,7 @@ export interface paths {
          *     do-not-call list, or on that of suppressed addresses. `bounced` and `complained` suppress the address. START takes nobody off: entries
          *     cannot be removed.
          *
-         *     No key, but a signature under the secret of the workspace: see [Connect a gateway](#tag/Inbound). 600 reports a minute for each workspace and
+         *     No other credential opens it, but a signature under the secret of the workspace: see [Connect a gateway](#tag/Inbound). 600 reports a minute for each workspace and
          *     mode; they count towards no quota, and are taken without a subscription too. **401**: the signature does not fit the body and the address
          *     (`details.reason` `invalid_signature`), or `t` is more than five minutes from our clock (`signature_expired`). **400**: a field that the type
          *     needs is missing, one is of another type, an address is none. **422**: an unknown field or a wrong JSON type.
@@ -2950,7 +2950,7 @@ export interface paths {
          */
         get: operations["getInboundSettings"];
         /**
-         * Make or replace the secret that gateways sign with
+         * Replace the secret that gateways sign with, or make the first one
          * @description Makes a new secret for one mode and answers it, **once**. For `overlap_hours` reports that are signed with the one before are taken, too, so that
          *     nothing is lost while you give the new one to your gateway; with 0 it ends at once, and another rotation within the overlap ends the oldest.
          *
@@ -8531,7 +8531,7 @@ export interface components {
              */
             environment?: components["schemas"]["InboundMode"];
             /**
-             * @description For how long the secret before is good
+             * @description Hours for which the secret before stays good.
              * @default 24
              */
             overlap_hours?: number;
