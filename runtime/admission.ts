@@ -39,11 +39,6 @@ export interface RoutedRequest {
   signedBody?: Buffer | undefined;
 }
 
-/** True where a signature of the body tells who sent it. */
-export function takesSignature({ requirements }: Operation): boolean {
-  return requirements.some(({ scheme }) => scheme === 'signature');
-}
-
 export class Admission {
   readonly #parts: AdmissionParts;
   readonly #addressOf: ReturnType<typeof clientAddressReader>;
@@ -200,7 +195,7 @@ export class Admission {
         const report = { signature, body: signedBody, query: new URLSearchParams(queryText) };
         return await deadline.race(() => authenticateReport(report, facts, this.#parts, now));
       }
-      if (takesSignature(operation) && key === undefined && authorization === undefined) throw unsigned();
+      if (operation.signed && key === undefined && authorization === undefined) throw unsigned();
       const sent = readCredential(request.headers, sessionTokens.issuer);
       credential = sent;
       const found = await deadline.race(() => authenticate(sent, facts, this.#parts, now));

@@ -1,6 +1,6 @@
 // The way of a request once its operation is known, from authentication to the commit.
 import type { IncomingMessage } from 'node:http';
-import { Admission, type AdmissionParts, type RoutedRequest, takesSignature } from './admission.ts';
+import { Admission, type AdmissionParts, type RoutedRequest } from './admission.ts';
 import { type Answer, fileHeaders } from './answers.ts';
 import { checkMediaType, parseJson, readBytes } from './body.ts';
 import { CallState, type Trace } from './call-state.ts';
@@ -81,7 +81,7 @@ export class OperationRunner {
   /** @throws ApiError what refuses the call before its transaction begins */
   async run(arrived: RoutedRequest, trace: Trace): Promise<Answer> {
     const { operation, request } = arrived;
-    const isSigned = takesSignature(operation) && request.headers['service-signature'] !== undefined;
+    const isSigned = operation.signed && request.headers['service-signature'] !== undefined;
     const routed = isSigned ? { ...arrived, signedBody: await readBytes(request, () => invite(trace)) } : arrived;
     const now = new Date();
     const deadline = new Deadline();

@@ -39,7 +39,7 @@ export async function receiveReport(
   if (before) return { received: before, changes: [] };
   if (channel)
     await insertMessage(sql, scope, {
-      ...{ id, object, record_id, channel, direction: 'inbound', status: 'received' },
+      ...{ id, object, record_id, channel, direction: 'inbound', status: 'received', source: null },
       ...{ sender: report.from ?? null, recipient: report.to ?? null, subject: report.subject ?? null },
       ...{ body: report.body ?? '', campaign_id: null, draft_id: null, occurred_at: occurredAt },
     });

@@ -35,5 +35,5 @@ export async function insertMessaging(sql: Sql, companyId: string, demo: DemoMes
     await insertRun(sql, scope, { ...run, ...by, content_hash: hashOfRun(run.content, run.total) });
   for (const draft of demo.drafts) await insertDraft(sql, scope, draft, maker);
   for (const message of demo.messages)
-    await insertMessage(sql, scope, { ...message, campaign_id: null, draft_id: null });
+    await insertMessage(sql, scope, { ...message, source: null, campaign_id: null, draft_id: null });
 }

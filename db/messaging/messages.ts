@@ -20,30 +20,6 @@ export interface MessageRow {
   occurred_at: Date;
 }
 
-export interface NewMessage {
-  id: string;
-  object: string | null;
-  record_id: string | null;
-  channel: MessageRow['channel'];
-  direction: MessageRow['direction'];
-  sender: string | null;
-  recipient: string | null;
-  subject: string | null;
-  body: string;
-  status: string;
-  campaign_id: string | null;
-  draft_id: string | null;
-  occurred_at: Date;
-}
-
-export async function insertMessage(
-  sql: Sql,
-  { companyId, testMode }: TenantScope,
-  message: NewMessage,
-): Promise<void> {
-  await sql`insert into messages ${sql({ company_id: companyId, test_mode: testMode, ...message })}`;
-}
-
 /** What a message that somebody opened belongs to. */
 export async function findMessage(
   sql: Sql,
@@ -75,4 +51,19 @@ export async function listMessages(
       ${after ? sql`and (occurred_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by occurred_at desc, id desc
     limit ${limit}`;
+}
+
+/** A message as it is written; what comes from somebody unknown is of no record. */
+export type NewMessage = Omit<MessageRow, 'preview' | 'record_id'> & {
+  object: string | null;
+  record_id: string | null;
+  body: string;
+};
+
+export async function insertMessage(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  message: NewMessage,
+): Promise<void> {
+  await sql`insert into messages ${sql({ company_id: companyId, test_mode: testMode, ...message })}`;
 }

@@ -27,6 +27,8 @@ export interface Operation {
   path: string;
   /** Alternatives; empty for public operations. */
   requirements: readonly Requirement[];
+  /** A signature of the body tells who sent it. */
+  signed: boolean;
   idempotency: 'none' | 'honoured' | 'required';
   /** Runs under the platform role, which looks across tenants, instead of in a tenant's transaction. */
   platform: boolean;
@@ -233,6 +235,7 @@ function readOperation(
     method: method.toUpperCase(),
     path,
     requirements,
+    signed: requirements.some(({ scheme }) => scheme === 'signature'),
     idempotency: (declared['x-idempotency'] as 'honoured' | 'required' | undefined) ?? 'none',
     platform: declared['x-platform'] === true,
     liveOnly: declared['x-live-only'] === true,
