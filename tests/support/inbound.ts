@@ -15,14 +15,9 @@ export async function inboundSecret({ companyId }: Pick<Tenant, 'companyId'>, mo
   const secrets = new Secrets(inject('secretKey'));
   const secret = newSigningSecret();
   const [row] = await database()<{ sealed: string }[]>`
-    with added as (
-      insert into inbound_secrets (company_id, environment, sealed_secret, secret_last4, created_at)
-      values (${companyId}, ${mode}, ${secrets.encrypt(secret)}, ${secret.slice(-4)}, now())
-      on conflict do nothing
-      returning sealed_secret
-    )
-    select sealed_secret as sealed from added
-    union all select sealed_secret from inbound_secrets where company_id = ${companyId} and environment = ${mode}
-    limit 1`;
+    insert into inbound_secrets (company_id, environment, sealed_secret, secret_last4, created_at)
+    values (${companyId}, ${mode}, ${secrets.encrypt(secret)}, ${secret.slice(-4)}, now())
+    on conflict (company_id, environment) do update set environment = excluded.environment
+    returning sealed_secret as sealed`;
   return secrets.decrypt(row?.sealed ?? '');
 }
