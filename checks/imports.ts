@@ -126,6 +126,14 @@ const rules: Readonly<Record<string, Rule>> = {
     node: [],
     mustNotUse: [...environment, ...network, ...clock, ...chance],
   },
+  // Providers of messages that call us in a form of their own.
+  gateways: {
+    may: ['gateways/', 'writes/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/errors.ts'],
+    mayNot: writingRecords,
+    packages: [],
+    node: ['crypto'],
+    mustNotUse: [...clock, ...environment, ...network],
+  },
   // Calendars outside: what is asked of them is decided in domain/, and kept by db/.
   calendars: {
     may: ['calendars/', 'domain/scheduling/', 'runtime/outgoing/client.ts'],
@@ -159,6 +167,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'senders/',
       // What screens call, and no operation does.
       'writes/draft-approvals.ts',
+      'gateways/',
       'checks/',
       'sdk/',
       'generated/',

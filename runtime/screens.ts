@@ -1,4 +1,4 @@
-// Pages for people, and what payment providers call; no part of the API.
+// Pages for people, and what providers call in a form of their own; no part of the API.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Answer } from './answers.ts';
 import { readBytes } from './body.ts';
@@ -28,7 +28,9 @@ export type ScreenAnswer =
   | { status: number; html: string /** Other places that forms may lead to. */; leadsTo?: readonly string[] }
   | { redirect: string /** A cookie to be kept, with its attributes. */; cookie?: string }
   /** For a program that asks for no more than that it was heard. */
-  | { received: true };
+  | { received: true }
+  /** For a program that reads XML. */
+  | { xml: string };
 
 export interface Screen {
   /** What the log and the limits call it. */
@@ -115,6 +117,8 @@ function sent(answer: ScreenAnswer): Answer {
       body: JSON.stringify(answer),
       headers: { ...headers, 'content-type': 'application/json; charset=utf-8' },
     };
+  if ('xml' in answer)
+    return { status: 200, body: answer.xml, headers: { ...headers, 'content-type': 'text/xml; charset=utf-8' } };
   if ('redirect' in answer)
     return {
       status: 303,

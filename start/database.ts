@@ -20,6 +20,7 @@ import {
   sweepBlocksOf,
 } from '../db/access/quota.ts';
 import { grace, isOutage, isOverdue, isRace, Pool, type Sql } from '../db/connect.ts';
+import { findInboundDoor } from '../db/messaging/inbound-secrets.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
 import { findLastPositions } from '../db/records/feed.ts';
 import { announceFile, type StoredFile } from '../db/records/stored-files.ts';
@@ -204,6 +205,8 @@ export function buildDatabase(
       return new RequestTransaction(new DatabaseTransaction(pool, await pool.acquire(), scope, opening), told);
     },
     ...lookUps,
+    findInboundDoor: (companyId, testMode, now) =>
+      credentials.use((sql) => findInboundDoor(sql, companyId, testMode ? 'test' : 'live', now)),
     countUse: (companyId, keyId, ip) => uses.add(companyId, keyId, ip),
     async findCompany(companyId) {
       const row = await credentials.use((sql) => findCompany(sql, companyId));

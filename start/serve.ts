@@ -6,6 +6,7 @@ import type { JWK } from 'jose';
 import { openCalendars } from '../calendars/chosen-calendars.ts';
 import { consoleScreens } from '../console/console.ts';
 import { moduleState } from '../domain/billing/plans.ts';
+import { twilioDoor, twilioPolicy } from '../gateways/twilio.ts';
 import { handlers } from '../handlers/index.ts';
 import { testPages } from '../payments/pages.ts';
 import { eventDoorbell, eventPolicy } from '../payments/stripe/events.ts';
@@ -91,6 +92,9 @@ export async function serve(
   const baseUrl = (): string => config.baseUrl.replace(/:0$/, `:${(server.address() as AddressInfo).port}`);
   const { provider: payments, stripe } = await openPayments(config, paymentsPool, baseUrl, log);
   const people = new People({ database, sessionTokens, secrets, moduleState });
+  const twilio = config.messagingProvider;
+  const inboundUrl = (provider: string, companyId: string, environment: string): string =>
+    `${baseUrl()}/v1/inbound/${provider}?company_id=${companyId}&environment=${environment}`;
   const { server, perform } = buildServer({
     document,
     handlers,
@@ -117,7 +121,12 @@ export async function serve(
     outgoing: new OutgoingClient({ privateAddresses: config.webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
     payments,
     calendars: openCalendars(calendarClient(config)),
+    inboundUrls: (companyId, environment) => ({
+      generic: inboundUrl('generic', companyId, environment),
+      twilio: twilio ? inboundUrl('twilio', companyId, environment) : null,
+    }),
     screens: [
+      ...(twilio ? [twilioDoor({ authToken: twilio.authToken, baseUrl, tenants: pools.tenants, told })] : []),
       ...testPages({ tenants: paymentsPool, provider: payments }, stripe ? 'test' : 'live|test'),
       ...(stripe && config.stripe
         ? [eventDoorbell({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
@@ -130,7 +139,9 @@ export async function serve(
     moduleState,
     news,
     bearerTokens: new BearerTokens({ issuer, audience, keys, isOwn: jwksUri === undefined }),
-    limits: new RateLimits(redis ?? new MemoryCounters(), { ...policies, ...eventPolicy, ...unsubscribePolicy }),
+    limits: new RateLimits(redis ?? new MemoryCounters(), {
+      ...{ ...policies, ...eventPolicy, ...unsubscribePolicy, ...twilioPolicy },
+    }),
     trustedProxies: config.trustedProxies,
     anonKey: config.anonKey,
     pages: docsPages(document),

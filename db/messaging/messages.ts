@@ -20,6 +20,18 @@ export interface MessageRow {
   occurred_at: Date;
 }
 
+/** What a message that somebody opened belongs to. */
+export async function findMessage(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+): Promise<{ object: string | null; record_id: string | null; campaign_id: string | null } | undefined> {
+  const [row] = await sql<[{ object: string | null; record_id: string | null; campaign_id: string | null }?]>`
+    select object, record_id, campaign_id from messages
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+  return row;
+}
+
 /** Characters of a body that a preview shows. */
 const previewLength = 500;
 
@@ -41,8 +53,12 @@ export async function listMessages(
     limit ${limit}`;
 }
 
-/** A message as it is written. */
-export type NewMessage = Omit<MessageRow, 'preview'> & { object: string; body: string };
+/** A message as it is written; what comes from somebody unknown is of no record. */
+export type NewMessage = Omit<MessageRow, 'preview' | 'record_id'> & {
+  object: string | null;
+  record_id: string | null;
+  body: string;
+};
 
 export async function insertMessage(
   sql: Sql,
