@@ -1,4 +1,4 @@
-// People at screens of this server: who a cookie says they are, and what they do in one transaction.
+// People at screens of this server: who they are by their cookie, and what they do at once.
 import type { Caller } from './caller.ts';
 import { authenticatePerson, type CredentialParts, type RequestFacts } from './credentials/authentication.ts';
 import { type ModuleState, requireScope } from './credentials/authorization.ts';

@@ -1,5 +1,5 @@
-// What the demo workspace always does for a new lead, and leads that are on their way, in test mode.
-import type { DemoWorkforces } from '../../domain/demo/workforces.ts';
+// What the demo workspace does for new leads, and those that are on their way, in test mode.
+import type { DemoWorkforces } from '../../domain/demo/automation.ts';
 import { insertRun, insertRunStep } from '../automation/workforce-runs.ts';
 import { insertWorkforce } from '../automation/workforces.ts';
 import type { Sql } from '../connect.ts';
