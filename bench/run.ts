@@ -1,4 +1,5 @@
 // make bench: every figure of docs/performance.md, or those that FIGURES names.
+import { campaignRun } from './campaign-run.ts';
 import { counted } from './counted.ts';
 import { createOne } from './create-one/measure.ts';
 import { far } from './far.ts';
@@ -39,6 +40,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'webhook-delivery': webhookDelivery,
   'slot-search': slotSearch,
   'slot-requests': slotRequests,
+  'campaign-run': campaignRun,
 };
 
 const settings: Settings = {

@@ -2424,7 +2424,7 @@ export interface paths {
          * List message drafts
          * @description The newest first, 25 on a page unless `limit` says otherwise. A key of a branch or a team sees the drafts of its people and its own.
          *
-         *     Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, `record_id` without `object`, a cursor of
+         *     Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, a cursor of
          *     another list.
          */
         get: operations["listMessageDrafts"];
@@ -2571,7 +2571,7 @@ export interface paths {
          * Change a campaign
          * @description Changes what you send and leaves the rest; `channels` replaces all channels. What was prepared before stays as it is.
          *
-         *     Needs what [creating one](#operation/createCampaign) needs. **404**: there is none with this id in this mode. **409** `not_editable`: a run of it is being
+         *     Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode. **409** `not_editable`: a run of it is being
          *     prepared, or it was cancelled. **400** and **422** as on creation.
          */
         patch: operations["updateCampaign"];
@@ -2861,9 +2861,9 @@ export interface paths {
             path: {
                 /**
                  * @description The id of the number.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a05
                  */
-                id: components["parameters"]["PhoneNumberId"];
+                id: components["parameters"]["PhoneNumberToReleaseId"];
             };
             cookie?: never;
         };
@@ -8387,9 +8387,15 @@ export interface components {
              * @example AED
              */
             currency?: string;
-            /** @default false */
+            /**
+             * @description Texts that name no number are sent from it.
+             * @default false
+             */
             is_default: boolean;
-            /** @default false */
+            /**
+             * @description Faxes are sent from it.
+             * @default false
+             */
             is_default_fax: boolean;
             assigned_user_id?: components["schemas"]["PhoneNumberUser"];
             readonly id?: unknown;
@@ -8408,7 +8414,9 @@ export interface components {
         /** @description At least one field. */
         PhoneNumberPatch: {
             friendly_name?: components["schemas"]["PhoneNumberName"];
+            /** @description Texts that name no number are sent from it. */
             is_default?: boolean;
+            /** @description Faxes are sent from it. */
             is_default_fax?: boolean;
             assigned_user_id?: components["schemas"]["PhoneNumberUser"];
             readonly id?: unknown;
@@ -12180,12 +12188,12 @@ export interface components {
         /** @description Only drafts of this channel. */
         DraftChannel: components["schemas"]["MessageChannel"];
         /**
-         * @description Only drafts about records of this object; with record_id about that record.
+         * @description Only drafts about records of this object.
          * @example leads
          */
         DraftObject: string;
         /**
-         * @description Only drafts about this record; together with object.
+         * @description Only drafts about this record.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
          */
         DraftRecordId: string;
@@ -12245,6 +12253,11 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04
          */
         PhoneNumberId: string;
+        /**
+         * @description The id of the number.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a05
+         */
+        PhoneNumberToReleaseId: string;
         /**
          * @description The id of the attachment.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
@@ -19183,12 +19196,12 @@ export interface operations {
                 /** @description Only drafts of this channel. */
                 channel?: components["parameters"]["DraftChannel"];
                 /**
-                 * @description Only drafts about records of this object; with record_id about that record.
+                 * @description Only drafts about records of this object.
                  * @example leads
                  */
                 object?: components["parameters"]["DraftObject"];
                 /**
-                 * @description Only drafts about this record; together with object.
+                 * @description Only drafts about this record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 record_id?: components["parameters"]["DraftRecordId"];
@@ -21084,9 +21097,9 @@ export interface operations {
             path: {
                 /**
                  * @description The id of the number.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a05
                  */
-                id: components["parameters"]["PhoneNumberId"];
+                id: components["parameters"]["PhoneNumberToReleaseId"];
             };
             cookie?: never;
         };

@@ -1,4 +1,4 @@
-// Campaigns: begins scheduled runs, prepares the drafts of runs page by page, withdraws those of cancelled ones.
+// Campaigns: begins scheduled runs, prepares their drafts, withdraws those of cancelled ones.
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool, Sql } from '../db/connect.ts';
 import * as runs from '../db/messaging/campaign-runs.ts';
@@ -10,14 +10,7 @@ import { loadWorkspaceRows } from '../db/objects/workspace.ts';
 import { listRecords } from '../db/records/records.ts';
 import type { TenantScope } from '../db/tenant.ts';
 import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
-import {
-  begun,
-  contentOf,
-  hashOfRun,
-  messagesFor,
-  newRun,
-  type PreparedMessage,
-} from '../domain/messaging/campaigns.ts';
+import { begun, contentOf, messagesFor, newRun, type PreparedMessage } from '../domain/messaging/campaigns.ts';
 import { draftEvent } from '../domain/messaging/drafts.ts';
 import { readFilter } from '../domain/objects/filter.ts';
 import { buildWorkspace } from '../domain/objects/workspace.ts';
@@ -181,7 +174,7 @@ async function finish(
   now: Date,
   note: (audit: AuditRow) => void,
 ): Promise<void> {
-  const ended = { ...run, finished_at: now, content_hash: hashOfRun(run.content, run.total) };
+  const ended = { ...run, finished_at: now, content_hash: runs.hashOfRun(run.content, run.total) };
   await saveRun(sql, scope, ended);
   await campaigns.updateCampaign(sql, scope, campaign.id, {
     ...{ status: 'completed', completed_at: now, audience_size: run.audience, due_at: null, updated_at: now },

@@ -1,8 +1,7 @@
 // What the demo workspace wrote to people, and is about to write, in test mode.
 import type { DemoMessaging } from '../../domain/demo/messaging.ts';
-import { newRun } from '../../domain/messaging/campaigns.ts';
 import type { Sql } from '../connect.ts';
-import { insertRun, updateRun } from '../messaging/campaign-runs.ts';
+import { hashOfRun, insertRun } from '../messaging/campaign-runs.ts';
 import { insertCampaign } from '../messaging/campaigns.ts';
 import { addDnc } from '../messaging/do-not-call.ts';
 import { insertDraft } from '../messaging/drafts.ts';
@@ -25,15 +24,13 @@ export async function insertMessaging(sql: Sql, companyId: string, demo: DemoMes
       ...{ created_at: now, updated_at: now },
     });
   for (const campaign of demo.campaigns) await insertCampaign(sql, scope, campaign, maker);
-  const { id, campaignId, content, hash, at, total } = demo.run;
   const by = {
     created_by_kind: actor.kind,
     created_by_id: actor.id,
     created_by_name: actor.name,
     created_by_user: null,
   };
-  await insertRun(sql, scope, { ...newRun(id, campaignId, content, at), ...by });
-  const end = { status: 'completed', started_at: at, finished_at: at } as const;
-  await updateRun(sql, scope, id, { ...end, audience: total, total, content_hash: hash });
+  for (const run of demo.runs)
+    await insertRun(sql, scope, { ...run, ...by, content_hash: hashOfRun(run.content, run.total) });
   for (const draft of demo.drafts) await insertDraft(sql, scope, draft, maker);
 }

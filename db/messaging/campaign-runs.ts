@@ -1,6 +1,7 @@
 // Runs of campaigns: what each has prepared so far. Whoever changes one has locked its campaign.
+import { hash } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import type { PreparedMessage, StoredRun } from '../../domain/messaging/campaigns.ts';
+import type { PreparedMessage, RunContent, StoredRun } from '../../domain/messaging/campaigns.ts';
 import type { StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { Sql } from '../connect.ts';
 import type { CreatedByRow } from '../created-by.ts';
@@ -58,6 +59,11 @@ export async function updateRun(
   await sql`
     update campaign_runs set ${sql(changes)}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}
+
+/** What a person approves, in 32 bytes. @param total drafts that it came to */
+export function hashOfRun(content: RunContent, total: number): Buffer {
+  return hash('sha256', JSON.stringify([content, total]), 'buffer');
 }
 
 /** Makes drafts of messages, leaving out whoever has one of this run. @returns how many were made */

@@ -43,7 +43,8 @@ create table message_drafts (
 create index message_drafts_listed on message_drafts (company_id, test_mode, created_at desc, id desc);
 create index message_drafts_of_status on message_drafts (company_id, test_mode, status, created_at desc, id desc);
 create index message_drafts_of_channel on message_drafts (company_id, test_mode, channel, created_at desc, id desc);
-create index message_drafts_of_record on message_drafts (company_id, test_mode, object, record_id, created_at desc, id desc) where record_id is not null;
+create index message_drafts_of_object on message_drafts (company_id, test_mode, object, created_at desc, id desc) where record_id is not null;
+create index message_drafts_of_record on message_drafts (company_id, test_mode, record_id, created_at desc, id desc) where record_id is not null;
 create index message_drafts_of_campaign on message_drafts (company_id, test_mode, campaign_id, run_id, channel, status) where campaign_id is not null;
 create index message_drafts_due on message_drafts (due_at) where due_at is not null;
 

@@ -38,6 +38,7 @@ export const exampleIds = {
   dncEntry: idOf('9a02'),
   suppression: idOf('9a03'),
   phoneNumber: idOf('9a04'),
+  phoneNumberToRelease: idOf('9a05'),
   campaign: idOf('9a10'),
   campaignRun: idOf('9a11'),
   campaignToChange: idOf('9a12'),

@@ -1,5 +1,11 @@
 // What the demo workspace wrote to people, and is about to write.
-import { type CampaignChannel, hashOfRun, type RunContent, type StoredCampaign } from '../messaging/campaigns.ts';
+import {
+  type CampaignChannel,
+  newRun,
+  type RunContent,
+  type StoredCampaign,
+  type StoredRun,
+} from '../messaging/campaigns.ts';
 import { newDraft, type StoredDraft } from '../messaging/drafts.ts';
 import type { DemoData } from './data.ts';
 import { exampleIds } from './ids.ts';
@@ -11,7 +17,7 @@ export interface DemoMessaging {
   suppressed: { id: string; email: string; reason: 'unsubscribed' | 'bounced' | 'manual' }[];
   phoneNumbers: { id: string; phone_number: string; friendly_name: string; is_default: boolean }[];
   campaigns: StoredCampaign[];
-  run: { id: string; campaignId: string; content: RunContent; hash: Buffer; at: Date; total: number };
+  runs: StoredRun[];
 }
 
 const offer: CampaignChannel = {
@@ -69,7 +75,10 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
     ],
     phoneNumbers: [
       { id: exampleIds.phoneNumber, phone_number: '+4930901820100', friendly_name: 'Front desk', is_default: true },
-      { id: random.uuid(now), phone_number: '+4930901820101', friendly_name: 'Engineering', is_default: false },
+      {
+        ...{ id: exampleIds.phoneNumberToRelease, phone_number: '+4930901820101' },
+        ...{ friendly_name: 'Engineering', is_default: false },
+      },
     ],
     campaigns: [
       campaign(exampleIds.campaign, 'Winter offer', {
@@ -82,9 +91,12 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
       campaign(exampleIds.campaignToCancel, 'Old offer', {}),
       campaign(exampleIds.campaignToRun, 'Berlin offer', { filter: ofBerlin }),
     ],
-    run: {
-      ...{ id: exampleIds.campaignRun, campaignId: exampleIds.campaign, content, total: written.length },
-      ...{ hash: hashOfRun(content, written.length), at: yesterday },
-    },
+    runs: [
+      { id: exampleIds.campaignRun, campaignId: exampleIds.campaign, total: written.length },
+      { id: random.uuid(yesterday), campaignId: exampleIds.campaignToRun, total: 0 },
+    ].map(({ id, campaignId, total }) => ({
+      ...newRun(id, campaignId, content, yesterday),
+      ...{ status: 'completed', audience: total, total, started_at: yesterday, finished_at: yesterday },
+    })),
   };
 }

@@ -1,5 +1,4 @@
 // Campaigns: what is kept of them, and what a run prepares for a record.
-import { createHash } from 'node:crypto';
 import type { StoredValue } from '../objects/field-values.ts';
 import { fillPlaceholders } from '../objects/placeholders.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
@@ -85,13 +84,6 @@ export function contentOf(
         body,
       })),
   };
-}
-
-/** What a person approves, in 32 bytes. @param total drafts that it came to */
-export function hashOfRun(content: RunContent, total: number): Buffer {
-  return createHash('sha256')
-    .update(JSON.stringify([content, total]))
-    .digest();
 }
 
 /** Fields that a channel finds its recipient in, the first that has a value first. */

@@ -1,4 +1,4 @@
-// Campaigns: made, changed, scheduled, paused, resumed and cancelled. What their runs prepare is a job's business.
+// Campaigns: made, changed, scheduled, paused, resumed and cancelled.
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/created-by.ts';
 import { findActiveRun, listRuns } from '../../db/messaging/campaign-runs.ts';

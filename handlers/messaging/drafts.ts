@@ -16,8 +16,6 @@ import { pageOf } from '../../runtime/paging.ts';
 export const listMessageDrafts: Handler<'listMessageDrafts'> = async (call) => {
   const { sql, caller, query } = call;
   const { status, channel, object, record_id: recordId } = query;
-  if (recordId !== undefined && object === undefined)
-    throw validationFailed([problem('object', 'REQUIRED', 'object is needed beside record_id')], 400);
   const filter = { status, channel, object, recordId };
   const { rows, ...rest } = await pageOf(
     call,

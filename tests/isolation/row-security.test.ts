@@ -15,6 +15,7 @@ import {
   newSlaPolicy,
 } from '../support/arranged-ids.ts';
 import { billed } from '../support/billing.ts';
+import { messaged } from '../support/messaging.ts';
 import { scheduled } from '../support/scheduling.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 import { newDelivery, newWebhook } from '../support/webhooks.ts';
@@ -44,6 +45,7 @@ beforeAll(async () => {
     await newSlaPolicy(each);
     await billed(each);
     await scheduled(each);
+    await messaged(each);
     // What the search keeps begins with hundreds of records.
     await database()`insert into search_blocks values (${each.companyId}, false, 'tasks', 0, '{}', '{}')`;
     await database()`insert into search_signatures values (${each.companyId}, false, 'tasks', 0, '')`;

@@ -1,4 +1,4 @@
-// Runs of campaigns: what they prepare, for whom, once; and what is withdrawn when a campaign is cancelled.
+// Runs of campaigns: what they prepare, for whom, once; and what cancelling withdraws.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/connect.ts';

@@ -26,7 +26,7 @@ test('the first of its kind is the default, and another one takes its place', as
     is_default_fax: true,
     status: 'active',
     country: 'AE',
-    currency: 'USD',
+    currency: 'EUR',
   });
   const second = await newPhoneNumber(tenant.key, onlyText);
   expect(second).toMatchObject({ is_default: false, is_default_fax: false });

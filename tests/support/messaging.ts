@@ -1,6 +1,7 @@
 // Drafts, numbers and lists of messaging, made through the API.
 import { randomInt } from 'node:crypto';
 import { expectStatus, type Json } from './client.ts';
+import { database, type Tenant } from './tenants.ts';
 
 /** A number of the United Arab Emirates that no test has had, in E.164. */
 export const someNumber = (): string => `+97150${randomInt(10_000_000).toString().padStart(7, '0')}`;
@@ -22,4 +23,19 @@ export async function newCampaign(key: string, more: object = {}): Promise<Json>
   const channels = [{ channel_type: 'email', subject: 'Offer', body: 'Hello {{first_name}}' }];
   const body = { name: 'Winter offer', object: 'leads', channels, ...more };
   return (await expectStatus(201, 'POST', '/v1/campaigns', { key, body })).body.data.campaign;
+}
+
+/** Something of everything, in both modes. */
+export async function messaged({ companyId, key, testKey }: Tenant): Promise<void> {
+  await database()`update subscriptions set package_code = 'enterprise' where company_id = ${companyId}`;
+  for (const each of [key, testKey]) {
+    await newDraft(each);
+    await newPhoneNumber(each);
+    const filter = { field: 'city', op: 'eq', value: 'Nowhere' };
+    const { id } = await newCampaign(each, { filter });
+    await expectStatus(202, 'POST', `/v1/campaigns/${id}/runs`, { key: each, idempotencyKey: true });
+    await expectStatus(201, 'POST', '/v1/dnc-list', { key: each, body: { phone_number: someNumber() } });
+    const body = { email: `somebody${randomInt(1e9)}@x.example` };
+    await expectStatus(201, 'POST', '/v1/email-suppression', { key: each, body });
+  }
 }

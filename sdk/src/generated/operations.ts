@@ -1326,7 +1326,7 @@ export interface Operations {
    *
    * The newest first, 25 on a page unless `limit` says otherwise. A key of a branch or a team sees the drafts of its people and its own.
    *
-   * Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, `record_id` without `object`, a cursor of
+   * Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, a cursor of
    * another list.
    */
   listMessageDrafts: ListMethod<'listMessageDrafts', 'drafts'>;
@@ -1399,7 +1399,7 @@ export interface Operations {
    *
    * Changes what you send and leaves the rest; `channels` replaces all channels. What was prepared before stays as it is.
    *
-   * Needs what [creating one](#operation/createCampaign) needs. **404**: there is none with this id in this mode. **409** `not_editable`: a run of it is being
+   * Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode. **409** `not_editable`: a run of it is being
    * prepared, or it was cancelled. **400** and **422** as on creation.
    */
   updateCampaign: Method<'updateCampaign'>;
