@@ -105,7 +105,10 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // Who takes payments: what they say is decided in domain/, and kept by db/.
   payments: {
-    may: ['payments/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/errors.ts'],
+    may: [
+      ...['payments/', 'db/', 'domain/', 'jobs/transactions.ts'],
+      ...['runtime/screens.ts', 'runtime/html.ts', 'runtime/errors.ts'],
+    ],
     packages: ['stripe', 'uuid'],
     node: ['crypto', 'util'],
     mustNotUse: [...environment, ...network],
@@ -116,6 +119,17 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: ['fast-xml-parser', 'ical.js', 'temporal-polyfill'],
     node: ['worker_threads'],
     mustNotUse: [...environment, ...network, 'Date.now', 'new Date()', ...chance],
+  },
+  // Who brings messages to people: what becomes of an attempt is decided in domain/, and kept by db/.
+  senders: {
+    may: [
+      ...['senders/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/html.ts'],
+      ...['runtime/outgoing/', 'runtime/credentials/signed-tokens.ts'],
+    ],
+    mayTypes: ['runtime/config.ts'],
+    packages: ['nodemailer', 'uuid'],
+    node: [],
+    mustNotUse: [...environment, ...network, ...clock, ...chance],
   },
   // A package of its own, which also runs in browsers.
   sdk: { may: ['sdk/src/'], packages: ['openapi-fetch'], node: [], mustNotUse: environment },
@@ -129,6 +143,9 @@ const rules: Readonly<Record<string, Rule>> = {
       'jobs/',
       'payments/',
       'calendars/',
+      'senders/',
+      // What screens call, and no operation does.
+      'writes/draft-approvals.ts',
       'checks/',
       'sdk/',
       'generated/',

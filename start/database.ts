@@ -131,6 +131,11 @@ export function openCalendarsPool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_app', name: 'calendars', lanes: 2 });
 }
 
+/** Opens the connections of what sends messages: so many that those on their way do not wait for each other's notes. */
+export function openMessagesPool(settings: DatabaseSettings): Pool {
+  return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_app', name: 'messages', lanes: 4 });
+}
+
 /** Opens the connection of what removes companies, under a role that sees one at a time. */
 export function openPurgePool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_purge', name: 'purges', lanes: 1 });

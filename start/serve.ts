@@ -28,6 +28,7 @@ import { type FeedPosition, News } from '../runtime/news.ts';
 import { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { Cursors } from '../runtime/paging.ts';
 import { buildServer } from '../runtime/server.ts';
+import { unsubscribePage, unsubscribePolicy } from '../senders/unsubscribe.ts';
 import { calendarClient } from './calendars.ts';
 import { buildDatabase, closePools, databaseSettings, openPaymentsPool, openPools } from './database.ts';
 import { openPayments } from './payments.ts';
@@ -116,13 +117,14 @@ export async function serve(
       ...(stripe && config.stripe
         ? [eventDoorbell({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
+      unsubscribePage(pools.tenants, signedTokens),
     ],
     mailIsSent: config.mailServer !== undefined,
     sessionTokens,
     moduleState,
     news,
     bearerTokens: new BearerTokens({ issuer, audience, keys, isOwn: jwksUri === undefined }),
-    limits: new RateLimits(redis ?? new MemoryCounters(), { ...policies, ...eventPolicy }),
+    limits: new RateLimits(redis ?? new MemoryCounters(), { ...policies, ...eventPolicy, ...unsubscribePolicy }),
     trustedProxies: config.trustedProxies,
     anonKey: config.anonKey,
     pages: docsPages(document),

@@ -1,6 +1,7 @@
 // The timeline of messages of a record; rows come from whatever sends and receives.
 import type { Sql } from '../connect.ts';
 import type { Scope } from '../reach.ts';
+import type { TenantScope } from '../tenant.ts';
 
 export interface MessageRow {
   id: string;
@@ -38,4 +39,15 @@ export async function listMessages(
       ${after ? sql`and (occurred_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by occurred_at desc, id desc
     limit ${limit}`;
+}
+
+/** A message as it is written. */
+export type NewMessage = Omit<MessageRow, 'preview'> & { object: string; body: string };
+
+export async function insertMessage(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  message: NewMessage,
+): Promise<void> {
+  await sql`insert into messages ${sql({ company_id: companyId, test_mode: testMode, ...message })}`;
 }
