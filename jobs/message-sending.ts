@@ -1,11 +1,12 @@
-// Sends approved drafts: each by one server at a time, all companies by turns, and notes what became of them.
+// Sends approved drafts, all companies by turns, and notes what became of each.
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool, Sql } from '../db/connect.ts';
-import { addDnc, onDnc } from '../db/messaging/do-not-call.ts';
+import { addDnc } from '../db/messaging/do-not-call.ts';
 import * as db from '../db/messaging/draft-sending.ts';
-import { addSuppressed, suppressedOf } from '../db/messaging/email-suppression.ts';
+import { addSuppressed } from '../db/messaging/email-suppression.ts';
 import { insertMessage } from '../db/messaging/messages.ts';
 import { findActiveNumber, findDefaultNumber } from '../db/messaging/phone-numbers.ts';
+import { whoSaidStop } from '../db/messaging/said-stop.ts';
 import { isActiveUser } from '../db/people/users.ts';
 import type { TenantScope } from '../db/tenant.ts';
 import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
@@ -159,11 +160,11 @@ async function begin(
   if (!draft) return undefined;
   const [company, saidStop, from] = await Promise.all([
     db.findSendingCompany(sql, queue.companyId),
-    draft.channel === 'email' ? suppressedOf(sql, queue, [draft.recipient]) : onDnc(sql, queue, [draft.recipient]),
+    whoSaidStop(sql, queue, [draft]),
     senderOf(sql, queue, draft),
   ]);
   const isInboxOn = company !== undefined && hasInbox(company, now);
-  const objection = objectionTo(draft, { isInboxOn, saidStop: saidStop.size > 0, hasSender: from !== undefined });
+  const objection = objectionTo(draft, { isInboxOn, saidStop: saidStop(draft), hasSender: from !== undefined });
   const sender = parts.senders[draft.channel];
   const ref = queue.testMode ? notSent.test : sender ? undefined : notSent.kept;
   const outcome: SendingOutcome | undefined = objection ?? (ref && { status: 'sent', providerRef: ref });

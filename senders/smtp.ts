@@ -1,4 +1,4 @@
-// Emails: from the address of the service, answered to whom the draft names, with a link to say stop.
+// Emails: from the address of the service, with a link to say stop.
 import type { Transporter } from 'nodemailer';
 import { type OutgoingMessage, type Sender, SendingFault, textWithLink } from '../domain/messaging/senders.ts';
 import { messageIdOf } from '../runtime/outgoing/mail-transport.ts';

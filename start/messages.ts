@@ -1,4 +1,4 @@
-// Joins the sending of messages, and what people decided about runs, to providers, pools and the metrics.
+// Joins the jobs of messages to providers, pools and the metrics.
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { Pool } from '../db/connect.ts';
 import { countDueMessages } from '../db/messaging/draft-sending.ts';

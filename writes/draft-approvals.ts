@@ -1,7 +1,7 @@
-// What people decide about message drafts. For screens within this process: no operation of the API leads here.
+// What people decide about message drafts, for screens: no operation of the API leads here.
 import * as db from '../db/messaging/draft-decisions.ts';
+import { whoSaidStop } from '../db/messaging/said-stop.ts';
 import { draftEvent, listOf, stopped } from '../domain/messaging/drafts.ts';
-import { whoSaidStop } from '../reads/said-stop.ts';
 import { ApiError, conflict, found } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 
@@ -28,7 +28,7 @@ export async function draftsToApprove(
 ): Promise<DraftToApprove[]> {
   requirePerson(call, ['inbox:create']);
   const drafts = await db.listUndecided(call.sql, call.caller, after, limit);
-  const saidStop = await whoSaidStop(call, drafts);
+  const saidStop = await whoSaidStop(call.sql, call.caller, drafts);
   return drafts.map((draft) => ({ draft, saidStop: saidStop(draft) }));
 }
 
@@ -42,7 +42,7 @@ export async function approveDraft(call: Approving, id: string, hash: string): P
   const draft = await lockUndecided(call, id);
   if (draft.hash !== hash) throw conflict('draft_changed', 'This draft is not what you were shown. Look at it again.');
   const list = listOf(draft.channel);
-  if ((await whoSaidStop(call, [draft]))(draft)) throw conflict(list, stopped[list]);
+  if ((await whoSaidStop(call.sql, call.caller, [draft]))(draft)) throw conflict(list, stopped[list]);
   await decide(call, draft, 'approved', null);
 }
 

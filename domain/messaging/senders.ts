@@ -1,4 +1,4 @@
-// Who brings messages to people, behind one interface; what becomes of an attempt, and when it is made again.
+// Who brings messages to people, behind one interface, and what becomes of an attempt.
 import { type DraftChannel, type DraftErrorCode, listOf, type StoredDraft, stopped } from './drafts.ts';
 
 /** A message as it leaves. */

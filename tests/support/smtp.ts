@@ -20,6 +20,8 @@ export interface TestSmtp {
   credentials: { user: string; password: string }[];
   /** The status that recipients are refused with while it is set. */
   refusal: number | undefined;
+  /** What it says beside the status. */
+  words: string;
   stop(): Promise<void>;
 }
 
@@ -32,7 +34,7 @@ export async function startSmtp(options: SMTPServerOptions = {}): Promise<TestSm
     onRcptTo({ address }, _session, done) {
       smtp.attempts.push(address);
       if (smtp.refusal === undefined) done();
-      else done(Object.assign(new Error(`not now, ${address}`), { responseCode: smtp.refusal }));
+      else done(Object.assign(new Error(`${smtp.words}, ${address}`), { responseCode: smtp.refusal }));
     },
     onAuth({ username, password }, _session, done) {
       smtp.credentials.push({ user: String(username), password: String(password) });
@@ -63,6 +65,7 @@ export async function startSmtp(options: SMTPServerOptions = {}): Promise<TestSm
     attempts: [],
     credentials: [],
     refusal: undefined,
+    words: 'not now',
     stop: () => new Promise((resolve) => server.close(() => resolve())),
   };
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
