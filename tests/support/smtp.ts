@@ -22,6 +22,8 @@ export interface TestSmtp {
   refusal: number | undefined;
   /** What it says beside the status. */
   words: string;
+  /** Asked before each answer; after true nothing more is said on the connection. */
+  fallsSilent: (before: 'recipient' | 'message') => boolean;
   stop(): Promise<void>;
 }
 
@@ -33,6 +35,7 @@ export async function startSmtp(options: SMTPServerOptions = {}): Promise<TestSm
     logger: false,
     onRcptTo({ address }, _session, done) {
       smtp.attempts.push(address);
+      if (smtp.fallsSilent('recipient')) return;
       if (smtp.refusal === undefined) done();
       else done(Object.assign(new Error(`${smtp.words}, ${address}`), { responseCode: smtp.refusal }));
     },
@@ -52,7 +55,7 @@ export async function startSmtp(options: SMTPServerOptions = {}): Promise<TestSm
           isSecure: session.secure,
           user: session.user as string | undefined,
         });
-        done();
+        if (!smtp.fallsSilent('message')) done();
       });
     },
     ...options,
@@ -66,6 +69,7 @@ export async function startSmtp(options: SMTPServerOptions = {}): Promise<TestSm
     credentials: [],
     refusal: undefined,
     words: 'not now',
+    fallsSilent: () => false,
     stop: () => new Promise((resolve) => server.close(() => resolve())),
   };
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -15,8 +15,9 @@ export interface TakenText {
 /** What becomes of the next messages; nothing said: they are taken. */
 export type Behaviour = (text: Omit<TakenText, 'sid' | 'created'>) =>
   | { status: number; code?: number }
-  /** It takes the message and never answers. */
+  /** It takes the message, or does not, and never answers. */
   | 'swallow'
+  | 'lose'
   | undefined;
 
 export class TestTwilio {
@@ -74,6 +75,7 @@ export class TestTwilio {
     const said = { to: form.get('To') ?? '', from: form.get('From') ?? '', body: form.get('Body') ?? '' };
     const told = this.behave(said);
     if (typeof told === 'object') return send(response, told.status, { ...told, message: `not to ${said.to}` });
+    if (told === 'lose') return;
     const taken = { sid: `SM${randomBytes(16).toString('hex')}`, ...said, created: new Date() };
     this.taken.push(taken);
     if (told !== 'swallow') send(response, 201, shown(taken));

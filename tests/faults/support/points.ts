@@ -72,7 +72,19 @@ export const calendarOrders = {
   'commit of an order': /^call require_time_left.*; commit$/,
 } as const;
 
+/** Every statement with which a message is taken up, and its end noted; on connections of their own. */
+export const messageSendings = {
+  'taking of a draft': /^update message_drafts d\s+set attempts/,
+  'look at the company': /^select c\.name, c\.disabled_modules/,
+  'end of a draft': /^update message_drafts set "?status/,
+  'row of the timeline': /^insert into messages/,
+  'audit row': statements['audit row'],
+  event: statements.event,
+  'commit of a message': /^call require_time_left.*; commit$/,
+} as const;
+
 export type Statement =
+  | keyof typeof messageSendings
   | keyof typeof calendarOrders
   | keyof typeof stripePayments
   | keyof typeof statements
@@ -133,6 +145,9 @@ export const fatal = (all: readonly Point[]): Point[] =>
 
 /** Everywhere that an order to a calendar can be cut, as far as the database sees it. */
 export const calendarPoints: readonly Point[] = pointsOf(Object.keys(calendarOrders) as Statement[]);
+
+/** Everywhere that the sending of a message can be cut, as far as the database sees it. */
+export const messagePoints: readonly Point[] = pointsOf(Object.keys(messageSendings) as Statement[]);
 
 /** Everywhere that a payment can be cut. */
 export const paymentPoints: readonly Point[] = pointsOf(Object.keys(payments) as Statement[]);
@@ -278,6 +293,7 @@ function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>):
     'crm dispatcher': dispatches,
     'crm webhooks': sendings,
     'crm calendars': calendarOrders,
+    'crm messages': messageSendings,
   };
   return kinds[name] ?? {};
 }
