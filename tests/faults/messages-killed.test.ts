@@ -49,6 +49,17 @@ async function kill(): Promise<void> {
   job = undefined;
 }
 
+/** Waits until PostgreSQL has noticed that a process is gone, and ended what it had begun. */
+const abandoned = (): Promise<void> =>
+  expect
+    .poll(async () => {
+      const [row] = await database()`
+        select count(*)::int as count from pg_stat_activity
+        where datname = current_database() and application_name = 'crm messages'`;
+      return row?.count;
+    })
+    .toBe(0);
+
 function start(): void {
   const env = { PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache };
   job = spawn(process.execPath, [program, url, `smtp://127.0.0.1:${smtp.port}`, 'twilio://AC0:x@127.0.0.1:9'], {
@@ -101,12 +112,13 @@ test(`${count} approved messages under ${kills} kills are all sent, and none tha
   const expected = count - suppressed.length;
   let peak = 0;
   const began = performance.now();
-  for (let kill_ = 1; kill_ <= kills; kill_ += 1) {
+  for (let round = 1; round <= kills; round += 1) {
     start();
-    const until = Math.min((expected * kill_) / (kills + 1), expected);
+    const until = Math.min((expected * round) / (kills + 1), expected);
     while (smtp.received.length < until) await sleep(5);
     peak = Math.max(peak, peakMegabytes(job?.pid ?? 0));
     await kill();
+    await abandoned();
     // As if the time of the server that ended had passed.
     await sql`update message_drafts set due_at = now(), leased_until = null where status = 'approved' and due_at is not null`;
   }
