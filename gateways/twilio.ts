@@ -47,7 +47,8 @@ export function twilioDoor(parts: TwilioParts): Screen {
     path: /^\/v1\/inbound\/twilio$/,
     limit: 'twilio',
     show: async (request) => {
-      const form = new Map(request.form ?? []);
+      if (!request.form) throw notFound();
+      const form = new Map(request.form);
       refuseUnsigned(parts, request, form);
       const scope = scopeOf(request.address);
       const report = readTwilio(form);

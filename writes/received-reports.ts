@@ -5,17 +5,19 @@ import { addDnc } from '../db/messaging/do-not-call.ts';
 import { addSuppressed } from '../db/messaging/email-suppression.ts';
 import { findMessage, insertMessage } from '../db/messaging/messages.ts';
 import { addReport, findContact, type ReportRow } from '../db/messaging/received-reports.ts';
+import { holdRecord } from '../db/records/records.ts';
 import type { TenantScope } from '../db/tenant.ts';
-import { channelOf, type Report, reportEvent, stopReason } from '../domain/messaging/reports.ts';
+import { channelOf, type Link, type Report, reportEvent, stopReason } from '../domain/messaging/reports.ts';
 import type { Change } from '../runtime/handler.ts';
 
 /** Who does it: nobody of the workspace. */
 export const inboundActor = { kind: 'system', id: 'inbound', name: null } as const;
 
+/** Sees every record of the workspace. */
+const everywhere = { actor: inboundActor, reach: { kind: 'company' }, userId: null } as const;
+
 /** What the provider is told: always the same for the same report. */
 export type Received = Pick<ReportRow, 'id' | 'object' | 'record_id'>;
-
-type Link = { object: string | null; record_id: string | null; campaign_id: string | null };
 
 /** @returns what was stored, now or when it was first reported; and what is to be noted of it, nothing the second time */
 export async function receiveReport(
@@ -57,12 +59,15 @@ export async function receiveReport(
 /** A message that was opened says itself whose it is; all else is linked by number or address. */
 async function linkOf(sql: Sql, scope: TenantScope, { message_id, contacts }: Report): Promise<Link> {
   const message = message_id === undefined ? undefined : await findMessage(sql, scope, message_id);
-  if (message?.record_id) return message;
+  const opened = { message_id: message?.id ?? null, campaign_id: message?.campaign_id ?? null };
+  const { object, record_id } = message ?? {};
+  if (object && record_id && (await holdRecord(sql, { ...scope, ...everywhere }, object, record_id)))
+    return { object, record_id, ...opened };
   for (const { kind, value } of contacts) {
     const contact = await findContact(sql, scope, kind, value);
-    if (contact) return { object: contact.object, record_id: contact.id, campaign_id: message?.campaign_id ?? null };
+    if (contact) return { object: contact.object, record_id: contact.id, ...opened };
   }
-  return { object: null, record_id: null, campaign_id: message?.campaign_id ?? null };
+  return { object: null, record_id: null, ...opened };
 }
 
 /** Puts who said stop on the list that everything is held against before it is sent. */

@@ -20,14 +20,21 @@ export interface MessageRow {
   occurred_at: Date;
 }
 
-/** What a message that somebody opened belongs to. */
+/** What a message belongs to. */
+export interface MessagePlace {
+  id: string;
+  object: string | null;
+  record_id: string | null;
+  campaign_id: string | null;
+}
+
 export async function findMessage(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   id: string,
-): Promise<{ object: string | null; record_id: string | null; campaign_id: string | null } | undefined> {
-  const [row] = await sql<[{ object: string | null; record_id: string | null; campaign_id: string | null }?]>`
-    select object, record_id, campaign_id from messages
+): Promise<MessagePlace | undefined> {
+  const [row] = await sql<[MessagePlace?]>`
+    select id, object, record_id, campaign_id from messages
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
   return row;
 }

@@ -22,42 +22,34 @@ export interface ReportRow {
   received_at: Date;
 }
 
+/** Where records have a number and an address. */
+const fields = {
+  phone: { leads: ['mobile'], customers: ['mobile', 'phone'] },
+  email: { leads: ['email'], customers: ['email'] },
+} as const;
+
 /**
  * The record with this number or address: of leads the one that was changed last, else of customers. It stays until the transaction ends.
  * @param value E.164, or an address in lower case
  */
 export async function findContact(
   sql: Sql,
-  scope: TenantScope,
+  { companyId, testMode }: TenantScope,
   kind: 'phone' | 'email',
   value: string,
 ): Promise<Contact | undefined> {
-  const fields =
-    kind === 'email'
-      ? { leads: ['email'], customers: ['email'] }
-      : { leads: ['mobile'], customers: ['mobile', 'phone'] };
   for (const object of ['leads', 'customers'] as const) {
-    const found = await Promise.all(fields[object].map((field) => newestWith(sql, scope, object, field, value)));
-    const [newest] = found.flat().toSorted((a, b) => b.updated_at.getTime() - a.updated_at.getTime());
-    if (newest) return { object, id: newest.id };
+    // Texts in the order of their bytes, which is what indexes have them in.
+    const equal = fields[kind][object].map((field) => sql`${sql(field)} collate "C" = ${value}`);
+    const [row] = await sql<[{ id: string }?]>`
+      select id from ${sql(object)}
+      where company_id = ${companyId} and test_mode = ${testMode} and (${equal.reduce((any, one) => sql`${any} or ${one}`)})
+      order by updated_at desc, id desc
+      limit 1
+      for key share`;
+    if (row) return { object, id: row.id };
   }
   return undefined;
-}
-
-/** Texts in the order of their bytes, which is what indexes have them in. */
-function newestWith(
-  sql: Sql,
-  { companyId, testMode }: TenantScope,
-  object: Contact['object'],
-  field: string,
-  value: string,
-): Promise<{ id: string; updated_at: Date }[]> {
-  return sql<{ id: string; updated_at: Date }[]>`
-    select id, updated_at from ${sql(object)}
-    where company_id = ${companyId} and test_mode = ${testMode} and ${sql(field)} collate "C" = ${value}
-    order by updated_at desc, id desc
-    limit 1
-    for key share`.execute();
 }
 
 /** Stores a report, unless it is there. @returns the row of the one that was there */

@@ -121,11 +121,19 @@ const longest = { preview: 500, subject: 200 };
 
 const beginning = (text: string, length: number): string => [...text.slice(0, 2 * length)].slice(0, length).join('');
 
-/** What subscribers are told of; undefined for what nobody is told of. @param link the record, and the campaign of a message that was opened */
+/** What a report is about: a record, and the message that was opened with its campaign, where they are known. */
+export interface Link {
+  object: string | null;
+  record_id: string | null;
+  message_id: string | null;
+  campaign_id: string | null;
+}
+
+/** What subscribers are told of; undefined for what nobody is told of. */
 export function reportEvent(
   id: string,
   report: Report,
-  link: { object: string | null; record_id: string | null; campaign_id: string | null },
+  link: Link,
   now: Date,
 ): { name: string; data: Record<string, unknown> } | undefined {
   const { from, to, body = '' } = report;
@@ -155,7 +163,7 @@ export function reportEvent(
       return {
         name: 'message.email.engagement',
         data: {
-          ...(report.message_id === undefined ? {} : { message_id: report.message_id }),
+          ...(link.message_id === null ? {} : { message_id: link.message_id }),
           ...(link.campaign_id === null ? {} : { campaign_id: link.campaign_id }),
           ...(report.link_url === undefined ? {} : { link_url: report.link_url }),
           ...{ engagement: report.engagement, recipient: to, ...about },

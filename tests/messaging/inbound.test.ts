@@ -504,7 +504,8 @@ describe('what becomes of an email that was sent', () => {
         data: { message_id: sent.id, engagement: 'click', link_url, recipient: to, record_id: lead.id },
       },
     ]);
-    expect((await receive(engaged({ to: lead.email }))).record_id).toBe(lead.id);
+    expect((await receive(engaged({ to: lead.email, message_id: randomUUID() }))).record_id).toBe(lead.id);
+    expect((await toldTo(lead.email))[0].data).not.toHaveProperty('message_id');
     const { body } = await report(engaged({ link_url }));
     expect(body.error.details.fields).toMatchObject([{ field: 'link_url', code: 'CONFLICTING_FIELDS' }]);
   });

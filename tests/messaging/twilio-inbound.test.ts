@@ -234,6 +234,11 @@ describe('what is not Twilio’s is refused', () => {
     expect((await tell(text(), to)).status).toBe(404);
   });
 
+  test('a request that is no form', async () => {
+    const headers = { 'x-twilio-signature': twilioSignature(token, url, new Map()) };
+    expect((await fetch(url, { headers })).status).toBe(404);
+  });
+
   test('an unknown provider', async () => {
     expect((await tell(text(), url.replace('/twilio', '/carrier-pigeon'))).status).toBe(404);
   });
