@@ -3,14 +3,13 @@ import { v7 as uuidv7 } from 'uuid';
 import type { Pool, Sql } from '../db/connect.ts';
 import * as runs from '../db/messaging/campaign-runs.ts';
 import * as campaigns from '../db/messaging/campaigns.ts';
-import { onDnc } from '../db/messaging/do-not-call.ts';
-import { suppressedOf } from '../db/messaging/email-suppression.ts';
 import { listPhoneNumbers } from '../db/messaging/phone-numbers.ts';
+import { whoSaidStop } from '../db/messaging/said-stop.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
 import { listRecords } from '../db/records/records.ts';
 import type { TenantScope } from '../db/tenant.ts';
 import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
-import { begun, contentOf, messagesFor, newRun, type PreparedMessage } from '../domain/messaging/campaigns.ts';
+import { begun, contentOf, messagesFor, newRun } from '../domain/messaging/campaigns.ts';
 import { draftEvent } from '../domain/messaging/drafts.ts';
 import { readFilter } from '../domain/objects/filter.ts';
 import { buildWorkspace } from '../domain/objects/workspace.ts';
@@ -129,12 +128,10 @@ async function prepare(
     ...{ sort: [{ field: 'id', descending: false }], filter, limit: page },
     after: run.last_record === null ? undefined : [run.last_record],
   });
-  const messages = await sendable(
-    sql,
-    scope,
-    records.flatMap(({ record }) => messagesFor(content, object, record)),
-  );
-  const made = await runs.insertRunDrafts(sql, scope, run, messages, now);
+  const messages = records.flatMap(({ record }) => messagesFor(content, object, record));
+  const saidStop = await whoSaidStop(sql, scope, messages);
+  const wanted = messages.filter((message) => !saidStop(message));
+  const made = await runs.insertRunDrafts(sql, scope, run, wanted, now);
   const after: runs.RunRow = {
     ...{ ...run, status: 'running', started_at: run.started_at ?? now },
     last_record: records.at(-1)?.record.id ?? run.last_record,
@@ -148,22 +145,6 @@ async function prepare(
     // Behind the others that are due.
     await campaigns.updateCampaign(sql, scope, campaign.id, { due_at: now });
   }
-}
-
-/** Without those to whoever said stop. */
-async function sendable(
-  sql: Sql,
-  scope: TenantScope,
-  messages: readonly PreparedMessage[],
-): Promise<PreparedMessage[]> {
-  const recipientsOf = (isEmail: boolean): string[] =>
-    messages.filter(({ channel }) => (channel === 'email') === isEmail).map(({ recipient }) => recipient);
-  const [emails, numbers] = [recipientsOf(true), recipientsOf(false)];
-  const [suppressed, listed] = await Promise.all([
-    emails.length > 0 ? suppressedOf(sql, scope, emails) : new Set<string>(),
-    numbers.length > 0 ? onDnc(sql, scope, numbers) : new Set<string>(),
-  ]);
-  return messages.filter(({ channel, recipient }) => !(channel === 'email' ? suppressed : listed).has(recipient));
 }
 
 async function finish(
