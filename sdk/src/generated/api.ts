@@ -22418,7 +22418,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "Welcome a new lead",
+                 *       "name": "Follow up a quote",
                  *       "status": "active",
                  *       "subject_types": [
                  *         "lead"
