@@ -22,6 +22,7 @@ import { openCalendarJobs } from './start/calendars.ts';
 import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './start/database.ts';
 import { ensureDemo, greeting } from './start/demo.ts';
 import { type Dispatching, openDispatcher } from './start/dispatcher.ts';
+import { openMessageJobs } from './start/messages.ts';
 import { type Prepared, serve } from './start/serve.ts';
 import { whyNot } from './start/start-failure.ts';
 import { openStorage, uploadFolder } from './start/storage.ts';
@@ -86,8 +87,18 @@ async function start(): Promise<void> {
   const worker = config.workers > 1 ? 'primary' : undefined;
   dispatcher = openDispatcher(settings, worker, (scope, last) => serving.announce({ ...scope, last }), log);
   const sending = openSender(settings, worker, config, secrets, log);
+  const atRealPort = (address: string): string => address.replace(/:0(?=\/|$)/, `:${serving.port}`);
+  const messages = await openMessageJobs(
+    config,
+    settings,
+    background,
+    worker,
+    secrets,
+    atRealPort(config.baseUrl),
+    log,
+  );
   const readMetrics = async (): Promise<string> => {
-    const parts = [serving.readMetrics(), dispatcher.readMetrics(), sending.readMetrics()];
+    const parts = [serving.readMetrics(), dispatcher.readMetrics(), sending.readMetrics(), messages.readMetrics()];
     return AggregatorRegistry.aggregate(await Promise.all(parts)).metrics();
   };
   const metrics =
@@ -116,7 +127,6 @@ async function start(): Promise<void> {
   );
   // Where nobody reads along, on a server of its own database, the output stays one line of JSON each.
   if (demo || embedded || process.stdout.isTTY) {
-    const atRealPort = (address: string) => address.replace(/:0(?=\/|$)/, `:${port}`);
     flush();
     process.stdout.write(greeting(atRealPort(config.baseUrl), atRealPort(config.authUrl), demo));
   }
@@ -138,6 +148,7 @@ async function start(): Promise<void> {
       stopBilling(),
       stopCalendars(),
       sending.stop(),
+      messages.stop(),
     ]);
     await dispatcher.stop();
     metrics?.close();

@@ -105,10 +105,34 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // Who takes payments: what they say is decided in domain/, and kept by db/.
   payments: {
-    may: ['payments/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/errors.ts'],
+    may: [
+      ...['payments/', 'db/', 'domain/', 'jobs/transactions.ts'],
+      ...['runtime/screens.ts', 'runtime/html.ts', 'runtime/errors.ts'],
+    ],
     packages: ['stripe', 'uuid'],
     node: ['crypto', 'util'],
     mustNotUse: [...environment, ...network],
+  },
+  // What people do at screens: by the statements and rules that operations have, and never around them.
+  console: {
+    may: [
+      ...['console/', 'reads/', 'writes/', 'db/', 'domain/'],
+      ...['screens', 'html', 'people', 'in-process', 'errors', 'request-ids', 'credentials/authentication'].map(
+        (name) => `runtime/${name}.ts`,
+      ),
+    ],
+    mayNot: writingRecords,
+    packages: [],
+    node: [],
+    mustNotUse: [...environment, ...network, ...clock, ...chance],
+  },
+  // Providers of messages that call us in a form of their own.
+  gateways: {
+    may: ['gateways/', 'writes/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/errors.ts'],
+    mayNot: writingRecords,
+    packages: [],
+    node: ['crypto'],
+    mustNotUse: [...clock, ...environment, ...network],
   },
   // Calendars outside: what is asked of them is decided in domain/, and kept by db/.
   calendars: {
@@ -116,6 +140,17 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: ['fast-xml-parser', 'ical.js', 'temporal-polyfill'],
     node: ['worker_threads'],
     mustNotUse: [...environment, ...network, 'Date.now', 'new Date()', ...chance],
+  },
+  // Who brings messages to people: what becomes of an attempt is decided in domain/, and kept by db/.
+  senders: {
+    may: [
+      ...['senders/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/html.ts'],
+      ...['runtime/outgoing/', 'runtime/credentials/signed-tokens.ts'],
+    ],
+    mayTypes: ['runtime/config.ts'],
+    packages: ['nodemailer', 'uuid'],
+    node: [],
+    mustNotUse: [...environment, ...network, ...clock, ...chance],
   },
   // A package of its own, which also runs in browsers.
   sdk: { may: ['sdk/src/'], packages: ['openapi-fetch'], node: [], mustNotUse: environment },
@@ -129,6 +164,10 @@ const rules: Readonly<Record<string, Rule>> = {
       'jobs/',
       'payments/',
       'calendars/',
+      'senders/',
+      // What screens call, and no operation does.
+      'writes/draft-approvals.ts',
+      'gateways/',
       'checks/',
       'sdk/',
       'generated/',

@@ -23,6 +23,7 @@ import * as campaigns from './messaging/campaigns.ts';
 import * as doNotCall from './messaging/do-not-call.ts';
 import * as messageDrafts from './messaging/drafts.ts';
 import * as emailSuppression from './messaging/email-suppression.ts';
+import * as inbound from './messaging/inbound.ts';
 import * as recordMessages from './messaging/messages.ts';
 import * as phoneNumbers from './messaging/phone-numbers.ts';
 import * as objectFields from './objects/object-fields.ts';
@@ -109,6 +110,7 @@ export const handlers = {
   ...doNotCall,
   ...messageDrafts,
   ...emailSuppression,
+  ...inbound,
   ...recordMessages,
   ...phoneNumbers,
   ...recordTasks,

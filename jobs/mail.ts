@@ -6,6 +6,7 @@ import { composeMail } from '../domain/messaging/mails.ts';
 import { isInvitation } from '../domain/scheduling/invitation.ts';
 import type { MailServer } from '../runtime/config.ts';
 import type { Log } from '../runtime/log.ts';
+import { messageIdOf, openMailTransport } from '../runtime/outgoing/mail-transport.ts';
 import { everyRound } from './rounds.ts';
 
 export interface MailSettings {
@@ -32,7 +33,7 @@ const mostAttempts = 7;
  * @returns a function that stops them, once those on their way have ended or a few seconds have passed
  */
 export async function startMail(platform: Pool, settings: MailSettings, log: Log): Promise<() => Promise<void>> {
-  const transport = settings.server && (await openTransport(settings.server));
+  const transport = settings.server && (await openMailTransport(settings.server));
   const round = async (stop: AbortSignal): Promise<void> => {
     while (!stop.aborted && (await deliverBatch(platform, transport, settings, log)));
   };
@@ -41,25 +42,6 @@ export async function startMail(platform: Pool, settings: MailSettings, log: Log
     await stopRounds();
     transport?.close();
   };
-}
-
-async function openTransport({ host, port, secure, user, password, verify }: MailServer): Promise<Transporter> {
-  // Loaded where mails are sent: a server that keeps them starts sooner, and is smaller.
-  const { default: nodemailer } = await import('nodemailer');
-  return nodemailer.createTransport({
-    host,
-    port,
-    secure,
-    // Credentials do not travel in the clear: a server that offers no STARTTLS is not told them.
-    ...(user === undefined ? {} : { auth: { user, pass: password ?? '' }, requireTLS: !secure }),
-    tls: { rejectUnauthorized: verify },
-    connectionTimeout: 10_000,
-    greetingTimeout: 10_000,
-    socketTimeout: 30_000,
-    // What is sent comes from the templates alone.
-    disableFileAccess: true,
-    disableUrlAccess: true,
-  });
 }
 
 /** @returns true when there may be more */
@@ -100,8 +82,7 @@ async function deliver(
       to: { name: '', address: mail.recipient },
       ...content,
       ...(await calendarPart(mail, from)),
-      // The same for every attempt, so that a mail that arrives twice can be told to be one.
-      messageId: `<${mail.id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
+      messageId: messageIdOf(mail.id, from),
       headers: { 'Auto-Submitted': 'auto-generated' },
     });
   } catch (error) {

@@ -10,8 +10,8 @@ import { addOns, plans } from '../domain/billing/catalogue.ts';
 import { extraSeats } from '../domain/billing/proration.ts';
 import { type Change, shadowSubscription } from '../domain/billing/subscription.ts';
 import { inTransaction } from '../jobs/transactions.ts';
+import { type Html, html, page } from '../runtime/html.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
-import { type Html, html, page } from './html.ts';
 import { type OrderParts, type Placed, placeOrder } from './orders.ts';
 
 /** Milliseconds after which a transaction is given up. */

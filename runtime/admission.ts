@@ -14,6 +14,7 @@ import {
 } from './credentials/authentication.ts';
 import { authorize } from './credentials/authorization.ts';
 import type { BearerTokens } from './credentials/bearer-tokens.ts';
+import { authenticateReport, unsigned } from './credentials/signed-reports.ts';
 import { type Deadline, DeadlinePassed } from './deadline.ts';
 import type { Operation } from './document/document.ts';
 import { ApiError } from './errors.ts';
@@ -34,6 +35,8 @@ export interface RoutedRequest {
   path: Record<string, string>;
   queryText: string;
   request: IncomingMessage;
+  /** The body, where a signature of it tells who sent it. */
+  signedBody?: Buffer | undefined;
 }
 
 export class Admission {
@@ -89,7 +92,7 @@ export class Admission {
       );
     }
     if (isPublic) return { caller: anonymous(facts), configVersion: 0, subscription: undefined, credential: undefined };
-    const authenticated = await this.#identify(request, facts, now, deadline, trace).catch((error: unknown) => {
+    const authenticated = await this.#identify(routed, facts, now, deadline, trace).catch((error: unknown) => {
       this.#takeBack(trace);
       throw error;
     });
@@ -176,7 +179,7 @@ export class Admission {
 
   /** Authenticates. An address whose credentials failed too often is refused before anything is looked up for it. */
   async #identify(
-    request: IncomingMessage,
+    { operation, request, queryText, signedBody }: RoutedRequest,
     facts: RequestFacts,
     now: Date,
     deadline: Deadline,
@@ -187,6 +190,12 @@ export class Admission {
     if (blocked) admit({ ...blocked, allowed: false }, trace);
     let credential: Credential | undefined;
     try {
+      const { 'service-signature': signature, 'x-api-key': key, authorization } = request.headers;
+      if (signedBody && typeof signature === 'string') {
+        const report = { signature, body: signedBody, query: new URLSearchParams(queryText) };
+        return await deadline.race(() => authenticateReport(report, facts, this.#parts, now));
+      }
+      if (operation.signed && key === undefined && authorization === undefined) throw unsigned();
       const sent = readCredential(request.headers, sessionTokens.issuer);
       credential = sent;
       const found = await deadline.race(() => authenticate(sent, facts, this.#parts, now));

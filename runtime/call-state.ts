@@ -14,7 +14,7 @@ import type { Document, Operation } from './document/document.ts';
 import type { PreparedBody } from './document/prepared-body.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
 import type { Files, UploadedFile } from './files/files.ts';
-import type { AuditedChange, Call, Change, Sql } from './handler.ts';
+import type { AuditedChange, Call, Change, InboundUrls, Sql } from './handler.ts';
 import { type RateFigures, type RateLimits, refuse, type Verdict } from './limits/rate-limits.ts';
 import type { Connection, News } from './news.ts';
 import type { OutgoingClient } from './outgoing/client.ts';
@@ -38,6 +38,7 @@ export interface CallParts {
   outgoing: OutgoingClient;
   payments: PaymentProvider;
   calendars: Calendars;
+  inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls;
 }
 
 /** What is noted of a request for its answer's headers and its log line. */
@@ -87,6 +88,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   readonly signedTokens: SignedTokens;
   readonly sessionTokens: SessionTokens;
   readonly document: PreparedBody;
+  readonly inboundUrls: CallParts['inboundUrls'];
   readonly mailIsSent: boolean;
   readonly files: Files;
   readonly file: UploadedFile | undefined;
@@ -143,6 +145,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     this.signedTokens = parts.signedTokens;
     this.sessionTokens = parts.sessionTokens;
     this.document = parts.document.body;
+    this.inboundUrls = parts.inboundUrls;
     this.mailIsSent = parts.mailIsSent;
     this.caller = caller;
     this.path = parameters.path;

@@ -15,7 +15,7 @@ export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id:
 
 /** Who calls. For public operations the company is empty and nothing is granted; `system` is this server itself. */
 export interface Caller {
-  kind: 'anonymous' | 'api_key' | 'oauth_client' | 'session' | 'system';
+  kind: 'anonymous' | 'api_key' | 'oauth_client' | 'session' | 'gateway' | 'system';
   companyId: string;
   companyName: string;
   testMode: boolean;

@@ -40,6 +40,8 @@ export interface Config {
   mailServer: MailServer | undefined;
   /** The address that mails come from. */
   mailFrom: string;
+  /** Who takes text messages; undefined: they are kept and not sent. */
+  messagingProvider: MessagingProvider | undefined;
   /** Webhooks of test keys may go to http and private addresses: for development. */
   webhookAllowPrivate: boolean;
   /** Calendars of users may be at http and private addresses: for development, and for calendars of one's own network. */
@@ -66,6 +68,15 @@ export interface MailServer {
   password: string | undefined;
   /** False: the server's certificate may be anybody's. */
   verify: boolean;
+}
+
+/** An account with Twilio, or with whoever speaks as Twilio does. */
+export interface MessagingProvider {
+  kind: 'twilio';
+  accountId: string;
+  authToken: string;
+  /** Without a slash at its end; http is for development alone. */
+  url: string;
 }
 
 /** A store that speaks S3. */
@@ -158,6 +169,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     onboardingPerHour: integer(env, 'ONBOARDING_PER_HOUR', 5, 1, 1_000_000),
     mailServer: mailServer(env),
     mailFrom: mailFrom(env, baseUrl),
+    messagingProvider: messagingProvider(env),
     webhookAllowPrivate: flag(env, 'WEBHOOK_ALLOW_PRIVATE', false),
     calendarAllowPrivate: flag(env, 'CALENDAR_ALLOW_PRIVATE', false),
     stripe: stripeSettings(env),
@@ -220,6 +232,25 @@ function mailFrom(env: Record<string, string | undefined>, baseUrl: string): str
   if (!/^[^\s@<>,;:"]+@[^\s@<>,;:"]+$/.test(value) && text(env, 'MAIL_FROM') !== undefined)
     throw new ConfigError(`MAIL_FROM must be an email address, e.g. crm@example.com; it is "${value}".`);
   return value;
+}
+
+/** The value is a secret: no message repeats it. */
+function messagingProvider(env: Record<string, string | undefined>): MessagingProvider | undefined {
+  const value = text(env, 'MESSAGING_URL');
+  if (value === undefined) return undefined;
+  const parsed = URL.canParse(value) ? new URL(value) : undefined;
+  const insecure = parsed?.search === '' ? '0' : /^\?insecure=([01])$/.exec(parsed?.search ?? '')?.[1];
+  const { protocol, host, username, password, pathname } = parsed ?? {};
+  if (protocol !== 'twilio:' || !host || !username || !password || !/^\/?$/.test(pathname ?? '') || !insecure)
+    throw new ConfigError(
+      'MESSAGING_URL must be twilio://ACCOUNT_SID:AUTH_TOKEN@api.twilio.com, for development with ?insecure=1 for http, or be unset.',
+    );
+  return {
+    kind: 'twilio',
+    accountId: decodeURIComponent(username),
+    authToken: decodeURIComponent(password),
+    url: `${insecure === '1' ? 'http' : 'https'}://${host}`,
+  };
 }
 
 /** s3://KEY:SECRET@HOST:PORT/BUCKET?region=…&tls=0, percent-encoded where it must be. The value is a secret: no message repeats it. */

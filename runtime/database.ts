@@ -138,6 +138,14 @@ export interface Opening {
   claim?: IdempotencyClaim | undefined;
 }
 
+/** What the signature of a report is checked with. */
+export interface InboundDoor {
+  companyName: string;
+  configVersion: number;
+  /** Sealed; those that are good now. */
+  sealedSecrets: string[];
+}
+
 /** What the session look-up tells about a signed-in person. */
 export interface SessionRecord {
   companyId: string;
@@ -148,6 +156,8 @@ export interface SessionRecord {
   userId: string;
   fullName: string;
   roles: string[];
+  /** What the user may do at screens, and whose records that reaches with all of the scopes. */
+  permits: { allows(scope: string): boolean; reachOf(scopes: readonly string[]): Reach };
 }
 
 /** What a user allowed an app to do. */
@@ -203,6 +213,8 @@ export interface Database {
   findGrant(userId: string, clientId: string): Promise<GrantRecord | undefined>;
   /** An active company; undefined where there is none. */
   findCompany(companyId: string): Promise<CompanyRecord | undefined>;
+  /** What reports for an active company are signed with; undefined: there is no such company, or it has no secret. */
+  findInboundDoor(companyId: string, testMode: boolean, now: Date): Promise<InboundDoor | undefined>;
   /** The tenant's configuration at that version. */
   workspace(companyId: string, version: number): Promise<Workspace>;
   /** Resolves when the database answers. */

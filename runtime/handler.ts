@@ -71,6 +71,12 @@ type Uploaded<Id extends OperationId> = operations[Id] extends {
   ? UploadedFile
   : undefined;
 
+/** Where providers report to, with the company and the mode; null where this server does not work with the provider. */
+export interface InboundUrls {
+  generic: string;
+  twilio: string | null;
+}
+
 /** Everything that a handler works with. Nothing else is in its reach: no clock, no environment. */
 export interface Call<Id extends OperationId = OperationId> {
   path: Parameters<Id, 'path'>;
@@ -152,6 +158,8 @@ export interface Call<Id extends OperationId = OperationId> {
   payments: PaymentProvider;
   /** Calendars outside of the server. Always aside: no transaction waits for them. */
   calendars: Calendars;
+  /** Where providers report what came in for a company. */
+  inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls;
   /** The document that the server works by, as it is served. */
   document: PreparedBody;
 }

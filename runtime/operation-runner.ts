@@ -91,7 +91,10 @@ export class OperationRunner {
   }
 
   /** @throws ApiError what refuses the call before its transaction begins */
-  async run(routed: RoutedRequest, trace: Trace): Promise<Answer> {
+  async run(arrived: RoutedRequest, trace: Trace): Promise<Answer> {
+    const { operation, request } = arrived;
+    const isSigned = operation.signed && request.headers['service-signature'] !== undefined;
+    const routed = isSigned ? { ...arrived, signedBody: await readBytes(request, () => invite(trace)) } : arrived;
     const now = new Date();
     const deadline = new Deadline();
     const letIn = () => this.#admission.letIn(routed, now, deadline, trace);
@@ -120,7 +123,7 @@ export class OperationRunner {
   async carryOut(operation: Operation, order: Order, trace: Trace): Promise<Answer> {
     const { by, path, query, body, idempotencyKey } = order;
     try {
-      authorize(operation, by.caller, path, this.#parts.moduleState);
+      if (operation.requirements.length > 0) authorize(operation, by.caller, path, this.#parts.moduleState);
       const parameters = checkParameters(operation, path, new URLSearchParams(query).toString(), {});
       const isKeyed = operation.idempotency !== 'none';
       const key = isKeyed ? readKey(idempotencyKey, operation.idempotency === 'required') : undefined;
@@ -203,7 +206,7 @@ export class OperationRunner {
   }
 
   /** Reads what the request brings along, now that its caller was let in. @throws ApiError for what cannot be read */
-  async #read({ operation, path, queryText, request }: RoutedRequest, trace: Trace): Promise<Read> {
+  async #read({ operation, path, queryText, request, signedBody }: RoutedRequest, trace: Trace): Promise<Read> {
     const parameters = checkParameters(operation, path, queryText, request.headers);
     const key =
       operation.idempotency === 'none'
@@ -215,7 +218,7 @@ export class OperationRunner {
         ? undefined
         : await this.#unhurried(request, () => receiveUpload(operation, request, folder, () => invite(trace)));
     const { body, problems } = operation.takesBody
-      ? readBody(operation, request, await readBytes(request, () => invite(trace)))
+      ? readBody(operation, request, signedBody ?? (await readBytes(request, () => invite(trace))))
       : noBody;
     const inBody = usedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];

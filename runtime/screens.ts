@@ -1,4 +1,4 @@
-// Pages for people, and what payment providers call; no part of the API.
+// Pages for people, and what providers call in a form of their own; no part of the API.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Answer } from './answers.ts';
 import { readBytes } from './body.ts';
@@ -15,15 +15,22 @@ export interface ScreenRequest {
   form: URLSearchParams | undefined;
   /** What was sent, byte for byte; undefined where nothing was. */
   body: Buffer | undefined;
+  /** The path with its query, as it was asked for. */
+  address: string;
+  query: URLSearchParams;
   headers: IncomingHttpHeaders;
+  /** Of the client. */
+  ip: string;
   now: Date;
 }
 
 export type ScreenAnswer =
   | { status: number; html: string /** Other places that forms may lead to. */; leadsTo?: readonly string[] }
-  | { redirect: string }
+  | { redirect: string /** A cookie to be kept, with its attributes. */; cookie?: string }
   /** For a program that asks for no more than that it was heard. */
-  | { received: true };
+  | { received: true }
+  /** For a program that reads XML. */
+  | { xml: string };
 
 export interface Screen {
   /** What the log and the limits call it. */
@@ -90,7 +97,10 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     const body = method === 'POST' ? await readBytes(request, invite) : undefined;
     const form = body && new URLSearchParams(String(body));
     try {
-      return sent(await screen.show({ path, form, body, headers: request.headers, now: new Date() }));
+      const address = request.url ?? '';
+      const query = new URLSearchParams(address.split('?')[1] ?? '');
+      const asked = { path, form, body, address, query, headers: request.headers, ip };
+      return sent(await screen.show({ ...asked, now: new Date() }));
     } catch (error) {
       if (!database.isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
@@ -107,8 +117,17 @@ function sent(answer: ScreenAnswer): Answer {
       body: JSON.stringify(answer),
       headers: { ...headers, 'content-type': 'application/json; charset=utf-8' },
     };
+  if ('xml' in answer)
+    return { status: 200, body: answer.xml, headers: { ...headers, 'content-type': 'text/xml; charset=utf-8' } };
   if ('redirect' in answer)
-    return { status: 303, body: '', headers: { ...headers, location: answer.redirect, 'content-type': 'text/plain' } };
+    return {
+      status: 303,
+      body: '',
+      headers: {
+        ...{ ...headers, location: answer.redirect, 'content-type': 'text/plain' },
+        ...(answer.cookie === undefined ? {} : { 'set-cookie': answer.cookie }),
+      },
+    };
   const { status, html, leadsTo = [] } = answer;
   return {
     status,

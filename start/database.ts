@@ -20,6 +20,7 @@ import {
   sweepBlocksOf,
 } from '../db/access/quota.ts';
 import { grace, isOutage, isOverdue, isRace, Pool, type Sql } from '../db/connect.ts';
+import { findInboundDoor } from '../db/messaging/inbound-secrets.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
 import { findLastPositions } from '../db/records/feed.ts';
 import { announceFile, type StoredFile } from '../db/records/stored-files.ts';
@@ -47,7 +48,7 @@ import { coalesce } from '../runtime/limits/coalesce.ts';
 import { Refunds } from '../runtime/limits/refunds.ts';
 import { UseCounts } from '../runtime/limits/use-counts.ts';
 import type { FeedPosition } from '../runtime/news.ts';
-import { grantOf, subscriptionOf } from './credentials.ts';
+import { grantOf, permitsOf, subscriptionOf } from './credentials.ts';
 
 /** Nobody waits in one of them while holding a connection of the same: that would be a deadlock under load. */
 export interface Pools {
@@ -143,6 +144,11 @@ export function openWorkforcesPool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_app', name: 'workforces', lanes: 2 });
 }
 
+/** Opens the connections of what sends messages: so many that those on their way do not wait for each other's notes. */
+export function openMessagesPool(settings: DatabaseSettings): Pool {
+  return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_app', name: 'messages', lanes: 4 });
+}
+
 /** Opens the connection of what removes companies, under a role that sees one at a time. */
 export function openPurgePool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_purge', name: 'purges', lanes: 1 });
@@ -199,6 +205,8 @@ export function buildDatabase(
       return new RequestTransaction(new DatabaseTransaction(pool, await pool.acquire(), scope, opening), told);
     },
     ...lookUps,
+    findInboundDoor: (companyId, testMode, now) =>
+      credentials.use((sql) => findInboundDoor(sql, companyId, testMode ? 'test' : 'live', now)),
     countUse: (companyId, keyId, ip) => uses.add(companyId, keyId, ip),
     async findCompany(companyId) {
       const row = await credentials.use((sql) => findCompany(sql, companyId));
@@ -275,7 +283,7 @@ function lookUpsOf(
       const rows = await findSessions(sql, companyId, [...new Set(questions.map(({ sessionId }) => sessionId))]);
       return ({ sessionId }) => {
         const row = rows.get(sessionId);
-        return row && { ...row, subscription: subscriptionOf(row, now) };
+        return row && { ...row, subscription: subscriptionOf(row, now), permits: permitsOf(row) };
       };
     }),
     1,

@@ -6,6 +6,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { insertDeliveries } from '../db/automation/webhook-deliveries.ts';
 import { insertWebhook } from '../db/automation/webhooks.ts';
 import type { Sql } from '../db/connect.ts';
+import { insertWorkforces } from '../db/demo/automation.ts';
 import { insertDemoBilling } from '../db/demo/billing.ts';
 import {
   enterTestMode,
@@ -18,9 +19,9 @@ import {
 } from '../db/demo/demo.ts';
 import { insertMeetings } from '../db/demo/meetings.ts';
 import { insertMessaging } from '../db/demo/messaging.ts';
-import { insertRoutines } from '../db/demo/routines.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
 import { eventCatalogue } from '../domain/automation/event-catalogue.ts';
+import { demoWorkforces } from '../domain/demo/automation.ts';
 import { demoBilling } from '../domain/demo/billing.ts';
 import { demoData, demoSeed, leadCount } from '../domain/demo/data.ts';
 import {
@@ -36,7 +37,6 @@ import {
 import { exampleIds } from '../domain/demo/ids.ts';
 import { demoMeetings } from '../domain/demo/meetings.ts';
 import { demoMessaging } from '../domain/demo/messaging.ts';
-import { demoRoutines } from '../domain/demo/routines.ts';
 import {
   demoAdmin as admin,
   demoCompanyId as companyId,
@@ -170,7 +170,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   await insertDemoBilling(sql, companyId, demoBilling(now));
   await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);
-  await insertRoutines(sql, companyId, demoRoutines(demoSeed, data, now));
+  await insertWorkforces(sql, companyId, demoWorkforces(demoSeed, data, now));
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
 }
 

@@ -4,7 +4,9 @@ import { type AddressInfo, Server as NetServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JWK } from 'jose';
 import { openCalendars } from '../calendars/chosen-calendars.ts';
+import { consoleScreens } from '../console/console.ts';
 import { moduleState } from '../domain/billing/plans.ts';
+import { twilioDoor, twilioPolicy } from '../gateways/twilio.ts';
 import { handlers } from '../handlers/index.ts';
 import { testPages } from '../payments/pages.ts';
 import { eventDoorbell, eventPolicy } from '../payments/stripe/events.ts';
@@ -27,7 +29,9 @@ import { type MetricValues, openRegistry, watchParts, watchRequests } from '../r
 import { type FeedPosition, News } from '../runtime/news.ts';
 import { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { Cursors } from '../runtime/paging.ts';
+import { People } from '../runtime/people.ts';
 import { buildServer } from '../runtime/server.ts';
+import { unsubscribePage, unsubscribePolicy } from '../senders/unsubscribe.ts';
 import { calendarClient } from './calendars.ts';
 import { buildDatabase, closePools, databaseSettings, openPaymentsPool, openPools } from './database.ts';
 import { openPayments } from './payments.ts';
@@ -87,6 +91,10 @@ export async function serve(
   if (registry) watchParts(registry, { load, ping: database.ping, pools: { ...pools }, news, redis });
   const baseUrl = (): string => config.baseUrl.replace(/:0$/, `:${(server.address() as AddressInfo).port}`);
   const { provider: payments, stripe } = await openPayments(config, paymentsPool, baseUrl, log);
+  const people = new People({ database, sessionTokens, secrets, moduleState });
+  const twilio = config.messagingProvider;
+  const inboundUrl = (provider: string, companyId: string, environment: string): string =>
+    `${baseUrl()}/v1/inbound/${provider}?company_id=${companyId}&environment=${environment}`;
   const { server, perform } = buildServer({
     document,
     handlers,
@@ -113,18 +121,27 @@ export async function serve(
     outgoing: new OutgoingClient({ privateAddresses: config.webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
     payments,
     calendars: openCalendars(calendarClient(config)),
+    inboundUrls: (companyId, environment) => ({
+      generic: inboundUrl('generic', companyId, environment),
+      twilio: twilio ? inboundUrl('twilio', companyId, environment) : null,
+    }),
     screens: [
+      ...(twilio ? [twilioDoor({ authToken: twilio.authToken, baseUrl, tenants: pools.tenants, told })] : []),
       ...testPages({ tenants: paymentsPool, provider: payments }, stripe ? 'test' : 'live|test'),
       ...(stripe && config.stripe
         ? [eventDoorbell({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
+      unsubscribePage(pools.tenants, signedTokens),
+      ...consoleScreens({ people, perform: (order) => perform(order), baseUrl }),
     ],
     mailIsSent: config.mailServer !== undefined,
     sessionTokens,
     moduleState,
     news,
     bearerTokens: new BearerTokens({ issuer, audience, keys, isOwn: jwksUri === undefined }),
-    limits: new RateLimits(redis ?? new MemoryCounters(), { ...policies, ...eventPolicy }),
+    limits: new RateLimits(redis ?? new MemoryCounters(), {
+      ...{ ...policies, ...eventPolicy, ...unsubscribePolicy, ...twilioPolicy },
+    }),
     trustedProxies: config.trustedProxies,
     anonKey: config.anonKey,
     pages: docsPages(document),

@@ -48,6 +48,7 @@ const database: Database = {
   refund: () => undefined,
   findSession: async () => undefined,
   findGrant: async () => undefined,
+  findInboundDoor: async () => undefined,
   workspace: () => Promise.reject(new Error('there is no workspace here')),
   apart: async () => {
     throw new Error('nothing is done apart here');
@@ -96,6 +97,7 @@ listen(
     outgoing: new OutgoingClient({ privateAddresses: 'refused' }),
     calendars: openCalendars(new OutgoingClient({ privateAddresses: 'refused' })),
     payments: { settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
+    inboundUrls: () => ({ generic: '', twilio: null }),
     screens: [],
     mailIsSent: false,
     cursors: new Cursors(signedTokens),

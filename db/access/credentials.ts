@@ -1,6 +1,7 @@
 // The look-up of credentials, under a role that sees nothing else.
 // Those of one company share a statement, once it is known whose they are.
 
+import type { Fragment } from 'postgres';
 import type { Sql } from '../connect.ts';
 import { keyStamp } from '../key-versions.ts';
 import { type SubscriptionRow, subscriptionColumns } from './quota.ts';
@@ -80,15 +81,23 @@ export async function countUse(sql: Sql, companyId: string, uses: readonly KeyUs
 /** When a key was last used is written down again after so many milliseconds. */
 const useNotedEvery = 5 * 60_000;
 
-export interface SessionRow extends SubscriptionRow {
+/** What decides what a user may do. */
+export interface UserRow {
+  userId: string;
+  branchId: string | null;
+  teamId: string | null;
+  roles: string[];
+  /** Rows of the custom profile that is assigned to the user; null without one. */
+  profile: { module: string; actions: string[] }[] | null;
+}
+
+export interface SessionRow extends SubscriptionRow, UserRow {
   companyId: string;
   companyName: string;
   configVersion: number;
   disabledModules: string[];
   sessionId: string;
-  userId: string;
   fullName: string;
-  roles: string[];
 }
 
 /** Finds sessions of a company that have not ended, of active users. @returns rows by session id */
@@ -99,7 +108,8 @@ export async function findSessions(
 ): Promise<Map<string, SessionRow>> {
   const rows = await sql<SessionRow[]>`
     select c.id as "companyId", c.name as "companyName", c.config_version as "configVersion", c.disabled_modules as "disabledModules",
-      ${subscriptionColumns(sql)}, i.id as "sessionId", u.id as "userId", u.full_name as "fullName",
+      ${subscriptionColumns(sql)}, i.id as "sessionId", u.id as "userId", u.full_name as "fullName", u.branch_id as "branchId", u.team_id as "teamId",
+      ${profileOf(sql, companyId, sql`u.profile_id`)} as profile,
       array(
         select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = u.id
       ) as roles
@@ -109,6 +119,15 @@ export async function findSessions(
     left join subscriptions s on s.company_id = ${companyId}
     where i.company_id = ${companyId} and i.id = any(${ids as string[]}::uuid[]) and i.ended_at is null`;
   return new Map(rows.map((row) => [row.sessionId, row]));
+}
+
+/** Rows of a custom profile; null without one. @param id of the profile, as a column */
+function profileOf(sql: Sql, companyId: string, id: Fragment): Fragment {
+  return sql`
+    case when ${id} is not null then (
+      select coalesce(jsonb_agg(jsonb_build_object('module', module, 'actions', actions)), '[]')
+      from profile_permissions where company_id = ${companyId} and profile_id = ${id}
+    ) end`;
 }
 
 export interface CompanyRow extends SubscriptionRow {
@@ -134,17 +153,11 @@ export interface AskedGrant {
   clientId: string;
 }
 
-export interface GrantRow extends SubscriptionRow {
+export interface GrantRow extends SubscriptionRow, UserRow {
   companyId: string;
   companyName: string;
   configVersion: number;
   disabledModules: string[];
-  userId: string;
-  branchId: string | null;
-  teamId: string | null;
-  roles: string[];
-  /** Rows of the custom profile that is assigned to the user; null without one. */
-  profile: { module: string; actions: string[] }[] | null;
   clientId: string;
   /** What the user last allowed the app; null when that never happened. */
   grant: { clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;
@@ -175,10 +188,7 @@ export async function findGrants(
       c.disabled_modules as "disabledModules", ${subscriptionColumns(sql)},
       f.user_id as "userId", f.branch_id as "branchId", f.team_id as "teamId", f.client_id as "clientId", f.grant,
       array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = f.user_id) as roles,
-      case when f.profile_id is not null then (
-        select coalesce(jsonb_agg(jsonb_build_object('module', module, 'actions', actions)), '[]')
-        from profile_permissions where company_id = ${companyId} and profile_id = f.profile_id
-      ) end as profile
+      ${profileOf(sql, companyId, sql`f.profile_id`)} as profile
     from found f
     join companies c on c.id = ${companyId} and c.status = 'active'
     left join subscriptions s on s.company_id = ${companyId}

@@ -1,4 +1,4 @@
-// What the demo workspace wrote to people, and is about to write, in test mode.
+// What the demo workspace wrote to people and they to it, and is about to write, in test mode.
 import type { DemoMessaging } from '../../domain/demo/messaging.ts';
 import type { Sql } from '../connect.ts';
 import { hashOfRun, insertRun } from '../messaging/campaign-runs.ts';
@@ -6,6 +6,7 @@ import { insertCampaign } from '../messaging/campaigns.ts';
 import { addDnc } from '../messaging/do-not-call.ts';
 import { insertDraft } from '../messaging/drafts.ts';
 import { addSuppressed } from '../messaging/email-suppression.ts';
+import { insertMessage } from '../messaging/messages.ts';
 import { insertPhoneNumber } from '../messaging/phone-numbers.ts';
 
 const actor = { kind: 'system', id: 'system', name: 'Demo' } as const;
@@ -33,4 +34,6 @@ export async function insertMessaging(sql: Sql, companyId: string, demo: DemoMes
   for (const run of demo.runs)
     await insertRun(sql, scope, { ...run, ...by, content_hash: hashOfRun(run.content, run.total) });
   for (const draft of demo.drafts) await insertDraft(sql, scope, draft, maker);
+  for (const message of demo.messages)
+    await insertMessage(sql, scope, { ...message, source: null, campaign_id: null, draft_id: null });
 }

@@ -7,7 +7,8 @@ import type { TenantScope } from '../tenant.ts';
 
 export interface DraftRow extends StoredDraft, CreatedByRow {}
 
-const columns = [
+/** Columns of DraftRow. */
+export const draftColumns = [
   ...['id', 'channel', 'status', 'recipient', 'sender', 'subject', 'body', 'object', 'record_id', 'note'],
   ...['campaign_id', 'run_id', 'approved_by', 'approved_by_name', 'approved_at', 'rejected_by', 'rejected_by_name'],
   ...['rejected_at', 'rejection_reason', 'withdrawal_reason', 'sent_at', 'provider_ref', 'error_code', 'error_message'],
@@ -30,7 +31,7 @@ export async function listDrafts(
   limit: number,
 ): Promise<DraftRow[]> {
   return sql<DraftRow[]>`
-    select ${sql(columns)} from message_drafts
+    select ${sql(draftColumns)} from message_drafts
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${inReach(sql, scope, 'unassigned')}
       ${status ? sql`and status = ${status}` : sql``}
       ${channel ? sql`and channel = ${channel}` : sql``}
@@ -43,7 +44,7 @@ export async function listDrafts(
 
 export async function findDraft(sql: Sql, scope: Scope, id: string): Promise<DraftRow | undefined> {
   const [row] = await sql<DraftRow[]>`
-    select ${sql(columns)} from message_drafts
+    select ${sql(draftColumns)} from message_drafts
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${inReach(sql, scope, 'unassigned')}`;
   return row;
 }
@@ -51,7 +52,7 @@ export async function findDraft(sql: Sql, scope: Scope, id: string): Promise<Dra
 /** The same, kept from changing until the transaction ends. */
 export async function lockDraft(sql: Sql, scope: Scope, id: string): Promise<DraftRow | undefined> {
   const [row] = await sql<DraftRow[]>`
-    select ${sql(columns)} from message_drafts
+    select ${sql(draftColumns)} from message_drafts
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${inReach(sql, scope, 'unassigned')}
     for no key update`;
   return row;

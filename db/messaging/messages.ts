@@ -1,6 +1,7 @@
 // The timeline of messages of a record; rows come from whatever sends and receives.
 import type { Sql } from '../connect.ts';
 import type { Scope } from '../reach.ts';
+import type { TenantScope } from '../tenant.ts';
 
 export interface MessageRow {
   id: string;
@@ -17,6 +18,25 @@ export interface MessageRow {
   campaign_id: string | null;
   draft_id: string | null;
   occurred_at: Date;
+}
+
+/** What a message belongs to. */
+export interface MessagePlace {
+  id: string;
+  object: string | null;
+  record_id: string | null;
+  campaign_id: string | null;
+}
+
+export async function findMessage(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+): Promise<MessagePlace | undefined> {
+  const [row] = await sql<[MessagePlace?]>`
+    select id, object, record_id, campaign_id from messages
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+  return row;
 }
 
 /** Characters of a body that a preview shows. */
@@ -38,4 +58,19 @@ export async function listMessages(
       ${after ? sql`and (occurred_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by occurred_at desc, id desc
     limit ${limit}`;
+}
+
+/** A message as it is written; what comes from somebody unknown is of no record. */
+export type NewMessage = Omit<MessageRow, 'preview' | 'record_id'> & {
+  object: string | null;
+  record_id: string | null;
+  body: string;
+};
+
+export async function insertMessage(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  message: NewMessage,
+): Promise<void> {
+  await sql`insert into messages ${sql({ company_id: companyId, test_mode: testMode, ...message })}`;
 }

@@ -71,9 +71,11 @@ const furtherTables = [
   ['do_not_call', 'dnc_entries'],
   ['email_suppressions', 'email_suppressions'],
   ['phone_numbers', 'phone_numbers'],
+  ['received_reports', null],
+  ['messages', null],
 ] as const;
 
-/** Deletes some of what was held and booked, and of messages that were prepared. @returns undefined when there is no more */
+/** Deletes some of what was held and booked, and of messages that were prepared or came in. @returns undefined when there is no more */
 export async function deleteSomeFurther(
   sql: Sql,
   { companyId, testMode }: Scope,

@@ -127,6 +127,8 @@ async function deleteChildren(
       delete from notes using going where ${own('notes')} returning going.root
     ), gone_messages as (
       delete from messages using going where ${own('messages')}
+    ), gone_reports as (
+      delete from received_reports using going where ${own('received_reports')}
     ), gone_attachments as (
       delete from attachments using going where ${own('attachments')} returning going.root
     )

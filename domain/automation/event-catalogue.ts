@@ -11,7 +11,7 @@ export type EventCategory =
   | 'webhooks';
 
 /** What a field of an event holds; `string[]` is a list of texts, `object` has fields of its own. */
-export type EventFieldType = 'string' | 'uuid' | 'date-time' | 'integer' | 'string[]' | 'object';
+export type EventFieldType = 'string' | 'uuid' | 'date-time' | 'integer' | 'boolean' | 'string[]' | 'object';
 
 export interface EventField {
   name: string;
@@ -40,6 +40,7 @@ const schemaOfType: Readonly<Record<EventFieldType, object>> = {
   uuid: { type: 'string', format: 'uuid' },
   'date-time': { type: 'string', format: 'date-time' },
   integer: { type: 'integer' },
+  boolean: { type: 'boolean' },
   'string[]': { type: 'array', items: { type: 'string' } },
   object: { type: 'object' },
 };
@@ -72,6 +73,11 @@ const anAppointment = {
   ...{ scheduled_at: '2026-11-23T09:00:00.000Z', end_at: '2026-11-23T09:30:00.000Z' },
 };
 
+const ofReport = [
+  ...[sometimes('object', 'string'), sometimes('record_id', 'uuid'), always('timestamp', 'date-time'), occurredAt],
+];
+const aReport = { ...aboutLead, timestamp: '2026-11-20T09:29:58.000Z' };
+
 interface Described {
   name: string;
   category: EventCategory;
@@ -80,7 +86,7 @@ interface Described {
   /** The data of the example, its time excepted. */
   example: Readonly<Record<string, unknown>>;
   /** What `origin` says in the example. */
-  by?: 'system';
+  by?: 'system' | 'inbound';
 }
 
 const described: readonly Described[] = [
@@ -219,6 +225,101 @@ const described: readonly Described[] = [
     },
   },
   {
+    name: 'message.sms.received',
+    category: 'messages',
+    description:
+      'A text message came in, or one of WhatsApp: `channel` says which. `object` and `record_id` are whom it came from, where that is known. `timestamp` is when it was sent, `occurred_at` when we were told.',
+    fields: [
+      ...[always('message_id', 'uuid'), always('channel', 'string'), always('from', 'string'), always('to', 'string')],
+      ...[always('preview', 'string'), ...ofReport],
+    ],
+    example: {
+      ...{ message_id: '019a9f2e-0000-7000-8000-000000000013', channel: 'sms', from: '+971501234567' },
+      ...{ to: '+97145550100', preview: 'Can we move to Thursday?', ...aReport },
+    },
+    by: 'inbound',
+  },
+  {
+    name: 'message.email.received',
+    category: 'messages',
+    description: 'An email came in. `subject` is cut after 200 characters, `preview` is the first 500 of its text.',
+    fields: [
+      ...[
+        always('message_id', 'uuid'),
+        always('from', 'string'),
+        always('to', 'string[]'),
+        always('subject', 'string'),
+      ],
+      ...[always('preview', 'string'), always('has_attachments', 'boolean'), ...ofReport],
+    ],
+    example: {
+      ...{
+        message_id: '019a9f2e-0000-7000-8000-000000000014',
+        from: 'sara@example.com',
+        to: ['sales@bluelake.example'],
+      },
+      ...{ subject: 'Re: Your quote', preview: 'Could you send it for 30 seats as well?', has_attachments: false },
+      ...aReport,
+    },
+    by: 'inbound',
+  },
+  {
+    name: 'message.email.engagement',
+    category: 'messages',
+    description:
+      'An email that was sent was opened, or a link in it clicked: `engagement` is `open` or `click`. `message_id` is there where the message is known.',
+    fields: [
+      ...[sometimes('message_id', 'uuid'), always('engagement', 'string'), always('recipient', 'string')],
+      ...[sometimes('campaign_id', 'uuid'), sometimes('link_url', 'string'), ...ofReport],
+    ],
+    example: {
+      ...{ message_id: '019a9f2e-0000-7000-8000-000000000015', engagement: 'click', recipient: 'sara@example.com' },
+      ...{ link_url: 'https://bluelake.example/offer', ...aReport },
+    },
+    by: 'inbound',
+  },
+  {
+    name: 'fax.received',
+    category: 'messages',
+    description: 'A fax came in.',
+    fields: [
+      ...[always('fax_id', 'uuid'), always('from', 'string'), always('to', 'string'), always('pages', 'integer')],
+      ...ofReport,
+    ],
+    example: {
+      ...{ fax_id: '019a9f2e-0000-7000-8000-000000000016', from: '+97143330100', to: '+97145550100', pages: 3 },
+      ...aReport,
+    },
+    by: 'inbound',
+  },
+  {
+    name: 'call.completed',
+    category: 'messages',
+    description:
+      'A call ended, whether anybody answered or not: `outcome` is `answered`, `no_answer`, `busy`, `voicemail` or `failed`, `direction` is `inbound` or `outbound`.',
+    fields: [
+      ...[always('call_id', 'uuid'), always('direction', 'string'), always('outcome', 'string')],
+      ...[always('duration_seconds', 'integer'), always('from', 'string'), always('to', 'string')],
+      ...[sometimes('user_id', 'uuid'), ...ofReport],
+    ],
+    example: {
+      ...{ call_id: '019a9f2e-0000-7000-8000-000000000017', direction: 'inbound', outcome: 'answered' },
+      ...{ duration_seconds: 184, from: '+971501234567', to: '+97145550100', ...aReport },
+    },
+    by: 'inbound',
+  },
+  {
+    name: 'form.submitted',
+    category: 'messages',
+    description: 'A form was filled in. The answers are not told.',
+    fields: [always('form', 'object'), always('submission_id', 'uuid'), ...ofReport],
+    example: {
+      ...{ form: { id: 'contact', name: 'Contact us' }, submission_id: '019a9f2e-0000-7000-8000-000000000018' },
+      ...aReport,
+    },
+    by: 'inbound',
+  },
+  {
     name: 'schema.changed',
     category: 'settings',
     description:
@@ -299,7 +400,7 @@ function schemaOf({ name, fields }: Described): Record<string, unknown> {
 
 function exampleOf({ name, example, by }: Described): Record<string, unknown> {
   const actor = by
-    ? { kind: 'system', id: name.split('.')[0], name: null }
+    ? { kind: 'system', id: by === 'inbound' ? by : name.split('.')[0], name: null }
     : { kind: 'api_key', id: '019a9f2e-0000-7000-8000-000000000008', name: 'Website' };
   return {
     id: 'evt_019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18',
@@ -307,7 +408,7 @@ function exampleOf({ name, example, by }: Described): Record<string, unknown> {
     created_at: exampleTime,
     test_mode: false,
     actor,
-    request_id: by ? null : '4f2c8f9e-0f57-4d0c-9f3f-5b1f7f0c6f4e',
+    request_id: by === 'system' ? null : '4f2c8f9e-0f57-4d0c-9f3f-5b1f7f0c6f4e',
     origin: null,
     data: { ...example, occurred_at: exampleTime },
   };

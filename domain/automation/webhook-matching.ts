@@ -54,6 +54,7 @@ const typeOf: Readonly<Record<Exclude<EventFieldType, 'object'>, Field['type']>>
   uuid: 'text',
   'date-time': 'datetime',
   integer: 'number',
+  boolean: 'boolean',
   'string[]': 'text',
 };
 

@@ -1,4 +1,4 @@
-// What the demo workspace wrote to people, and is about to write.
+// What the demo workspace wrote to people and they to it, and what it is about to write.
 import {
   type CampaignChannel,
   newRun,
@@ -10,6 +10,7 @@ import { newDraft, type StoredDraft } from '../messaging/drafts.ts';
 import type { DemoData } from './data.ts';
 import { exampleIds } from './ids.ts';
 import { addDays, Random } from './random.ts';
+import { demoCompany } from './workspace.ts';
 
 export interface DemoMessaging {
   drafts: StoredDraft[];
@@ -18,6 +19,22 @@ export interface DemoMessaging {
   phoneNumbers: { id: string; phone_number: string; friendly_name: string; is_default: boolean }[];
   campaigns: StoredCampaign[];
   runs: StoredRun[];
+  messages: DemoMessage[];
+}
+
+/** A message of a lead's timeline. */
+export interface DemoMessage {
+  id: string;
+  object: 'leads';
+  record_id: string;
+  channel: 'email' | 'sms';
+  direction: 'inbound' | 'outbound';
+  sender: string | null;
+  recipient: string | null;
+  subject: string | null;
+  body: string;
+  status: 'received' | 'sent';
+  occurred_at: Date;
 }
 
 const offer: CampaignChannel = {
@@ -66,8 +83,37 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
       ),
     ),
   ];
+  const desk = '+4930901820100';
+  const mail = demoCompany.email;
+  const message = (
+    lead: (typeof leads)[number],
+    days: number,
+    more: Pick<DemoMessage, 'channel' | 'direction' | 'body'>,
+  ): DemoMessage => {
+    const isText = more.channel === 'sms';
+    const [ours, theirs] = isText ? [desk, lead.mobile] : [mail, lead.email];
+    const isInbound = more.direction === 'inbound';
+    return {
+      ...{ id: random.uuid(addDays(now, -days)), object: 'leads', record_id: lead.id, ...more },
+      ...{ sender: isInbound ? theirs : ours, recipient: isInbound ? ours : theirs },
+      ...{ subject: isText ? null : `${isInbound ? 'Re: ' : ''}Your roof`, status: isInbound ? 'received' : 'sent' },
+      occurred_at: addDays(now, -days),
+    };
+  };
+  const [one, two] = reached.filter(({ mobile }) => mobile !== null);
+  const messages =
+    one && two
+      ? [
+          message(one, 6, { channel: 'email', direction: 'outbound', body: 'When may we have a look at your roof?' }),
+          message(one, 5, { channel: 'email', direction: 'inbound', body: 'Any morning of next week would do.' }),
+          message(one, 2, { channel: 'sms', direction: 'inbound', body: 'Can we move to Thursday?' }),
+          message(two, 4, { channel: 'sms', direction: 'outbound', body: 'Your quote is in your mailbox.' }),
+          message(two, 3, { channel: 'sms', direction: 'inbound', body: 'Got it, thank you. Is storage included?' }),
+        ]
+      : [];
   return {
     drafts,
+    messages,
     doNotCall: [{ id: exampleIds.dncEntry, phone_number: '+4930901820099', reason: 'Asked on the phone' }],
     suppressed: [
       { id: exampleIds.suppression, email: 'unsubscribed@bluelake.example', reason: 'unsubscribed' },

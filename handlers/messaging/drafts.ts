@@ -3,12 +3,12 @@ import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/created-by.ts';
 import * as db from '../../db/messaging/drafts.ts';
 import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
+import { whoSaidStop } from '../../db/messaging/said-stop.ts';
 import { isActiveUser } from '../../db/people/users.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { shownDraft } from '../../domain/messaging/draft-view.ts';
 import { draftEvent, longestText, newDraft } from '../../domain/messaging/drafts.ts';
 import { aboutRecord } from '../../reads/about-record.ts';
-import { whoSaidStop } from '../../reads/said-stop.ts';
 import { conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
@@ -116,11 +116,11 @@ async function isOwn({ sql, caller }: Call, kind: 'email' | 'phone', address: st
 }
 
 async function shown(call: Pick<Call, 'sql' | 'caller'>, rows: readonly db.DraftRow[]) {
-  const saidStop = await whoSaidStop(call, rows);
+  const saidStop = await whoSaidStop(call.sql, call.caller, rows);
   return rows.map((row) => shownDraft(row, actorOf(row), saidStop(row), call.caller.testMode));
 }
 
 async function shownOne(call: Pick<Call, 'sql' | 'caller'>, row: db.DraftRow) {
-  const saidStop = await whoSaidStop(call, [row]);
+  const saidStop = await whoSaidStop(call.sql, call.caller, [row]);
   return shownDraft(row, actorOf(row), saidStop(row), call.caller.testMode);
 }

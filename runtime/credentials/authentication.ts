@@ -184,22 +184,47 @@ const invalid = () => badToken('AUTH_INVALID_KEY', 'This bearer token is not val
 async function bySession(
   token: string,
   facts: RequestFacts,
-  { database, sessionTokens }: CredentialParts,
+  parts: CredentialParts,
   now: Date,
 ): Promise<Authenticated> {
+  const { record, expiresAt } = await findSession(token, parts, now);
+  const { configVersion } = record;
+  return {
+    caller: sessionCaller(record, expiresAt, facts),
+    configVersion,
+    subscription: undefined,
+    credential: undefined,
+  };
+}
+
+/** @throws ApiError 401 for a token that is not good, and for a session that has ended */
+async function findSession(
+  token: string,
+  { database, sessionTokens }: Pick<CredentialParts, 'database' | 'sessionTokens'>,
+  now: Date,
+): Promise<{ record: SessionRecord; expiresAt: Date }> {
   const verdict = await sessionTokens.verify(token, now);
   if (verdict.kind === 'expired') throw expired();
   if (verdict.kind === 'invalid') throw invalid();
   const record = await database.findSession(verdict.companyId, verdict.sessionId);
   if (!record || record.userId !== verdict.userId)
     throw badToken('AUTH_INVALID_KEY', 'This session has ended. Sign in again.');
-  const { configVersion } = record;
-  return {
-    caller: sessionCaller(record, verdict.expiresAt, facts),
-    configVersion,
-    subscription: undefined,
-    credential: undefined,
-  };
+  return { record, expiresAt: verdict.expiresAt };
+}
+
+/**
+ * The user of a session at a screen of this server, with all that their roles permit; the same session opens little over HTTP.
+ * @throws ApiError 401 for a token that is not good
+ */
+export async function authenticatePerson(
+  token: string,
+  facts: RequestFacts,
+  parts: Pick<CredentialParts, 'database' | 'sessionTokens'>,
+  now: Date,
+): Promise<Caller> {
+  const { record, expiresAt } = await findSession(token, parts, now);
+  const { allows, reachOf } = record.permits;
+  return { ...sessionCaller(record, expiresAt, facts), grants: { allows }, reachOf, reach: reachOf([]) };
 }
 
 function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFacts): Caller {

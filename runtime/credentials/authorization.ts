@@ -15,6 +15,7 @@ const schemeOf = {
   api_key: 'apiKey',
   oauth_client: 'oauth',
   session: 'session',
+  gateway: 'signature',
   system: 'apiKey',
   anonymous: '',
 } as const;
@@ -84,16 +85,23 @@ const nameOf = {
   api_key: 'An API key',
   oauth_client: 'An OAuth token',
   session: 'A session token',
+  gateway: 'A signature',
   system: 'The server itself',
   anonymous: '',
 };
 
+const needs = {
+  session: { advice: 'Sign in, and send the session token.', reason: 'session_token_required' },
+  signature: { advice: 'Sign the body, in Service-Signature.', reason: 'signature_required' },
+  apiKey: { advice: 'Send an API key.', reason: 'api_key_required' },
+};
+
 function otherCredential(operation: Operation, caller: Caller): ApiError {
-  const bySession = operation.requirements.some(({ scheme }) => scheme === 'session');
-  const advice = bySession ? 'Sign in, and send the session token.' : 'Send an API key.';
+  const opens = (wanted: string): boolean => operation.requirements.some(({ scheme }) => scheme === wanted);
+  const { advice, reason } = needs[opens('session') ? 'session' : opens('signature') ? 'signature' : 'apiKey'];
   return new ApiError('FORBIDDEN_SCOPE', `${nameOf[caller.kind]} does not open this operation. ${advice}`, {
     required_scopes: [],
-    reason: bySession ? 'session_token_required' : 'api_key_required',
+    reason,
   });
 }
 

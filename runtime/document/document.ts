@@ -12,7 +12,7 @@ import { PreparedBody } from './prepared-body.ts';
 
 /** One way to open an operation: a kind of credential and the scopes it must hold. */
 export interface Requirement {
-  scheme: 'apiKey' | 'oauth' | 'session';
+  scheme: 'apiKey' | 'oauth' | 'session' | 'signature';
   scopes: readonly string[];
 }
 
@@ -27,6 +27,8 @@ export interface Operation {
   path: string;
   /** Alternatives; empty for public operations. */
   requirements: readonly Requirement[];
+  /** A signature of the body tells who sent it. */
+  signed: boolean;
   idempotency: 'none' | 'honoured' | 'required';
   /** Runs under the platform role, which looks across tenants, instead of in a tenant's transaction. */
   platform: boolean;
@@ -212,7 +214,7 @@ function readOperation(
     throw new Error(`${id}: unknown x-public-limit ${publicLimit}`);
   const requirements = (declared.security ?? []).flatMap((alternative) =>
     Object.entries(alternative).map(([scheme, scopes]) => {
-      if (scheme !== 'apiKey' && scheme !== 'oauth' && scheme !== 'session')
+      if (scheme !== 'apiKey' && scheme !== 'oauth' && scheme !== 'session' && scheme !== 'signature')
         throw new Error(`${id}: unknown security scheme ${scheme}`);
       return { scheme, scopes } satisfies Requirement;
     }),
@@ -233,6 +235,7 @@ function readOperation(
     method: method.toUpperCase(),
     path,
     requirements,
+    signed: requirements.some(({ scheme }) => scheme === 'signature'),
     idempotency: (declared['x-idempotency'] as 'honoured' | 'required' | undefined) ?? 'none',
     platform: declared['x-platform'] === true,
     liveOnly: declared['x-live-only'] === true,

@@ -48,6 +48,8 @@ const day = 24 * hour;
 const failedAuthentication: Allowance = { limit: 30, window: minute };
 /** Wrong passwords for one address of an e-mail account. */
 const failedSignIns: Allowance = { limit: 5, window: 15 * minute };
+/** Reports of what came in for a workspace, in each mode. */
+const reports: Allowance = { limit: 600, window: minute };
 /** What a signed-in person may call, per endpoint; keys say themselves what they may. */
 const perPersonAndMinute = 60;
 
@@ -99,6 +101,9 @@ export class RateLimits {
   /** Counts a call of somebody who is known. */
   takeAuthenticated(operation: Operation, caller: Caller, now: number): Verdict | Promise<Verdict> {
     const { limits, actor } = caller;
+    // Of its own: what customers send must not use up what the workspace may call.
+    if (caller.kind === 'gateway')
+      return this.#counters.take([{ key: `reports:${caller.companyId}:${caller.testMode}`, ...reports }], now);
     const layers: Layer[] = [{ key: `tenant:${caller.companyId}`, limit: limits.tenantPerMinute, window: minute }];
     if (limits.tenantPerDay !== null)
       layers.push({ key: `tenant-day:${caller.companyId}`, limit: limits.tenantPerDay, window: day });

@@ -1,5 +1,6 @@
 // Signed posts: a JSON body with signatures that prove who sent it, and what came of it.
 import { createHmac, randomBytes } from 'node:crypto';
+import { digestOf } from '../credentials/service-signature.ts';
 import { type OutgoingClient, OutgoingError, type OutgoingFault } from './client.ts';
 
 /** A new secret to sign with; libraries for Standard Webhooks take it as it is. */
@@ -84,7 +85,7 @@ export function signatures({
   sentAt,
 }: Pick<SignedPost, 'secrets' | 'messageId' | 'body' | 'sentAt'>): Record<string, string> {
   const time = Math.floor(sentAt.getTime() / 1000);
-  const own = secrets.map((secret) => `v1=${createHmac('sha256', secret).update(`${time}.${body}`).digest('hex')}`);
+  const own = secrets.map((secret) => `v1=${digestOf(secret, time, body)}`);
   const standard = secrets.map((secret) => {
     const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
     return `v1,${createHmac('sha256', key).update(`${messageId}.${time}.${body}`).digest('base64')}`;

@@ -8,6 +8,7 @@ const credentials = {
   apiKey: '"x-api-key: $API_KEY"',
   session: '"Authorization: Bearer $SESSION_TOKEN"',
   oauth: '"Authorization: Bearer $ACCESS_TOKEN"',
+  signature: '"Service-Signature: t=$T,v1=$V1"',
 };
 
 const quoted = (text) => (/^[A-Za-z0-9_./:@%=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
@@ -49,6 +50,14 @@ function bodyLines(mediaType, value) {
   return Object.entries(value).map(([name, field]) => `--data-urlencode ${quoted(`${name}=${field}`)}`);
 }
 
+/** What signs a body, in a shell. */
+const signing = (value) => [
+  `BODY=${quoted(JSON.stringify(value, null, 2))}`,
+  'T=$(date +%s)',
+  `V1=$(printf '%s.%s' "$T" "$BODY" | openssl dgst -sha256 -hmac "$INBOUND_SECRET" | sed 's/.* //')`,
+  '',
+];
+
 /** The parameters of an operation; its own go before those that its path shares. */
 export function parametersOf(root, operation, shared) {
   const all = [...shared, ...(operation.parameters ?? [])].map((parameter) => resolve(root, parameter));
@@ -72,11 +81,10 @@ export function curlSamples(root, method, path, operation, shared = []) {
     const { value, summary } = resolve(root, example);
     const usual = value === undefined ? 'get' : 'post';
     const command = `curl${method === usual ? '' : ` -X ${method.toUpperCase()}`}`;
-    const source = [
-      `${command} ${quoted(url(root, path, parameters, name))}`,
-      ...lines,
-      ...bodyLines(mediaType, value),
-    ];
-    return { lang: 'Shell', label: summary ?? name, source: source.join(' \\\n  ') };
+    const isSigned = scheme === 'signature';
+    const body = isSigned ? ["-H 'Content-Type: application/json'", '-d "$BODY"'] : bodyLines(mediaType, value);
+    const call = [`${command} ${quoted(url(root, path, parameters, name))}`, ...lines, ...body].join(' \\\n  ');
+    const source = isSigned ? [...signing(value), call].join('\n') : call;
+    return { lang: 'Shell', label: summary ?? name, source };
   });
 }

@@ -277,7 +277,7 @@ const addCodeSamples = () => ({
           if (!operation) continue;
           operation['x-codeSamples'] = [
             ...curlSamples(root, method, path, operation, item.parameters),
-            typescriptSample(root, operation, item.parameters),
+            typescriptSample(root, path, operation, item.parameters),
           ];
         }
       }

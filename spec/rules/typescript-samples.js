@@ -25,8 +25,18 @@ function isEndless(root, operation) {
   return resolve(root, data?.properties?.next_cursor)?.type === 'string';
 }
 
+/** Signed by hand: the client sends keys. */
+const signedPost = (path, query, body) =>
+  `const { createHmac } = await import('node:crypto');
+const body = JSON.stringify(${literal(body)});
+const time = Math.floor(Date.now() / 1000);
+const digest = createHmac('sha256', process.env.INBOUND_SECRET ?? '').update(\`\${time}.\${body}\`).digest('hex');
+const headers = { 'content-type': 'application/json', 'service-signature': \`t=\${time},v1=\${digest}\` };
+const url = 'http://127.0.0.1:8080${path}?${new URLSearchParams(query)}';
+const answer = await fetch(url, { method: 'POST', headers, body });`;
+
 /** One call, with what is required and the first example of the body. */
-export function typescriptSample(root, operation, shared = []) {
+export function typescriptSample(root, path, operation, shared = []) {
   const parameters = parametersOf(root, operation, shared);
   const requiredIn = (place) =>
     parameters
@@ -44,7 +54,9 @@ export function typescriptSample(root, operation, shared = []) {
   const whole = form ? literal({ ...call, body: 0 }).replace(/body: 0\n\}$/, 'body\n}') : literal(call);
   const argument = Object.keys(call).length > 0 || form ? whole : '';
   const isPaged = parameters.some((parameter) => parameter.in === 'query' && parameter.name === 'cursor');
-  const { operationId } = operation;
+  const { operationId, security = [] } = operation;
+  if (security.some(({ signature }) => signature))
+    return { lang: 'TypeScript', label: 'TypeScript', source: signedPost(path, call.query, example) };
   const source = isEndless(root, operation)
     ? `for await (const page of crm.${operationId}.follow(${argument})) console.log(page);`
     : isPaged

@@ -107,6 +107,7 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
   await sql.unsafe(`update user_calendars t set due_at = now() + interval '1 year' where ${others('user_calendars')}`);
   for (const name of ['calendar_orders', 'message_drafts', 'campaigns', 'workforce_runs'])
     await sql.unsafe(`update ${name} t set due_at = null where ${others(name)}`);
+  await sql.unsafe(`update campaign_runs t set decision_due_at = null where ${others('campaign_runs')}`);
   // The search puts texts of all companies into blocks; what waits is not this walk's work, and is found without it.
   await sql`delete from search_changes`;
   // Clocks follow a changed policy in both modes.

@@ -134,6 +134,10 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/billing/provider-customers.ts sweepProviderEvents': 'finds whose events are past their time, by an index',
   'db/billing/usage.ts sweepKeyDays': 'finds whose counts of calls by day are past their time, by an index',
   'db/messaging/campaigns.ts findDueCampaigns': 'finds whose campaigns are due, by an index',
+  'db/messaging/draft-decisions.ts findDecidedRuns': 'finds about whose runs something was decided, by an index',
+  'db/messaging/draft-sending.ts findDueQueues': 'finds whose messages are due, by an index',
+  'db/messaging/draft-sending.ts countDueMessages':
+    'tells operators how many messages are due, of nobody in particular',
   'db/scheduling/bookings.ts completeBookings': 'finds whose bookings are over, by an index',
   'db/scheduling/calendar-orders.ts findDueOrders': 'finds whose calendars are to be told, by an index',
   'db/scheduling/calendars.ts findDueCalendars': 'finds whose calendars are to be looked at, by an index',

@@ -93,6 +93,7 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   'db/access/sessions.ts lockRefreshToken: u.company_id = ${companyId}': 'not run',
   'db/access/sessions.ts replaceRefreshToken: company_id = ${session.companyId}': 'not run',
   'db/automation/webhook-deliveries.ts': 'in part',
+  'db/automation/workforce-runs.ts': 'in part',
   'db/billing/checkout-sessions.ts': 'not run',
   'db/billing/invoices.ts': 'not run',
   'db/billing/orders.ts': 'not run',
@@ -112,6 +113,9 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   'db/scheduling/taken-times.ts': 'not run',
   'db/automation/webhook-sending.ts': 'in part',
   'db/automation/webhooks.ts': 'in part',
+  // No request lets a message go: that needs the screens of people.
+  'db/messaging/draft-decisions.ts': 'not run',
+  'db/messaging/draft-sending.ts': 'not run',
   'db/messaging/mails.ts closeMail: company_id = ${mail.companyId}': 'not caught',
   'db/messaging/mails.ts postponeMail: company_id = ${mail.companyId}': 'not caught',
   'db/messaging/mails.ts takeMails: company_id = ${companyId}': 'not caught',

@@ -334,6 +334,7 @@ export const arrangedBodies: Record<
     'refresh_token' in example
       ? { refresh_token: (await signIn(tenant)).refresh_token }
       : { email: tenant.admin.email, password: adminPassword },
+  receiveInboundReport: (example) => ({ ...example, external_id: randomUUID() }),
   createActivityType: withFreshName,
   createStatus: withFreshName,
   createTag: withFreshName,

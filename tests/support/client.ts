@@ -4,12 +4,15 @@ import { Agent, request } from 'node:http';
 import { inject } from 'vitest';
 import { noteAnswer } from './coverage.ts';
 import { checkAnswer, operationOf } from './document.ts';
+import { signatureOf } from './inbound.ts';
 
 export interface CallOptions {
   /** An API key. */
   key?: string | undefined;
   /** A bearer token. */
   token?: string | undefined;
+  /** The secret that the body is signed with, as gateways do. */
+  signedWith?: string | undefined;
   body?: unknown;
   /** Sent as it is, in place of body. */
   rawBody?: string | Buffer;
@@ -106,6 +109,7 @@ export async function call(method: string, path: string, options: CallOptions = 
     headers['idempotency-key'] = options.idempotencyKey === true ? randomUUID() : options.idempotencyKey;
   let body: string | Buffer | undefined = options.rawBody;
   if (options.body !== undefined) body = JSON.stringify(options.body);
+  if (options.signedWith !== undefined) headers['service-signature'] = signatureOf(options.signedWith, body ?? '');
   if (body !== undefined && !headers['content-type']) headers['content-type'] = 'application/json';
   const query = options.query ? `?${new URLSearchParams(options.query as Record<string, string>)}` : '';
   // Said of every body, since node:http leaves it out where a method rarely has one.

@@ -1,6 +1,7 @@
 // Drafts, numbers and lists of messaging, made through the API.
-import { randomInt } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import { expectStatus, type Json } from './client.ts';
+import { inboundSecret } from './inbound.ts';
 import { database, type Tenant } from './tenants.ts';
 
 /** A number of the United Arab Emirates that no test has had, in E.164. */
@@ -37,5 +38,11 @@ export async function messaged({ companyId, key, testKey }: Tenant): Promise<voi
     await expectStatus(201, 'POST', '/v1/dnc-list', { key: each, body: { phone_number: someNumber() } });
     const body = { email: `somebody${randomInt(1e9)}@x.example` };
     await expectStatus(201, 'POST', '/v1/email-suppression', { key: each, body });
+  }
+  for (const environment of ['live', 'test'] as const) {
+    const body = { type: 'sms', external_id: randomUUID(), from: someNumber(), to: someNumber(), body: 'Hello' };
+    const signedWith = await inboundSecret({ companyId }, environment);
+    const query = { company_id: companyId, environment };
+    await expectStatus(200, 'POST', '/v1/inbound/generic', { body, signedWith, query });
   }
 }

@@ -2,13 +2,14 @@
 import { arrangedBodies, arrangedPaths, arrangedQueries, type Mode } from './arranged-ids.ts';
 import type { CallOptions } from './client.ts';
 import type { DeclaredOperation } from './document.ts';
+import { inboundSecret } from './inbound.ts';
 import { bodyExamples, queryParameters, takesUpload } from './schemas.ts';
 import { signIn } from './sign-in.ts';
 import { database, newPlatformKey, newTenant, type Tenant } from './tenants.ts';
 import { fileForm } from './uploads.ts';
 
 export interface Alternative {
-  scheme: 'apiKey' | 'oauth' | 'session';
+  scheme: 'apiKey' | 'oauth' | 'session' | 'signature';
   scopes: string[];
 }
 
@@ -66,9 +67,14 @@ export async function credentialFor(
   operation: DeclaredOperation,
   tenant: Tenant,
   mode: Mode = 'live',
-): Promise<Pick<CallOptions, 'key' | 'token'>> {
+): Promise<Pick<CallOptions, 'key' | 'token' | 'signedWith' | 'query'>> {
   const alternatives = alternativesOf(operation);
   if (alternatives.length === 0) return {};
+  if (alternatives.some(({ scheme }) => scheme === 'signature'))
+    return {
+      signedWith: await inboundSecret(tenant, mode),
+      query: { company_id: tenant.companyId, environment: mode },
+    };
   if (isForPlatform(operation)) {
     return { key: await newPlatformKey() };
   }
@@ -117,11 +123,12 @@ export async function goodRequest(
 ): Promise<PreparedRequest> {
   const filled = values ?? (await arrangedPaths[operation.path]?.exists(tenant, mode)) ?? {};
   const body = await exampleBody(operation, tenant, mode, example);
+  const credential = await credentialFor(operation, tenant, mode);
   return {
     path: fillPath(operation.path, filled),
     options: {
-      ...(await credentialFor(operation, tenant, mode)),
-      query: await exampleQuery(operation, body, tenant, mode),
+      ...credential,
+      query: { ...(await exampleQuery(operation, body, tenant, mode)), ...credential.query },
       ...(body === undefined ? {} : { body }),
       ...(takesUpload(operation) ? fileForm() : {}),
       ...(operation.declared['x-idempotency'] ? { idempotencyKey: true as const } : {}),

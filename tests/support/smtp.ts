@@ -20,6 +20,10 @@ export interface TestSmtp {
   credentials: { user: string; password: string }[];
   /** The status that recipients are refused with while it is set. */
   refusal: number | undefined;
+  /** What it says beside the status. */
+  words: string;
+  /** Asked before each answer; after true nothing more is said on the connection. */
+  fallsSilent: (before: 'recipient' | 'message') => boolean;
   stop(): Promise<void>;
 }
 
@@ -31,8 +35,9 @@ export async function startSmtp(options: SMTPServerOptions = {}): Promise<TestSm
     logger: false,
     onRcptTo({ address }, _session, done) {
       smtp.attempts.push(address);
+      if (smtp.fallsSilent('recipient')) return;
       if (smtp.refusal === undefined) done();
-      else done(Object.assign(new Error(`not now, ${address}`), { responseCode: smtp.refusal }));
+      else done(Object.assign(new Error(`${smtp.words}, ${address}`), { responseCode: smtp.refusal }));
     },
     onAuth({ username, password }, _session, done) {
       smtp.credentials.push({ user: String(username), password: String(password) });
@@ -50,7 +55,7 @@ export async function startSmtp(options: SMTPServerOptions = {}): Promise<TestSm
           isSecure: session.secure,
           user: session.user as string | undefined,
         });
-        done();
+        if (!smtp.fallsSilent('message')) done();
       });
     },
     ...options,
@@ -63,6 +68,8 @@ export async function startSmtp(options: SMTPServerOptions = {}): Promise<TestSm
     attempts: [],
     credentials: [],
     refusal: undefined,
+    words: 'not now',
+    fallsSilent: () => false,
     stop: () => new Promise((resolve) => server.close(() => resolve())),
   };
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

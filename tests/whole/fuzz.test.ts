@@ -98,7 +98,8 @@ async function faultOf(
     const { status, text, headers } = await call(operation.method, path, {
       ...good.options,
       ...sent,
-      query: request.query,
+      // Whose it is must be right where it is signed, or nothing else is looked at.
+      query: { ...request.query, ...(good.options.signedWith ? good.options.query : {}) },
     });
     if (leavesAll(operation, status)) spare.set(whose, [...(spare.get(whose) ?? []), good]);
     const counts = seen.get(operation.id) ?? new Map<number, number>();

@@ -54,7 +54,7 @@ const shownAddress = 'http://127.0.0.1:8080';
 const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `samples-${process.pid}`);
 let server: TestServer;
 /** What the page tells its readers to keep in variables. */
-const kept = { printed: '', live: '', platform: '', session: '' };
+const kept = { printed: '', live: '', platform: '', session: '', inbound: '' };
 const printedSignIn = { email: '', password: '' };
 let ownSession = '';
 
@@ -71,6 +71,7 @@ beforeAll(async () => {
   kept.session = await signIn();
   const minted = await post('/v1/api-keys', { name: 'Settings', scopes: ['*'] }, kept.session);
   kept.live = (minted.data as { key: string }).key;
+  kept.inbound = await inboundSecret();
   const command = fileURLToPath(new URL('../../start/platform-key.ts', import.meta.url));
   const env = { PATH: process.env.PATH ?? '', DATA_DIR: join(folder, 'data') };
   kept.platform = (await run(process.execPath, [command], { env })).stdout.trim();
@@ -84,6 +85,13 @@ afterAll(async () => {
 /** A new session of the demo's administrator. */
 async function signIn(): Promise<string> {
   return (await post('/auth/v1/token?grant_type=password', printedSignIn)).access_token as string;
+}
+
+/** The secret that the page tells its readers to make. */
+async function inboundSecret(): Promise<string> {
+  const headers = { 'x-api-key': kept.live };
+  const answer = await fetch(`${server.url}/v1/settings/inbound`, { method: 'PUT', headers });
+  return ((await answer.json()) as { data: { secret: string } }).data.secret;
 }
 
 async function post(path: string, body: object, token?: string): Promise<Record<string, unknown>> {
@@ -117,7 +125,9 @@ async function inShell(commands: string, env: Record<string, string>): Promise<{
 }
 
 async function paste(sample: Sample): Promise<{ status: string; answer: string }> {
-  const env = { API_KEY: kept[sample.credential], SESSION_TOKEN: await sessionFor(sample) };
+  const env = {
+    ...{ API_KEY: kept[sample.credential], SESSION_TOKEN: await sessionFor(sample), INBOUND_SECRET: kept.inbound },
+  };
   const { statuses, answer } = await inShell(sample.source, env);
   return { status: statuses.join(), answer };
 }

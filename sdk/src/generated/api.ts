@@ -2883,6 +2883,89 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/inbound/generic": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report what came in
+         * @description For gateways: each call reports one message, engagement, fax, call or form. What each `type` needs:
+         *
+         *     | type | needed | and, where there is such |
+         *     |---|---|---|
+         *     | `sms`, `whatsapp` | `from`, `to`, `body` | |
+         *     | `email` | `from`, `to`, `body` | `subject`, `has_attachments` |
+         *     | `email_engagement` | `to` (who opened it), `engagement` | `message_id`, and `link_url` of a click |
+         *     | `fax` | `from`, `to`, `pages` | |
+         *     | `call` | `from`, `to`, `direction`, `outcome`, `duration_seconds` | `user_id` |
+         *     | `form` | `form` | `email`, `phone`, `answers` |
+         *
+         *     **Once**: `external_id` is yours. A report with one that was sent before is answered as the first was, and changes nothing; so send it again when
+         *     no answer came.
+         *
+         *     **Linked**: to the lead with this number or address that was changed last, else to the customer, by exact match of E.164 or of the address without
+         *     case. Of a form the `email` counts, then the `phone`. Nothing is created: what comes from somebody unknown is kept without a record, and subscribers
+         *     of its event may do so.
+         *
+         *     **Told**: `message.sms.received` (also of WhatsApp, with `channel` `whatsapp`), `message.email.received`, `message.email.engagement` (opens and
+         *     clicks), `fax.received`, `call.completed`, `form.submitted`. Messages are shown in the timeline of their record.
+         *
+         *     **Stop**: a text or an email that says nothing but STOP, STOPALL, UNSUBSCRIBE, CANCEL, END or QUIT, an email also in its subject, puts its sender on the
+         *     do-not-call list, or on that of suppressed addresses. `bounced` and `complained` suppress the address. START takes nobody off: entries
+         *     cannot be removed.
+         *
+         *     No other credential opens it, but a signature under the secret of the workspace: see [Connect a gateway](#tag/Inbound). 600 reports a minute for each workspace and
+         *     mode; they count towards no quota, and are taken without a subscription too. **401**: the signature does not fit the body and the address
+         *     (`details.reason` `invalid_signature`), or `t` is more than five minutes from our clock (`signature_expired`). **400**: a field that the type
+         *     needs is missing, one is of another type, an address is none. **422**: an unknown field or a wrong JSON type.
+         */
+        post: operations["receiveInboundReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/inbound": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get where gateways report to
+         * @description For each mode whether there is a secret, and the addresses to give to gateways: `generic` takes [our own shape](#operation/receiveInboundReport),
+         *     `twilio` what Twilio sends, signed with the token of the account that this server is connected to; null where it is connected to none.
+         *
+         *     At Twilio, set that address for incoming messages and as the status callback of calls of each number, by POST. The number must be among the
+         *     [phone numbers](#operation/listPhoneNumbers) of the workspace in this mode.
+         *
+         *     Needs `settings:view`. Live and test keys see the same.
+         */
+        get: operations["getInboundSettings"];
+        /**
+         * Replace the secret that gateways sign with, or make the first one
+         * @description Makes a new secret for one mode and answers it, **once**. For `overlap_hours` reports that are signed with the one before are taken, too, so that
+         *     nothing is lost while you give the new one to your gateway; with 0 it ends at once, and another rotation within the overlap ends the oldest.
+         *
+         *     What is reported under the test secret becomes test data alone, so that a gateway can be tried.
+         *
+         *     Needs `settings:configure` and a live key. Called again it makes another secret.
+         */
+        put: operations["rotateInboundSecret"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/task-types": {
         parameters: {
             query?: never;
@@ -7807,7 +7890,7 @@ export interface components {
             full_name: string;
         };
         /**
-         * @description The first two: the recipient said stop. `no_sender`: no number of the workspace can send it any more. `module_disabled`: the plan lost the inbox.
+         * @description The first two: the recipient said stop. `no_sender`: no number of the workspace can send it any more, or the user whose address it comes from is not active. `module_disabled`: the plan lost the inbox.
          *     `refused`: the provider does not take it. `undeliverable`: the provider could not be reached for a day.
          * @example on_dnc_list
          * @enum {string}
@@ -8426,6 +8509,224 @@ export interface components {
             readonly status?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
+        };
+        /**
+         * @example live
+         * @enum {string}
+         */
+        InboundMode: "live" | "test";
+        /**
+         * @example sms
+         * @enum {string}
+         */
+        InboundReportType: "sms" | "whatsapp" | "email" | "email_engagement" | "fax" | "call" | "form";
+        /**
+         * @example open
+         * @enum {string}
+         */
+        EmailEngagement: "open" | "click" | "bounced" | "complained";
+        /**
+         * @example inbound
+         * @enum {string}
+         */
+        CallDirection: "inbound" | "outbound";
+        /**
+         * @example answered
+         * @enum {string}
+         */
+        CallOutcome: "answered" | "no_answer" | "busy" | "voicemail" | "failed";
+        SubmittedForm: {
+            /**
+             * @description Your own id of it.
+             * @example contact
+             */
+            id: string;
+            /**
+             * @description What people call it.
+             * @example Contact us
+             */
+            name: string;
+        };
+        InboundReport: {
+            /** @description What came in. */
+            type: components["schemas"]["InboundReportType"];
+            /**
+             * @description Your own id of it; it is stored once.
+             * @example SM0c1f
+             */
+            external_id: string;
+            /**
+             * Format: date-time
+             * @description When it happened; now unless given.
+             * @example 2026-11-20T09:30:00.000Z
+             */
+            occurred_at?: string;
+            /**
+             * @description The number or the address that it came from; numbers in E.164, or as they are written in the country of the company. A short number or a name in place of one is kept as it is.
+             * @example +971501234567
+             */
+            from?: string;
+            /**
+             * @description The number or the address that it reached.
+             * @example +97145550100
+             */
+            to?: string;
+            /**
+             * @description Of an email.
+             * @example Re: Your quote
+             */
+            subject?: string;
+            /**
+             * @description As plain text.
+             * @example Can we move to Thursday?
+             */
+            body?: string;
+            /** @description Whether files came with an email, which are not taken; false unless given. */
+            has_attachments?: boolean;
+            /** @description What became of an email that was sent. */
+            engagement?: components["schemas"]["EmailEngagement"];
+            /**
+             * Format: uuid
+             * @description The email, as the timeline of its record names it; without it the record is found by `to`.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f05
+             */
+            message_id?: string;
+            /**
+             * Format: uri
+             * @description The link that was clicked.
+             * @example https://bluelake.example/offer
+             */
+            link_url?: string;
+            /**
+             * @description Of a fax.
+             * @example 3
+             */
+            pages?: number;
+            /** @description Of a call. */
+            direction?: components["schemas"]["CallDirection"];
+            /** @description How a call ended. */
+            outcome?: components["schemas"]["CallOutcome"];
+            /**
+             * @description How long a call took.
+             * @example 184
+             */
+            duration_seconds?: number;
+            /**
+             * Format: uuid
+             * @description Who of the workspace was on a call; left out of what is told where it is no active user.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e01
+             */
+            user_id?: string;
+            /** @description The form that was filled in. */
+            form?: components["schemas"]["SubmittedForm"];
+            /**
+             * @description Of whoever filled in a form.
+             * @example sara@example.com
+             */
+            email?: string;
+            /**
+             * @description Of whoever filled in a form.
+             * @example +971501234567
+             */
+            phone?: string;
+            /**
+             * @description What a form was filled in with, by names of its fields; kept, and told nobody.
+             * @example {
+             *       "team_size": "30"
+             *     }
+             */
+            answers?: {
+                [key: string]: string;
+            };
+        };
+        InboundReceipt: {
+            /** @constant */
+            received: true;
+            /**
+             * Format: uuid
+             * @description Of the message, fax, call or submission, as its event names it.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f05
+             */
+            id: string;
+            /**
+             * @description The object of the record that it was linked to.
+             * @example leads
+             */
+            object: string | null;
+            /**
+             * Format: uuid
+             * @description The record that it was linked to; null: nobody that the workspace knows.
+             */
+            record_id: string | null;
+        };
+        InboundReceiptAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["InboundReceipt"];
+            meta: components["schemas"]["Meta"];
+        };
+        InboundUrls: {
+            /**
+             * @description Takes our own shape.
+             * @example https://crm.example.com/v1/inbound/generic?company_id=00000000-0000-7000-8000-00000000de40&environment=live
+             */
+            generic: string;
+            /** @description Takes what Twilio sends; null: this server is not connected to Twilio. */
+            twilio: string | null;
+        };
+        InboundDoor: {
+            /**
+             * @description The end of the secret; null: there is none.
+             * @example xW8=
+             */
+            secret_last4: string | null;
+            /**
+             * Format: date-time
+             * @description When the secret was made.
+             */
+            created_at: string | null;
+            /**
+             * Format: date-time
+             * @description Until when the one before is good.
+             */
+            previous_secret_expires_at: string | null;
+            urls: components["schemas"]["InboundUrls"];
+        };
+        InboundDoors: {
+            live: components["schemas"]["InboundDoor"];
+            test: components["schemas"]["InboundDoor"];
+        };
+        InboundSettings: {
+            inbound: components["schemas"]["InboundDoors"];
+        };
+        InboundSettingsAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["InboundSettings"];
+            meta: components["schemas"]["Meta"];
+        };
+        InboundSecretRotation: {
+            /**
+             * @description Whose secret.
+             * @default live
+             */
+            environment?: components["schemas"]["InboundMode"];
+            /**
+             * @description Hours for which the secret before stays good.
+             * @default 24
+             */
+            overlap_hours?: number;
+        };
+        InboundSecret: {
+            inbound: components["schemas"]["InboundDoor"];
+            /**
+             * @description What gateways sign with. It is not shown again.
+             * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw1VQ4vJc8xW8=
+             */
+            secret: string;
+        };
+        InboundSecretAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["InboundSecret"];
+            meta: components["schemas"]["Meta"];
         };
         TaskType: {
             id: components["schemas"]["Uuid"];
@@ -9324,7 +9625,7 @@ export interface components {
             /** @example record_id */
             name: string;
             /**
-             * @description `string`, `uuid`, `date-time`, `integer`, `string[]` or `object`.
+             * @description `string`, `uuid`, `date-time`, `integer`, `boolean`, `string[]` or `object`.
              * @example uuid
              */
             type: string;
@@ -12258,6 +12559,16 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a05
          */
         PhoneNumberToReleaseId: string;
+        /**
+         * @description The workspace that it came in for, as in the address that [GET /v1/settings/inbound](#operation/getInboundSettings) answers.
+         * @example 00000000-0000-7000-8000-00000000de40
+         */
+        InboundCompany: components["schemas"]["Uuid"];
+        /**
+         * @description Whose secret it is signed with; test reports become test data.
+         * @example live
+         */
+        InboundEnvironment: components["schemas"]["InboundMode"];
         /**
          * @description The id of the attachment.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
@@ -21156,6 +21467,186 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    receiveInboundReport: {
+        parameters: {
+            query: {
+                /**
+                 * @description The workspace that it came in for, as in the address that [GET /v1/settings/inbound](#operation/getInboundSettings) answers.
+                 * @example 00000000-0000-7000-8000-00000000de40
+                 */
+                company_id: components["parameters"]["InboundCompany"];
+                /**
+                 * @description Whose secret it is signed with; test reports become test data.
+                 * @example live
+                 */
+                environment?: components["parameters"]["InboundEnvironment"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InboundReport"];
+            };
+        };
+        responses: {
+            /** @description It is stored, now or since it was first reported. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "received": true,
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f05",
+                     *         "object": "leads",
+                     *         "record_id": "019a9f2e-7c40-7a10-8f3b-2d6c5e4b1a09"
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InboundReceiptAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getInboundSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The doors of both modes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "inbound": {
+                     *           "live": {
+                     *             "secret_last4": "xW8=",
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "previous_secret_expires_at": "2026-11-21T23:55:00.000Z",
+                     *             "urls": {
+                     *               "generic": "https://crm.example.com/v1/inbound/generic?company_id=00000000-0000-7000-8000-00000000de40&environment=live",
+                     *               "twilio": null
+                     *             }
+                     *           },
+                     *           "test": {
+                     *             "secret_last4": null,
+                     *             "created_at": null,
+                     *             "previous_secret_expires_at": null,
+                     *             "urls": {
+                     *               "generic": "https://crm.example.com/v1/inbound/generic?company_id=00000000-0000-7000-8000-00000000de40&environment=test",
+                     *               "twilio": null
+                     *             }
+                     *           }
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InboundSettingsAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rotateInboundSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["InboundSecretRotation"];
+            };
+        };
+        responses: {
+            /** @description The new secret. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "inbound": {
+                     *           "secret_last4": "xW8=",
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "previous_secret_expires_at": "2026-11-21T23:55:00.000Z",
+                     *           "urls": {
+                     *             "generic": "https://crm.example.com/v1/inbound/generic?company_id=00000000-0000-7000-8000-00000000de40&environment=live",
+                     *             "twilio": null
+                     *           }
+                     *         },
+                     *         "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw1VQ4vJc8xW8="
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["InboundSecretAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

@@ -1536,6 +1536,63 @@ export interface Operations {
    */
   releasePhoneNumber: Method<'releasePhoneNumber'>;
   /**
+   * Report what came in
+   *
+   * For gateways: each call reports one message, engagement, fax, call or form. What each `type` needs:
+   *
+   * | type | needed | and, where there is such |
+   * |---|---|---|
+   * | `sms`, `whatsapp` | `from`, `to`, `body` | |
+   * | `email` | `from`, `to`, `body` | `subject`, `has_attachments` |
+   * | `email_engagement` | `to` (who opened it), `engagement` | `message_id`, and `link_url` of a click |
+   * | `fax` | `from`, `to`, `pages` | |
+   * | `call` | `from`, `to`, `direction`, `outcome`, `duration_seconds` | `user_id` |
+   * | `form` | `form` | `email`, `phone`, `answers` |
+   *
+   * **Once**: `external_id` is yours. A report with one that was sent before is answered as the first was, and changes nothing; so send it again when
+   * no answer came.
+   *
+   * **Linked**: to the lead with this number or address that was changed last, else to the customer, by exact match of E.164 or of the address without
+   * case. Of a form the `email` counts, then the `phone`. Nothing is created: what comes from somebody unknown is kept without a record, and subscribers
+   * of its event may do so.
+   *
+   * **Told**: `message.sms.received` (also of WhatsApp, with `channel` `whatsapp`), `message.email.received`, `message.email.engagement` (opens and
+   * clicks), `fax.received`, `call.completed`, `form.submitted`. Messages are shown in the timeline of their record.
+   *
+   * **Stop**: a text or an email that says nothing but STOP, STOPALL, UNSUBSCRIBE, CANCEL, END or QUIT, an email also in its subject, puts its sender on the
+   * do-not-call list, or on that of suppressed addresses. `bounced` and `complained` suppress the address. START takes nobody off: entries
+   * cannot be removed.
+   *
+   * No other credential opens it, but a signature under the secret of the workspace: see [Connect a gateway](#tag/Inbound). 600 reports a minute for each workspace and
+   * mode; they count towards no quota, and are taken without a subscription too. **401**: the signature does not fit the body and the address
+   * (`details.reason` `invalid_signature`), or `t` is more than five minutes from our clock (`signature_expired`). **400**: a field that the type
+   * needs is missing, one is of another type, an address is none. **422**: an unknown field or a wrong JSON type.
+   */
+  receiveInboundReport: Method<'receiveInboundReport'>;
+  /**
+   * Get where gateways report to
+   *
+   * For each mode whether there is a secret, and the addresses to give to gateways: `generic` takes [our own shape](#operation/receiveInboundReport),
+   * `twilio` what Twilio sends, signed with the token of the account that this server is connected to; null where it is connected to none.
+   *
+   * At Twilio, set that address for incoming messages and as the status callback of calls of each number, by POST. The number must be among the
+   * [phone numbers](#operation/listPhoneNumbers) of the workspace in this mode.
+   *
+   * Needs `settings:view`. Live and test keys see the same.
+   */
+  getInboundSettings: Method<'getInboundSettings'>;
+  /**
+   * Replace the secret that gateways sign with, or make the first one
+   *
+   * Makes a new secret for one mode and answers it, **once**. For `overlap_hours` reports that are signed with the one before are taken, too, so that
+   * nothing is lost while you give the new one to your gateway; with 0 it ends at once, and another rotation within the overlap ends the oldest.
+   *
+   * What is reported under the test secret becomes test data alone, so that a gateway can be tried.
+   *
+   * Needs `settings:configure` and a live key. Called again it makes another secret.
+   */
+  rotateInboundSecret: Method<'rotateInboundSecret'>;
+  /**
    * List task types
    *
    * The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
@@ -2634,6 +2691,9 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   createPhoneNumber: { method: 'POST', path: '/v1/phone-numbers', takesKey: true },
   updatePhoneNumber: { method: 'PATCH', path: '/v1/phone-numbers/{id}' },
   releasePhoneNumber: { method: 'POST', path: '/v1/phone-numbers/{id}/release', takesKey: true },
+  receiveInboundReport: { method: 'POST', path: '/v1/inbound/generic' },
+  getInboundSettings: { method: 'GET', path: '/v1/settings/inbound' },
+  rotateInboundSecret: { method: 'PUT', path: '/v1/settings/inbound' },
   listTaskTypes: { method: 'GET', path: '/v1/task-types', items: 'task_types' },
   listAttachments: { method: 'GET', path: '/v1/objects/{object}/records/{id}/attachments', items: 'attachments' },
   createAttachment: { method: 'POST', path: '/v1/objects/{object}/records/{id}/attachments', takesKey: true },

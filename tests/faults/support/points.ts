@@ -81,7 +81,19 @@ export const workforceSteps = {
   'commit of a step': /^call require_time_left.*; commit$/,
 } as const;
 
+/** Every statement with which a message is taken up, and its end noted; on connections of their own. */
+export const messageSendings = {
+  'taking of a draft': /^update message_drafts d\s+set attempts/,
+  'look at the company': /^select c\.name, c\.disabled_modules/,
+  'end of a draft': /^update message_drafts set "?status/,
+  'row of the timeline': /^insert into messages/,
+  'audit row': statements['audit row'],
+  event: statements.event,
+  'commit of a message': /^call require_time_left.*; commit$/,
+} as const;
+
 export type Statement =
+  | keyof typeof messageSendings
   | keyof typeof workforceSteps
   | keyof typeof calendarOrders
   | keyof typeof stripePayments
@@ -146,6 +158,9 @@ export const calendarPoints: readonly Point[] = pointsOf(Object.keys(calendarOrd
 
 /** Everywhere that a step of a workforce can be cut, beside its call. */
 export const workforcePoints: readonly Point[] = pointsOf(Object.keys(workforceSteps) as Statement[]);
+
+/** Everywhere that the sending of a message can be cut, as far as the database sees it. */
+export const messagePoints: readonly Point[] = pointsOf(Object.keys(messageSendings) as Statement[]);
 
 /** Everywhere that a payment can be cut. */
 export const paymentPoints: readonly Point[] = pointsOf(Object.keys(payments) as Statement[]);
@@ -292,6 +307,7 @@ function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>):
     'crm webhooks': sendings,
     'crm calendars': calendarOrders,
     'crm workforces': workforceSteps,
+    'crm messages': messageSendings,
   };
   return kinds[name] ?? {};
 }

@@ -1,12 +1,12 @@
-// What the demo workspace always does for a new lead, and who is on the way, in test mode.
-import type { DemoRoutines } from '../../domain/demo/routines.ts';
+// What the demo workspace does for new leads, and those that are on their way, in test mode.
+import type { DemoWorkforces } from '../../domain/demo/automation.ts';
 import { insertRun, insertRunStep } from '../automation/workforce-runs.ts';
 import { insertWorkforce } from '../automation/workforces.ts';
 import type { Sql } from '../connect.ts';
 
 const maker = { actor: { kind: 'system', id: 'system', name: 'Demo' }, userId: null } as const;
 
-export async function insertRoutines(sql: Sql, companyId: string, demo: DemoRoutines): Promise<void> {
+export async function insertWorkforces(sql: Sql, companyId: string, demo: DemoWorkforces): Promise<void> {
   const scope = { companyId, testMode: true };
   const { createdAt, ...workforce } = demo.workforce;
   const stops = { stop_when: null, stop_when_replied: true };

@@ -14,7 +14,7 @@ export interface DemoRun {
   endedAt: Date | null;
 }
 
-export interface DemoRoutines {
+export interface DemoWorkforces {
   workforce: { id: string; name: string; description: string; steps: readonly GivenStep[]; createdAt: Date };
   runs: DemoRun[];
 }
@@ -27,7 +27,7 @@ const steps: readonly GivenStep[] = [
 ];
 
 /** The same seed, data and moment give the same runs. */
-export function demoRoutines(seed: number, { leads }: DemoData, now: Date): DemoRoutines {
+export function demoWorkforces(seed: number, { leads }: DemoData, now: Date): DemoWorkforces {
   const random = new Random(seed);
   const fresh = leads.filter(({ email, lead_status }) => email !== null && lead_status === 'New').slice(0, 4);
   const contacted = leads.filter(({ email, lead_status }) => email !== null && lead_status === 'Contacted').slice(0, 4);

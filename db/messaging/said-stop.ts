@@ -1,12 +1,14 @@
 // Who of some recipients said stop: on the do-not-call list, or on that of suppressed addresses.
-import { onDnc } from '../db/messaging/do-not-call.ts';
-import { suppressedOf } from '../db/messaging/email-suppression.ts';
-import type { StoredDraft } from '../domain/messaging/drafts.ts';
-import type { Call } from '../runtime/handler.ts';
+import type { StoredDraft } from '../../domain/messaging/drafts.ts';
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+import { onDnc } from './do-not-call.ts';
+import { suppressedOf } from './email-suppression.ts';
 
 /** @returns tells whether the recipient of a draft is on the list of its channel; at most one look at each list */
 export async function whoSaidStop(
-  { sql, caller }: Pick<Call, 'sql' | 'caller'>,
+  sql: Sql,
+  scope: TenantScope,
   drafts: readonly Pick<StoredDraft, 'channel' | 'recipient'>[],
 ): Promise<(draft: Pick<StoredDraft, 'channel' | 'recipient'>) => boolean> {
   const [emails, numbers] = [true, false].map((isEmail) =>
@@ -14,8 +16,8 @@ export async function whoSaidStop(
   ) as [string[], string[]];
   const none = new Set<string>();
   const [suppressed, listed] = await Promise.all([
-    emails.length > 0 ? suppressedOf(sql, caller, emails) : none,
-    numbers.length > 0 ? onDnc(sql, caller, numbers) : none,
+    emails.length > 0 ? suppressedOf(sql, scope, emails) : none,
+    numbers.length > 0 ? onDnc(sql, scope, numbers) : none,
   ]);
   return ({ channel, recipient }) => (channel === 'email' ? suppressed : listed).has(recipient);
 }

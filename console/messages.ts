@@ -1,0 +1,140 @@
+// Messages that wait for a person: single drafts, and the runs of campaigns as one.
+import { actorOf } from '../db/created-by.ts';
+import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../db/messaging/draft-decisions.ts';
+import { found } from '../runtime/errors.ts';
+import { type Html, html } from '../runtime/html.ts';
+import type { ScreenAnswer } from '../runtime/screens.ts';
+import {
+  approveDraft,
+  approveRun,
+  type DraftToApprove,
+  draftsToApprove,
+  rejectDraft,
+  rejectRun,
+} from '../writes/draft-approvals.ts';
+import { type ConsoleParts, consolePage, inMode, type PersonalRequest } from './requests.ts';
+
+/** On a page. */
+const most = 25;
+const told: Readonly<Record<string, string>> = {
+  approved: 'Approved. It is on its way.',
+  rejected: 'Rejected. It is not sent.',
+};
+
+export async function showMessages({ people }: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+  const { person, testMode, now, query } = request;
+  const [time, id] = query.get('after')?.split(' ') ?? [];
+  const after = time !== undefined && id !== undefined && isMoment(time) ? ([time, id] as const) : undefined;
+  const { drafts, runs } = await people.act(person, testMode, ['inbox:create'], now, async (acting) => {
+    const mayDecide = acting.caller.grants.allows('campaigns:create') && acting.caller.reach.kind === 'company';
+    return {
+      drafts: await draftsToApprove(acting, after, most + 1),
+      runs: mayDecide && !after ? await listRunsToDecide(acting.sql, acting.caller, most) : [],
+    };
+  });
+  const shown = drafts.slice(0, most);
+  const last = shown.at(-1)?.draft;
+  const older =
+    drafts.length > most && last
+      ? html`<p><a href="${inMode('/console/messages', testMode, { after: `${last.created_at.toISOString()} ${last.id}` })}">Older messages</a></p>`
+      : null;
+  const done = told[query.get('done') ?? ''];
+  const body = html`${done === undefined ? null : html`<p role="status">${done}</p>`}
+${runs.length === 0 ? null : html`<h2>Campaigns</h2>${runs.map((run) => runLine(run, testMode))}`}
+<h2>Messages</h2>
+${shown.length === 0 ? html`<p>Nothing waits for you.</p>` : shown.map((each) => draftForm(each, request))}
+${older}`;
+  return consolePage(request, 200, 'Messages to decide about', body);
+}
+
+const isMoment = (text: string): boolean => /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text);
+
+export async function decideDraft({ people }: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+  const { person, testMode, now, path, form } = request;
+  const { id = '' } = path;
+  const isApproved = form?.get('action') === 'approve';
+  await people.act(person, testMode, ['inbox:create'], now, (acting) =>
+    isApproved ? approveDraft(acting, id, form?.get('hash') ?? '') : rejectDraft(acting, id, reasonOf(form)),
+  );
+  return { redirect: inMode('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
+}
+
+export async function showRun({ people }: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+  const { person, testMode, now, path } = request;
+  const { campaign = '', run: id = '' } = path;
+  const run = await people.act(person, testMode, ['inbox:create', 'campaigns:create'], now, async (acting) => {
+    acting.authorize('campaigns:create');
+    return found(await findRunToDecide(acting.sql, acting.caller, campaign, id));
+  });
+  const body = html`<p>${run.total} messages are prepared. ${run.skipped} were left out: without an address, twice, or of somebody who said stop.</p>
+${run.content.channels.map(
+  ({ channel, sender, subject, body }) => html`<section>
+<h2>${channel}</h2>
+<dl>
+<dt>From</dt><dd>${sender ?? 'the default'}</dd>
+<dt>To</dt><dd>${run.content.object}${run.content.filter === null ? ', all of them' : html` with <code>${JSON.stringify(run.content.filter)}</code>`}</dd>
+${subject === null ? null : html`<dt>Subject</dt><dd>${subject}</dd>`}
+</dl>
+<pre>${body}</pre>
+</section>`,
+)}
+${decisionForm(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `${run.total} messages of ${run.campaignName}`)}`;
+  return consolePage(request, 200, run.campaignName, body);
+}
+
+export async function decideRun({ people }: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+  const { person, testMode, now, path, form } = request;
+  const { campaign = '', run = '' } = path;
+  const isApproved = form?.get('action') === 'approve';
+  await people.act(person, testMode, ['inbox:create', 'campaigns:create'], now, (acting) =>
+    isApproved
+      ? approveRun(acting, campaign, run, form?.get('hash') ?? '')
+      : rejectRun(acting, campaign, run, reasonOf(form)),
+  );
+  return { redirect: inMode('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
+}
+
+/** In the person's words; null without any. */
+function reasonOf(form: URLSearchParams | undefined): string | null {
+  const reason = form?.get('reason')?.trim().slice(0, longestReason) ?? '';
+  return reason === '' ? null : reason;
+}
+const longestReason = 200;
+
+const runLine = (run: RunToDecide, testMode: boolean): Html =>
+  html`<p><a href="${inMode(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${run.campaignName}</a>: ${run.total} messages</p>`;
+
+function draftForm({ draft, saidStop }: DraftToApprove, request: PersonalRequest): Html {
+  const { kind, name } = actorOf(draft);
+  const by = name ?? kind;
+  return html`<article aria-label="Message to ${draft.recipient}">
+<dl>
+<dt>${draft.channel} to</dt><dd>${draft.recipient}</dd>
+<dt>From</dt><dd>${draft.sender ?? 'the default'}</dd>
+${draft.subject === null ? null : html`<dt>Subject</dt><dd>${draft.subject}</dd>`}
+<dt>Prepared by</dt><dd>${by}, ${draft.created_at.toISOString().slice(0, 16).replace('T', ' ')} UTC</dd>
+${draft.note === null ? null : html`<dt>Note</dt><dd>${draft.note}</dd>`}
+</dl>
+<pre>${draft.body}</pre>
+${saidStop ? html`<p role="alert">The recipient said stop: this message cannot be approved.</p>` : null}
+${decisionForm(request, `/console/messages/${draft.id}`, saidStop ? undefined : draft.hash, `the message to ${draft.recipient}`)}
+</article>`;
+}
+
+/** @param hash of what is shown; undefined: it cannot be approved */
+function decisionForm(
+  { person, testMode }: PersonalRequest,
+  action: string,
+  hash: string | undefined,
+  what: string,
+): Html {
+  const approve = html`<button name="action" value="approve" aria-label="Approve ${what}">Approve</button>`;
+  return html`<form method="post" action="${action}">
+<input type="hidden" name="token" value="${person.formToken}">
+<input type="hidden" name="mode" value="${testMode ? 'test' : 'live'}">
+<input type="hidden" name="hash" value="${hash ?? ''}">
+<label>Reason, where it is rejected <input name="reason" maxlength="${longestReason}"></label>
+${hash === undefined ? null : approve}
+<button class="quiet" name="action" value="reject" aria-label="Reject ${what}">Reject</button>
+</form>`;
+}

@@ -1,0 +1,223 @@
+// What people decide about drafts: about one, or about all that a run prepared.
+import type { RunContent } from '../../domain/messaging/campaigns.ts';
+import type { StoredDraft } from '../../domain/messaging/drafts.ts';
+import type { Sql } from '../connect.ts';
+import { inReach, type Scope } from '../reach.ts';
+import type { DueDataRow } from '../sweeping.ts';
+import type { TenantScope } from '../tenant.ts';
+import { type DraftRow, draftColumns } from './drafts.ts';
+
+/** A draft with the hash of what a person is shown of it, in hexadecimal. */
+export type HashedDraft = DraftRow & { hash: string };
+
+export type Decision = 'approved' | 'rejected';
+
+/** Who decided what. */
+export interface Decided {
+  decision: Decision;
+  userId: string;
+  userName: string | null;
+  /** Of a rejection. */
+  reason: string | null;
+  at: Date;
+}
+
+/** Of everything that is sent, as one text that no other content has. */
+const hashed = (sql: Sql) =>
+  sql`encode(sha256(convert_to(jsonb_build_array(channel, sender, recipient, subject, body)::text, 'UTF8')), 'hex') as hash`;
+
+/** Drafts that wait for a decision of their own, the newest first. @param after time and id of the last draft of the page before */
+export async function listUndecided(
+  sql: Sql,
+  scope: Scope,
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<HashedDraft[]> {
+  return sql<HashedDraft[]>`
+    select ${sql(draftColumns)}, ${hashed(sql)} from message_drafts
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${inReach(sql, scope, 'unassigned')}
+      and status = 'draft' and run_id is null
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
+/** A draft, kept from changing until the transaction ends. */
+export async function lockHashedDraft(sql: Sql, scope: Scope, id: string): Promise<HashedDraft | undefined> {
+  const [row] = await sql<HashedDraft[]>`
+    select ${sql(draftColumns)}, ${hashed(sql)} from message_drafts
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${inReach(sql, scope, 'unassigned')}
+    for no key update`;
+  return row;
+}
+
+/** What the columns of a decided draft become; what is approved is due at once. */
+const decidedColumns = ({ decision, userId, userName, reason, at }: Decided, now: Date) =>
+  decision === 'approved'
+    ? {
+        status: decision,
+        approved_by: userId,
+        approved_by_name: userName,
+        approved_at: at,
+        due_at: now,
+        updated_at: now,
+      }
+    : {
+        ...{ status: decision, rejected_by: userId, rejected_by_name: userName, rejected_at: at },
+        ...{ rejection_reason: reason, updated_at: now },
+      };
+
+/** Decides about a draft. Whoever calls has locked it. */
+export async function decideDraft(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  decided: Decided,
+): Promise<void> {
+  await sql`
+    update message_drafts set ${sql(decidedColumns(decided, decided.at))}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}
+
+/** A run that is to be decided about. */
+export interface UndecidedRun {
+  status: string;
+  isCancelled: boolean;
+  /** null: nothing was decided yet. */
+  decision: Decision | null;
+  /** What was prepared is what the hash says. */
+  isAsShown: boolean;
+}
+
+/** Compares a run with what a person was shown of it, and keeps it from changing until the transaction ends. @param hash in hexadecimal; null: nothing was shown */
+export async function lockRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  campaignId: string,
+  runId: string,
+  hash: string | null,
+): Promise<UndecidedRun | undefined> {
+  const [row] = await sql<UndecidedRun[]>`
+    select r.status, r.decision, coalesce(encode(r.content_hash, 'hex') = ${hash}, false) as "isAsShown",
+      exists (
+        select from campaigns c
+        where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = ${campaignId} and c.status = 'cancelled'
+      ) as "isCancelled"
+    from campaign_runs r
+    where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.campaign_id = ${campaignId} and r.id = ${runId}
+    for no key update`;
+  return row;
+}
+
+/** Keeps what was decided about all drafts of a run; a job carries it out. Whoever calls has locked the run. */
+export async function decideRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  runId: string,
+  { decision, userId, userName, reason, at }: Decided,
+): Promise<void> {
+  const decided = { decision, decided_by: userId, decided_by_name: userName, decided_at: at };
+  await sql`
+    update campaign_runs set ${sql({ ...decided, rejection_reason: reason, decision_due_at: at })}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${runId}`;
+}
+
+/** Runs about whose drafts something was decided, the longest due first. */
+export async function findDecidedRuns(sql: Sql, limit: number, now: Date): Promise<DueDataRow[]> {
+  return sql<DueDataRow[]>`
+    select company_id as "companyId", test_mode as "testMode", id from campaign_runs
+    where decision_due_at <= ${now} order by decision_due_at limit ${limit}`;
+}
+
+/** What was decided about a run. */
+export interface DecidedRun extends Decided {
+  campaignId: string;
+  isCancelled: boolean;
+}
+
+/** Takes up a decision that is due, for one server only and until the transaction ends. */
+export async function takeDecision(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  runId: string,
+  now: Date,
+): Promise<DecidedRun | undefined> {
+  const [row] = await sql<DecidedRun[]>`
+    select r.campaign_id as "campaignId", r.decision, r.decided_by as "userId", r.decided_by_name as "userName",
+      r.rejection_reason as reason, r.decided_at as at,
+      exists (
+        select from campaigns c
+        where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = r.campaign_id and c.status = 'cancelled'
+      ) as "isCancelled"
+    from campaign_runs r
+    where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.id = ${runId} and r.decision_due_at <= ${now}
+    for no key update skip locked`;
+  return row;
+}
+
+/** Has a decision gone on with at a time; null: it is carried out. */
+export async function noteDecision(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  runId: string,
+  dueAt: Date | null,
+): Promise<void> {
+  await sql`
+    update campaign_runs set decision_due_at = ${dueAt}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${runId}`;
+}
+
+/** Carries a decision out for some drafts of a run that nobody decided about. @returns those, none when there are no more */
+export async function decideSome(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  runId: string,
+  decided: DecidedRun,
+  limit: number,
+  now: Date,
+): Promise<Pick<StoredDraft, 'id' | 'channel' | 'object' | 'record_id' | 'campaign_id'>[]> {
+  return sql`
+    update message_drafts set ${sql(decidedColumns(decided, now))}
+    where company_id = ${companyId} and test_mode = ${testMode} and id in (
+      select id from message_drafts
+      where company_id = ${companyId} and test_mode = ${testMode} and campaign_id = ${decided.campaignId} and run_id = ${runId}
+        and channel in ('sms', 'email', 'whatsapp') and status = 'draft'
+      limit ${limit}
+      for no key update
+    )
+    returning id, channel, object, record_id, campaign_id`;
+}
+
+/** A prepared run as a person is shown it before they decide. */
+export interface RunToDecide {
+  id: string;
+  campaignId: string;
+  campaignName: string;
+  content: RunContent;
+  total: number;
+  skipped: number;
+  /** Of the content and how many drafts it came to, in hexadecimal. */
+  hash: string;
+}
+
+const ofRunToDecide = (sql: Sql, { companyId, testMode }: TenantScope) => sql`
+  select r.id, r.campaign_id as "campaignId", c.name as "campaignName", r.content, r.total, r.skipped, encode(r.content_hash, 'hex') as hash
+  from campaign_runs r
+  join campaigns c on c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = r.campaign_id and c.status <> 'cancelled'
+  where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.status = 'completed' and r.decision is null and r.total > 0`;
+
+/** Runs that wait for a decision, the newest first. */
+export async function listRunsToDecide(sql: Sql, scope: TenantScope, limit: number): Promise<RunToDecide[]> {
+  return sql<RunToDecide[]>`${ofRunToDecide(sql, scope)} order by r.created_at desc, r.id desc limit ${limit}`;
+}
+
+export async function findRunToDecide(
+  sql: Sql,
+  scope: TenantScope,
+  campaignId: string,
+  runId: string,
+): Promise<RunToDecide | undefined> {
+  const [row] = await sql<RunToDecide[]>`
+    ${ofRunToDecide(sql, scope)} and r.campaign_id = ${campaignId} and r.id = ${runId}`;
+  return row;
+}

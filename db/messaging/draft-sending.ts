@@ -1,0 +1,155 @@
+// Approved drafts on their way: taken up by one server at a time, and what became of them.
+import type { DraftChannel, StoredDraft } from '../../domain/messaging/drafts.ts';
+import type { SendingOutcome } from '../../domain/messaging/senders.ts';
+import { type SubscriptionRow, subscriptionColumns } from '../access/quota.ts';
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+/** Messages of a company, a mode and a channel. */
+export interface Queue extends TenantScope {
+  channel: DraftChannel;
+}
+
+/** Queues in which something is due, those first that have waited longest. */
+export async function findDueQueues(
+  sql: Sql,
+  channels: readonly DraftChannel[],
+  limit: number,
+  now: Date,
+): Promise<Queue[]> {
+  return sql<Queue[]>`
+    select company_id as "companyId", test_mode as "testMode", channel from message_drafts
+    where due_at <= ${now} and channel = any(${[...channels]}::text[])
+    group by company_id, test_mode, channel
+    order by min(due_at)
+    limit ${limit}`;
+}
+
+/** How many messages are due, for the operator; no more than these are counted. */
+export async function countDueMessages(sql: Sql, limit: number, now: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from (select from message_drafts where due_at <= ${now} limit ${limit}) due`;
+  return row?.count ?? 0;
+}
+
+export interface TakenDraft
+  extends Pick<
+    StoredDraft,
+    'id' | 'channel' | 'recipient' | 'sender' | 'subject' | 'body' | 'object' | 'record_id' | 'campaign_id'
+  > {
+  /** Says which try it is. */
+  attempts: number;
+  /** When it may have been sent before; null: it was not. */
+  attemptedAt: Date | null;
+}
+
+/**
+ * Takes up the draft that has waited longest, for one server only.
+ * @param lease milliseconds after which it is due again, should this server end before it says how the attempt went
+ */
+export async function takeDraft(
+  sql: Sql,
+  { companyId, testMode, channel }: Queue,
+  lease: number,
+  now: Date,
+): Promise<TakenDraft | undefined> {
+  const leasedUntil = new Date(now.getTime() + lease);
+  const [taken] = await sql<TakenDraft[]>`
+    update message_drafts d
+    set attempts = attempts + 1, due_at = ${leasedUntil}, leased_until = ${leasedUntil}, attempted_at = coalesce(d.attempted_at, ${now})
+    from (
+      select id, attempted_at from message_drafts m
+      where company_id = ${companyId} and test_mode = ${testMode} and channel = ${channel} and due_at <= ${now} and status = 'approved'
+        and not exists (
+          select from campaigns c
+          where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = m.campaign_id and c.status = 'cancelled'
+        )
+      order by due_at
+      limit 1
+      for no key update skip locked
+    ) next
+    where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = next.id
+    returning d.id, d.channel, d.recipient, d.sender, d.subject, d.body, d.object, d.record_id, d.campaign_id, d.attempts,
+      next.attempted_at as "attemptedAt"`;
+  return taken;
+}
+
+/** What a company may do, and what it is called. */
+export interface SendingCompany extends SubscriptionRow {
+  name: string;
+  disabledModules: string[];
+}
+
+/** @returns undefined for a company that is not active any more */
+export async function findSendingCompany(sql: Sql, companyId: string): Promise<SendingCompany | undefined> {
+  const [row] = await sql<SendingCompany[]>`
+    select c.name, c.disabled_modules as "disabledModules", ${subscriptionColumns(sql)}
+    from companies c
+    left join subscriptions s on s.company_id = ${companyId}
+    where c.id = ${companyId} and c.status = 'active'`;
+  return row;
+}
+
+/** Ends the way of a draft. @returns false where another try has begun meanwhile, or it was taken back */
+export async function endDraft(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { id, attempts }: Pick<TakenDraft, 'id' | 'attempts'>,
+  outcome: SendingOutcome,
+  now: Date,
+): Promise<boolean> {
+  const end =
+    outcome.status === 'sent'
+      ? { status: outcome.status, sent_at: now, provider_ref: outcome.providerRef }
+      : { status: outcome.status, error_code: outcome.code, error_message: outcome.message };
+  const ended = await sql`
+    update message_drafts set ${sql(end)}, due_at = null, leased_until = null, attempted_at = null, updated_at = ${now}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and attempts = ${attempts} and status = 'approved'`;
+  return ended.count === 1;
+}
+
+/** Has a draft tried again at a time. @param mayBeSent nobody knows whether it was sent */
+export async function postponeDraft(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { id, attempts }: Pick<TakenDraft, 'id' | 'attempts'>,
+  mayBeSent: boolean,
+  until: Date,
+): Promise<void> {
+  await sql`
+    update message_drafts
+    set due_at = ${until}, leased_until = null, attempted_at = case when ${mayBeSent}::boolean then attempted_at end
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and attempts = ${attempts} and status = 'approved'`;
+}
+
+/** Which of these messages of a provider are those of drafts already. */
+export async function knownReferences(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  references: readonly string[],
+): Promise<Set<string>> {
+  const rows = await sql<{ provider_ref: string }[]>`
+    select provider_ref from message_drafts
+    where company_id = ${companyId} and test_mode = ${testMode} and provider_ref = any(${[...references]}::text[])`;
+  return new Set(rows.map((row) => row.provider_ref));
+}
+
+/** What a person who follows the link in a mail is told of it. */
+export interface MailedDraft {
+  recipient: string;
+  campaignId: string | null;
+  companyName: string;
+}
+
+export async function findMailedDraft(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+): Promise<MailedDraft | undefined> {
+  const [row] = await sql<MailedDraft[]>`
+    select d.recipient, d.campaign_id as "campaignId", c.name as "companyName"
+    from message_drafts d
+    join companies c on c.id = ${companyId}
+    where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = ${id} and d.channel = 'email'`;
+  return row;
+}

@@ -1,0 +1,61 @@
+// The secrets that gateways sign their reports with, one of each mode, sealed.
+import type { Sql } from '../connect.ts';
+
+export type Environment = 'live' | 'test';
+
+export interface InboundSecretRow {
+  environment: Environment;
+  sealed_secret: string;
+  secret_last4: string;
+  sealed_previous_secret: string | null;
+  previous_secret_expires_at: Date | null;
+  created_at: Date;
+}
+
+const columns = [
+  ...['environment', 'sealed_secret', 'secret_last4', 'sealed_previous_secret', 'previous_secret_expires_at'],
+  'created_at',
+];
+
+/** Those that were made, in no order. */
+export async function listInboundSecrets(sql: Sql, companyId: string): Promise<InboundSecretRow[]> {
+  return sql<InboundSecretRow[]>`select ${sql(columns)} from inbound_secrets where company_id = ${companyId}`;
+}
+
+/**
+ * Puts a secret in the place of the one that is there, which goes on until it expires.
+ * @param until when the one before ends; null: at once
+ */
+export async function putInboundSecret(
+  sql: Sql,
+  companyId: string,
+  secret: Pick<InboundSecretRow, 'environment' | 'sealed_secret' | 'secret_last4'>,
+  until: Date | null,
+  now: Date,
+): Promise<InboundSecretRow> {
+  const [row] = await sql<[InboundSecretRow]>`
+    insert into inbound_secrets ${sql({ company_id: companyId, ...secret, created_at: now })}
+    on conflict (company_id, environment) do update
+    set sealed_secret = excluded.sealed_secret, secret_last4 = excluded.secret_last4, created_at = excluded.created_at,
+      sealed_previous_secret = case when ${until}::timestamptz is not null then inbound_secrets.sealed_secret end,
+      previous_secret_expires_at = ${until}
+    returning ${sql(columns)}`;
+  return row;
+}
+
+/** What the reports of a company are checked with, under a role that sees all of them; undefined without a secret. */
+export async function findInboundDoor(
+  sql: Sql,
+  companyId: string,
+  environment: Environment,
+  now: Date,
+): Promise<{ companyName: string; configVersion: number; sealedSecrets: string[] } | undefined> {
+  const [row] = await sql<[{ companyName: string; configVersion: number; sealedSecrets: string[] }?]>`
+    select c.name as "companyName", c.config_version as "configVersion",
+      case when i.previous_secret_expires_at > ${now} then array[i.sealed_secret, i.sealed_previous_secret]
+        else array[i.sealed_secret] end as "sealedSecrets"
+    from inbound_secrets i
+    join companies c on c.id = ${companyId} and c.status = 'active'
+    where i.company_id = ${companyId} and i.environment = ${environment}`;
+  return row;
+}

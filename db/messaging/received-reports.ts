@@ -1,0 +1,70 @@
+// What providers reported, each report once, and whom of the workspace's records it came from.
+import type { ReportKind } from '../../domain/messaging/reports.ts';
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+/** A record that people write from, or are called at. */
+export interface Contact {
+  object: 'leads' | 'customers';
+  id: string;
+}
+
+export interface ReportRow {
+  id: string;
+  provider: 'generic' | 'twilio';
+  /** The provider's own. */
+  external_id: string;
+  kind: ReportKind;
+  object: string | null;
+  record_id: string | null;
+  details: Record<string, unknown>;
+  occurred_at: Date;
+  received_at: Date;
+}
+
+/** Where records have a number and an address. */
+const fields = {
+  phone: { leads: ['mobile'], customers: ['mobile', 'phone'] },
+  email: { leads: ['email'], customers: ['email'] },
+} as const;
+
+/**
+ * The record with this number or address: of leads the one that was changed last, else of customers. It stays until the transaction ends.
+ * @param value E.164, or an address in lower case
+ */
+export async function findContact(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  kind: 'phone' | 'email',
+  value: string,
+): Promise<Contact | undefined> {
+  for (const object of ['leads', 'customers'] as const) {
+    // Texts in the order of their bytes, which is what indexes have them in.
+    const equal = fields[kind][object].map((field) => sql`${sql(field)} collate "C" = ${value}`);
+    const [row] = await sql<[{ id: string }?]>`
+      select id from ${sql(object)}
+      where company_id = ${companyId} and test_mode = ${testMode} and (${equal.reduce((any, one) => sql`${any} or ${one}`)})
+      order by updated_at desc, id desc
+      limit 1
+      for key share`;
+    if (row) return { object, id: row.id };
+  }
+  return undefined;
+}
+
+/** Stores a report, unless it is there. @returns the row of the one that was there */
+export async function addReport(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  report: ReportRow,
+): Promise<Pick<ReportRow, 'id' | 'object' | 'record_id'> | undefined> {
+  const row = { ...report, details: sql.json(report.details as never) };
+  const added = await sql`
+    insert into received_reports ${sql({ company_id: companyId, test_mode: testMode, ...row })}
+    on conflict (company_id, test_mode, provider, external_id) do nothing`;
+  if (added.count === 1) return undefined;
+  const [before] = await sql<[Pick<ReportRow, 'id' | 'object' | 'record_id'>]>`
+    select id, object, record_id from received_reports
+    where company_id = ${companyId} and test_mode = ${testMode} and provider = ${report.provider} and external_id = ${report.external_id}`;
+  return before;
+}

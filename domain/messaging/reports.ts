@@ -1,0 +1,185 @@
+// What providers report: read alike from all of them, and what follows from it.
+import type { components } from '../../generated/api.ts';
+import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { readAddress } from './addresses.ts';
+
+/** A report as the document has it; what comes in another form is brought into this one. */
+export type ReportBody = components['schemas']['InboundReport'];
+export type ReportKind = ReportBody['type'];
+
+type Field = Exclude<keyof ReportBody, 'type' | 'external_id' | 'occurred_at'>;
+
+/** Beside what all have: fields that a kind must have, and those that it may have. */
+const fieldsOf: Readonly<Record<ReportKind, { needed: readonly Field[]; more: readonly Field[] }>> = {
+  sms: { needed: ['from', 'to', 'body'], more: [] },
+  whatsapp: { needed: ['from', 'to', 'body'], more: [] },
+  email: { needed: ['from', 'to', 'body'], more: ['subject', 'has_attachments'] },
+  email_engagement: { needed: ['to', 'engagement'], more: ['message_id', 'link_url'] },
+  fax: { needed: ['from', 'to', 'pages'], more: [] },
+  call: { needed: ['from', 'to', 'direction', 'outcome', 'duration_seconds'], more: ['user_id'] },
+  form: { needed: ['form'], more: ['email', 'phone', 'answers'] },
+};
+const allFields = [...new Set(Object.values(fieldsOf).flatMap(({ needed, more }) => [...needed, ...more]))];
+
+/** Somebody outside, as records know people: by E.164, or an address in lower case. */
+export interface Address {
+  kind: 'phone' | 'email';
+  value: string;
+}
+
+/** A report that was read. */
+export interface Report extends Omit<ReportBody, 'occurred_at'> {
+  occurredAt: Date;
+  /** Whom it is about; the first that a record has is linked. */
+  contacts: readonly Address[];
+}
+
+/**
+ * Reads a report that fits its schema.
+ * @param country of the company: numbers without a country code are read as its
+ * @returns what is wrong with it, where its kind has other fields, or an address is none
+ */
+export function readReport(
+  body: ReportBody,
+  country: string | null,
+  now: Date,
+): { report: Report } | { problems: FieldProblem[] } {
+  const { occurred_at: occurred, ...rest } = body;
+  const problems = fieldProblems(body);
+  const read: Record<string, string> = {};
+  for (const field of ['from', 'to', 'email', 'phone'] as const) {
+    const text = body[field];
+    if (text === undefined) continue;
+    const isEmail = field === 'email' || (field !== 'phone' && /^email/.test(body.type));
+    const address = readAddress(isEmail ? 'email' : 'phone', field, text, country);
+    if ('value' in address) read[field] = address.value;
+    // Short numbers, names in place of numbers and callers who hide theirs are no mistakes.
+    else if (isEmail) problems.push(address.problem);
+  }
+  if (problems.length > 0) return { problems };
+  const occurredAt = new Date(Math.min(Date.parse(occurred ?? now.toISOString()), now.getTime()));
+  return { report: { ...rest, ...read, occurredAt, contacts: contactsOf(body, read) } };
+}
+
+function fieldProblems(body: ReportBody): FieldProblem[] {
+  const { needed, more } = fieldsOf[body.type];
+  const missing = needed.filter((field) => body[field] === undefined);
+  const others = allFields.filter((field) => body[field] !== undefined && ![...needed, ...more].includes(field));
+  const kinds = (field: Field): string[] =>
+    Object.entries(fieldsOf).flatMap(([kind, fields]) =>
+      [...fields.needed, ...fields.more].includes(field) ? [kind] : [],
+    );
+  return [
+    ...missing.map((field) => fieldProblem(field, 'REQUIRED', `is needed where type is ${body.type}`)),
+    ...others.map((field) =>
+      fieldProblem(field, 'CONFLICTING_FIELDS', `is of another type than ${body.type}: ${kinds(field).join(', ')}`),
+    ),
+    ...(body.link_url !== undefined && body.engagement !== 'click' && body.type === 'email_engagement'
+      ? [fieldProblem('link_url', 'CONFLICTING_FIELDS', 'is sent where engagement is click')]
+      : []),
+  ];
+}
+
+/** @param read the addresses that could be read */
+function contactsOf({ type, direction }: ReportBody, read: Record<string, string>): Address[] {
+  const kind = /^email/.test(type) ? 'email' : 'phone';
+  const isToThem = type === 'email_engagement' || direction === 'outbound';
+  const found: [Address['kind'], string | undefined][] =
+    type === 'form'
+      ? [
+          ['email', read.email],
+          ['phone', read.phone],
+        ]
+      : [[kind, isToThem ? read.to : read.from]];
+  return found.flatMap(([each, value]) => (value === undefined ? [] : [{ kind: each, value }]));
+}
+
+/** The channel of what becomes a message in a timeline; undefined for what does not. */
+export function channelOf(kind: ReportKind): 'sms' | 'whatsapp' | 'email' | undefined {
+  return kind === 'sms' || kind === 'whatsapp' || kind === 'email' ? kind : undefined;
+}
+
+/** What people write, alone, who want nothing more; carriers have agreed on these. */
+const stopWords = new Set(['STOP', 'STOPALL', 'UNSUBSCRIBE', 'CANCEL', 'END', 'QUIT']);
+
+const isStopWord = (text: string | undefined): boolean => stopWords.has(text?.trim().toUpperCase() ?? '');
+
+/** Why nobody may write to the contact of a report any more; undefined: they may. */
+export function stopReason({
+  type,
+  subject,
+  body,
+  engagement,
+}: Report): 'unsubscribed' | 'bounced' | 'complained' | undefined {
+  if (engagement === 'bounced' || engagement === 'complained') return engagement;
+  const said = type === 'email' ? isStopWord(subject) || isStopWord(body) : channelOf(type) && isStopWord(body);
+  return said ? 'unsubscribed' : undefined;
+}
+
+/** Characters of a body and of a subject that events carry. */
+const longest = { preview: 500, subject: 200 };
+
+const beginning = (text: string, length: number): string => [...text.slice(0, 2 * length)].slice(0, length).join('');
+
+/** What a report is about: a record, and the message that was opened with its campaign, where they are known. */
+export interface Link {
+  object: string | null;
+  record_id: string | null;
+  message_id: string | null;
+  campaign_id: string | null;
+}
+
+/** What subscribers are told of; undefined for what nobody is told of. */
+export function reportEvent(
+  id: string,
+  report: Report,
+  link: Link,
+  now: Date,
+): { name: string; data: Record<string, unknown> } | undefined {
+  const { from, to, body = '' } = report;
+  const about = {
+    ...(link.record_id === null ? {} : { object: link.object, record_id: link.record_id }),
+    timestamp: report.occurredAt.toISOString(),
+    occurred_at: now.toISOString(),
+  };
+  const preview = beginning(body, longest.preview);
+  switch (report.type) {
+    case 'sms':
+    case 'whatsapp':
+      return {
+        name: 'message.sms.received',
+        data: { message_id: id, channel: report.type, from, to, preview, ...about },
+      };
+    case 'email':
+      return {
+        name: 'message.email.received',
+        data: {
+          ...{ message_id: id, from, to: [to], subject: beginning(report.subject ?? '', longest.subject), preview },
+          ...{ has_attachments: report.has_attachments ?? false, ...about },
+        },
+      };
+    case 'email_engagement':
+      if (report.engagement !== 'open' && report.engagement !== 'click') return undefined;
+      return {
+        name: 'message.email.engagement',
+        data: {
+          ...(link.message_id === null ? {} : { message_id: link.message_id }),
+          ...(link.campaign_id === null ? {} : { campaign_id: link.campaign_id }),
+          ...(report.link_url === undefined ? {} : { link_url: report.link_url }),
+          ...{ engagement: report.engagement, recipient: to, ...about },
+        },
+      };
+    case 'fax':
+      return { name: 'fax.received', data: { fax_id: id, from, to, pages: report.pages, ...about } };
+    case 'call': {
+      const { direction, outcome, duration_seconds, user_id } = report;
+      const by = user_id === undefined ? {} : { user_id };
+      return {
+        name: 'call.completed',
+        data: { call_id: id, direction, outcome, duration_seconds, from, to, ...by, ...about },
+      };
+    }
+    case 'form':
+      return { name: 'form.submitted', data: { form: report.form, submission_id: id, ...about } };
+  }
+}

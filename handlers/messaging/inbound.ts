@@ -1,0 +1,66 @@
+// What comes in: the secrets that gateways sign with, and the reports that they send.
+import {
+  type Environment,
+  type InboundSecretRow,
+  listInboundSecrets,
+  putInboundSecret,
+} from '../../db/messaging/inbound-secrets.ts';
+import { isActiveUser } from '../../db/people/users.ts';
+import { readReport } from '../../domain/messaging/reports.ts';
+import type { components } from '../../generated/api.ts';
+import { validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { newSigningSecret } from '../../runtime/outgoing/signed-posts.ts';
+import { receiveReport } from '../../writes/received-reports.ts';
+
+const hourMilliseconds = 3_600_000;
+
+export const getInboundSettings: Handler<'getInboundSettings'> = async (call) => {
+  const rows = await listInboundSecrets(call.sql, call.caller.companyId);
+  const door = (environment: Environment) =>
+    shown(
+      call,
+      environment,
+      rows.find((row) => row.environment === environment),
+    );
+  return { status: 200, data: { inbound: { live: door('live'), test: door('test') } } };
+};
+
+export const rotateInboundSecret: Handler<'rotateInboundSecret'> = async (call) => {
+  const { sql, caller, now } = call;
+  const { environment, overlap_hours: hours } = call.body ?? { environment: 'live', overlap_hours: 24 };
+  const until = hours === 0 ? null : new Date(now.getTime() + hours * hourMilliseconds);
+  const secret = newSigningSecret();
+  const sealed = { environment, sealed_secret: call.secrets.encrypt(secret), secret_last4: secret.slice(-4) };
+  const row = await putInboundSecret(sql, caller.companyId, sealed, until, now);
+  call.record({ action: 'inbound.rotate_secret', object: 'inbound', metadata: { environment } });
+  return { status: 200, data: { inbound: shown(call, environment, row), secret } };
+};
+
+export const receiveInboundReport: Handler<'receiveInboundReport'> = async (call) => {
+  const { sql, caller, body, now } = call;
+  const { country } = await call.workspace();
+  const read = readReport(body, country, now);
+  if ('problems' in read) throw validationFailed(read.problems, 400);
+  const { user_id: userId, ...report } = read.report;
+  // A call is not lost because somebody left.
+  const isUser = userId !== undefined && (await isActiveUser(sql, caller.companyId, { id: userId }));
+  const by = isUser ? { user_id: userId.toLowerCase() } : {};
+  const { received, changes } = await receiveReport(sql, caller, 'generic', { ...report, ...by }, now);
+  for (const change of changes) call.record(change);
+  return { status: 200, data: { received: true, ...received } };
+};
+
+function shown(
+  { caller, now, inboundUrls }: Pick<Call, 'caller' | 'now' | 'inboundUrls'>,
+  environment: Environment,
+  row: InboundSecretRow | undefined,
+): components['schemas']['InboundDoor'] {
+  const until = row?.previous_secret_expires_at;
+  return {
+    secret_last4: row?.secret_last4 ?? null,
+    created_at: row?.created_at.toISOString() ?? null,
+    previous_secret_expires_at: until && until > now ? until.toISOString() : null,
+    urls: inboundUrls(caller.companyId, environment),
+  };
+}

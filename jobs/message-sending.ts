@@ -1,0 +1,293 @@
+// Sends approved drafts, all companies by turns, and notes what became of each.
+import { v7 as uuidv7 } from 'uuid';
+import type { Pool, Sql } from '../db/connect.ts';
+import { addDnc } from '../db/messaging/do-not-call.ts';
+import * as db from '../db/messaging/draft-sending.ts';
+import { addSuppressed } from '../db/messaging/email-suppression.ts';
+import { insertMessage } from '../db/messaging/messages.ts';
+import { findActiveNumber, findDefaultNumber } from '../db/messaging/phone-numbers.ts';
+import { whoSaidStop } from '../db/messaging/said-stop.ts';
+import { isActiveUser } from '../db/people/users.ts';
+import type { TenantScope } from '../db/tenant.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
+import { accessOf, moduleState, modulesOfWorkspace } from '../domain/billing/plans.ts';
+import { type DraftChannel, draftEvent } from '../domain/messaging/drafts.ts';
+import {
+  afterFault,
+  notSent,
+  type OutgoingMessage,
+  objectionTo,
+  type Sender,
+  type Senders,
+  SendingFault,
+  type SendingOutcome,
+} from '../domain/messaging/senders.ts';
+import type { Log } from '../runtime/log.ts';
+import { everyRound } from './rounds.ts';
+import { inTransaction } from './transactions.ts';
+
+export interface MessageParts {
+  /** Finds whose turn it is. */
+  platform: Pool;
+  /** Everything else, bound to one company at a time. */
+  tenants: Pool;
+  senders: Senders;
+  /** Where the recipient of a draft says stop. */
+  unsubscribeUrl: (scope: TenantScope, draftId: string) => string;
+  log: Log;
+  now: () => Date;
+  /** Told of each attempt that ended. */
+  noteAttempt?: (channel: DraftChannel, outcome: 'sent' | 'failed' | 'postponed') => void;
+}
+
+/** Milliseconds between two looks. */
+const every = 1000;
+/** Apart, so that a provider that answers slowly holds up only what goes through it. */
+const providers: readonly (readonly DraftChannel[])[] = [['email'], ['sms', 'whatsapp']];
+/** Companies, modes and channels that are looked up at once. */
+const found = 1000;
+/** Messages that are on their way at once, of one provider. */
+const atOnce = 8;
+/** Longer than an attempt lasts: after it, whoever took a draft up is taken for dead. */
+const lease = 10 * 60_000;
+/** Milliseconds after which companies are looked up anew: another may have come. */
+const roundTime = 5000;
+/** Milliseconds after which a transaction is given up. */
+const patience = 5000;
+
+/** Who does it, in the audit log and in events. */
+const self = 'messages';
+
+/** Starts the rounds. @returns a function that stops them, once what is on its way has ended or a few seconds have passed */
+export function startMessageSending(parts: MessageParts): () => Promise<void> {
+  const log = parts.log.child({ job: 'messages' });
+  const stops = providers.map((channels) =>
+    everyRound(
+      every,
+      async (stop) => {
+        while (!stop.aborted && (await sendDue({ ...parts, log }, channels, stop)) > 0);
+      },
+      log,
+    ),
+  );
+  return async () => void (await Promise.all(stops.map((stop) => stop())));
+}
+
+/**
+ * Sends what is due, one message of each company after the other, for a few seconds. Servers may do so at the same time.
+ * @returns how many drafts were taken up
+ */
+export async function sendDue(
+  parts: MessageParts,
+  channels: readonly DraftChannel[],
+  stop?: AbortSignal,
+): Promise<number> {
+  const queues = await parts.platform.use((sql) => db.findDueQueues(sql, channels, found, parts.now()));
+  const began = performance.now();
+  const isOver = (): boolean => stop?.aborted === true || performance.now() - began > roundTime;
+  const leave = (queue: db.Queue): void => {
+    const at = queues.indexOf(queue);
+    if (at >= 0) queues.splice(at, 1);
+  };
+  let taken = 0;
+  const serve = async (): Promise<void> => {
+    for (let queue = queues.shift(); queue && !isOver(); queue = queues.shift()) {
+      // Its next turn comes after those of all others.
+      queues.push(queue);
+      try {
+        if (await sendNext(parts, queue)) taken += 1;
+        else leave(queue);
+      } catch (error) {
+        // The others do not wait for one that fails; what was taken up is due again when its lease has ended.
+        leave(queue);
+        const err = { message: (error as Error).message };
+        parts.log.warn({ company: queue.companyId, err }, 'a message could not be served; it is tried again');
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, serve));
+  return taken;
+}
+
+/** A draft that is to be sent now. */
+interface Begun {
+  draft: db.TakenDraft;
+  sender: Sender;
+  message: OutgoingMessage;
+}
+
+/** @returns false where nothing is due */
+async function sendNext(parts: MessageParts, queue: db.Queue): Promise<boolean> {
+  const begun = await inTransaction(parts.tenants, queue, patience, (...to) => begin(parts, queue, ...to));
+  if (begun === undefined) return false;
+  if (begun === 'ended') return true;
+  const { draft } = begun;
+  const log = parts.log.child({ company: queue.companyId, draft: draft.id, channel: draft.channel });
+  const result = await attempt(parts, queue, begun);
+  const outcome = result instanceof SendingFault ? afterFault(result, draft.attempts) : result;
+  await inTransaction(parts.tenants, queue, patience, async (sql, tell, note) => {
+    if (typeof outcome !== 'number') {
+      await end(parts, queue, draft, begun.message.sender, outcome, sql, tell, note);
+      if (result instanceof SendingFault) await heed(result, queue, draft, sql, note, parts.now());
+      return;
+    }
+    const mayBeSent = result instanceof SendingFault && result.kind === 'unknown';
+    await db.postponeDraft(sql, queue, draft, mayBeSent, new Date(parts.now().getTime() + outcome));
+  });
+  const attempts = draft.attempts;
+  if (typeof outcome === 'number') {
+    parts.noteAttempt?.(draft.channel, 'postponed');
+    const why = result instanceof SendingFault ? result.message : '';
+    log.warn({ attempts, why, next_in_minutes: outcome / 60_000 }, 'a message could not be sent; it is tried again');
+  } else if (outcome.status === 'sent') log.info({ attempts }, 'a message was sent');
+  else log.warn({ attempts, code: outcome.code, why: outcome.message }, 'a message is given up');
+  return true;
+}
+
+/**
+ * Takes up the next draft, and asks once more whether it may go.
+ * @returns undefined where nothing is due, and `ended` where nothing of it is to be sent
+ */
+async function begin(
+  parts: MessageParts,
+  queue: db.Queue,
+  sql: Sql,
+  tell: (event: EventRow) => void,
+  note: (audit: AuditRow) => void,
+): Promise<Begun | 'ended' | undefined> {
+  const now = parts.now();
+  const draft = await db.takeDraft(sql, queue, lease, now);
+  if (!draft) return undefined;
+  const [company, saidStop, from] = await Promise.all([
+    db.findSendingCompany(sql, queue.companyId),
+    whoSaidStop(sql, queue, [draft]),
+    senderOf(sql, queue, draft),
+  ]);
+  const isInboxOn = company !== undefined && hasInbox(company, now);
+  const objection = objectionTo(draft, { isInboxOn, saidStop: saidStop(draft), hasSender: from !== undefined });
+  const sender = parts.senders[draft.channel];
+  const ref = queue.testMode ? notSent.test : sender ? undefined : notSent.kept;
+  const outcome: SendingOutcome | undefined = objection ?? (ref && { status: 'sent', providerRef: ref });
+  if (outcome || !sender || from === undefined) {
+    if (outcome) await end(parts, queue, draft, from ?? draft.sender, outcome, sql, tell, note);
+    if (ref === notSent.kept && !objection)
+      parts.log.info(
+        { company: queue.companyId, draft: draft.id, channel: draft.channel },
+        'a message is kept: there is no provider to send it through',
+      );
+    return 'ended';
+  }
+  const { id, channel, recipient, subject, body } = draft;
+  const message = {
+    ...{ id, channel, recipient, sender: from, subject, body, companyName: company?.name ?? '' },
+    ...{ unsubscribeUrl: parts.unsubscribeUrl(queue, id), isOfCampaign: draft.campaign_id !== null },
+  };
+  return { draft, sender, message };
+}
+
+function hasInbox(company: db.SendingCompany, now: Date): boolean {
+  const { packageCode, addOns, disabledModules, subscriptionStatus, trialEndsAt } = company;
+  const modules = modulesOfWorkspace(packageCode, addOns, disabledModules);
+  return accessOf(subscriptionStatus, trialEndsAt, now) === 'open' && moduleState('inbox', modules) === 'on';
+}
+
+/** The number that a text comes from, or the address that an email is answered to; null: the service's own; undefined: there is none any more. */
+async function senderOf(
+  sql: Sql,
+  scope: db.Queue,
+  { channel, sender }: db.TakenDraft,
+): Promise<string | null | undefined> {
+  if (channel !== 'email') {
+    const number = sender === null ? findDefaultNumber(sql, scope) : findActiveNumber(sql, scope, sender);
+    const active = await number;
+    return active?.can_sms ? active.phone_number : undefined;
+  }
+  if (sender === null) return null;
+  return (await isActiveUser(sql, scope.companyId, { email: sender })) ? sender : undefined;
+}
+
+/** Sends a message, unless an earlier attempt of which nobody knew the end turns out to have done so. */
+async function attempt(
+  parts: MessageParts,
+  scope: TenantScope,
+  { draft, sender, message }: Begun,
+): Promise<SendingOutcome | SendingFault> {
+  try {
+    const earlier = await sentEarlier(parts, scope, { draft, sender, message });
+    return { status: 'sent', providerRef: earlier ?? (await sender.send(message)) };
+  } catch (error) {
+    if (error instanceof SendingFault) return error;
+    throw error;
+  }
+}
+
+async function sentEarlier(
+  parts: MessageParts,
+  scope: TenantScope,
+  { draft, sender, message }: Begun,
+): Promise<string | undefined> {
+  if (!draft.attemptedAt || !sender.findSent) return undefined;
+  const references = await sender.findSent(message, draft.attemptedAt);
+  if (references.length === 0) return undefined;
+  const known = await inTransaction(parts.tenants, scope, patience, (sql) =>
+    db.knownReferences(sql, scope, references),
+  );
+  return references.find((reference) => !known.has(reference));
+}
+
+/** Notes how a draft ended, unless another try has begun meanwhile. */
+async function end(
+  parts: MessageParts,
+  scope: TenantScope,
+  draft: db.TakenDraft,
+  from: string | null,
+  outcome: SendingOutcome,
+  sql: Sql,
+  tell: (event: EventRow) => void,
+  note: (audit: AuditRow) => void,
+): Promise<void> {
+  const now = parts.now();
+  if (!(await db.endDraft(sql, scope, draft, outcome, now))) return;
+  const { companyId, testMode } = scope;
+  const { name, data } = draftEvent(draft, 'approved', outcome.status, now);
+  const actor = { kind: 'system', id: self, name: null };
+  tell({ companyId, testMode, event: name, data, occurredAt: now, actor, requestId: null });
+  const changes = { status: { from: 'approved', to: outcome.status } };
+  const metadata =
+    outcome.status === 'sent'
+      ? { channel: draft.channel, provider_ref: outcome.providerRef }
+      : { channel: draft.channel, error_code: outcome.code };
+  const action = outcome.status === 'sent' ? 'message_draft.send' : 'message_draft.fail';
+  note(ownAuditRow(scope, self, action, { object: 'message_drafts', recordId: draft.id, changes, metadata }, now));
+  parts.noteAttempt?.(draft.channel, outcome.status);
+  if (outcome.status !== 'sent' || draft.object === null || draft.record_id === null) return;
+  const { channel, recipient, subject, body, campaign_id } = draft;
+  await insertMessage(sql, scope, {
+    ...{ id: uuidv7(), object: draft.object, record_id: draft.record_id, channel, direction: 'outbound', source: null },
+    ...{ sender: from, recipient, subject, body, status: 'sent', campaign_id, draft_id: draft.id, occurred_at: now },
+  });
+}
+
+/** Keeps what the provider said of the recipient, so that nobody writes there again. */
+async function heed(
+  { kind }: SendingFault,
+  scope: TenantScope,
+  { id: draftId, recipient, campaign_id }: db.TakenDraft,
+  sql: Sql,
+  note: (audit: AuditRow) => void,
+  now: Date,
+): Promise<void> {
+  const traced = (action: string, object: string, recordId: string, source: string): void =>
+    note(ownAuditRow(scope, self, action, { object, recordId, metadata: { source, draft_id: draftId } }, now));
+  if (kind === 'said_stop') {
+    const told = { reason: 'Said stop to the provider.', notes: null, source: 'opt_out' as const, created_at: now };
+    const by = { kind: 'system' as const, id: self, name: null };
+    const { entry, isNew } = await addDnc(sql, scope, { id: uuidv7(), phone_number: recipient, ...told }, by);
+    if (isNew) traced('dnc_entry.create', 'dnc_entries', entry.id, entry.source);
+  }
+  if (kind === 'unknown_recipient') {
+    const told = { reason: 'bounced' as const, source: 'provider' as const, campaign_id, created_at: now };
+    const { entry, isNew } = await addSuppressed(sql, scope, { id: uuidv7(), email: recipient, ...told });
+    if (isNew) traced('email_suppression.create', 'email_suppressions', entry.id, entry.source);
+  }
+}

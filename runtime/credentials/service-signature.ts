@@ -1,0 +1,27 @@
+// Service-Signature, `t=<unix seconds>,v1=<hex>`, of bodies that go out and of those that come in.
+import { createHmac } from 'node:crypto';
+import { sameText } from './secrets.ts';
+
+/** Seconds by which a signature may be older than its arrival, or newer. */
+const tolerance = 300;
+
+/** What v1 is: HMAC-SHA256 of `<t>.<body>` under the whole secret as text. @param time unix seconds */
+export function digestOf(secret: string, time: number | string, body: string | Buffer): string {
+  return createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex');
+}
+
+/** Whether a header fits a body under any of the secrets. */
+export function judgeSignature(
+  header: string,
+  body: Buffer,
+  secrets: readonly string[],
+  now: Date,
+): 'good' | 'wrong' | 'old' {
+  const parts = header.split(',').map((part) => part.trim().split('=') as [string, string?]);
+  const time = parts.find(([name]) => name === 't')?.[1] ?? '';
+  const digests = parts.flatMap(([name, value]) => (name === 'v1' && value !== undefined ? [value] : []));
+  if (!/^\d{1,12}$/.test(time)) return 'wrong';
+  const expected = secrets.map((secret) => digestOf(secret, time, body));
+  if (!digests.some((digest) => expected.some((each) => sameText(each, digest)))) return 'wrong';
+  return Math.abs(now.getTime() / 1000 - Number(time)) > tolerance ? 'old' : 'good';
+}

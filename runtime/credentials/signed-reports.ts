@@ -1,0 +1,61 @@
+// Gateways, which sign what they report under the secret that a workspace gave them.
+import type { Database } from '../database.ts';
+import { ApiError } from '../errors.ts';
+import { type Authenticated, anonymous, type RequestFacts } from './authentication.ts';
+import type { Secrets } from './secrets.ts';
+import { judgeSignature } from './service-signature.ts';
+
+const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+
+export interface SignedReport {
+  /** The header Service-Signature. */
+  signature: string;
+  body: Buffer;
+  /** Of the address: whose secret it is, and of which mode. */
+  query: URLSearchParams;
+}
+
+const refusal = (message: string, reason: string): ApiError =>
+  new ApiError(
+    'AUTH_INVALID_KEY',
+    message,
+    { reason },
+    { headers: { 'www-authenticate': 'Service-Signature error="invalid_token"' } },
+  );
+
+/** The refusal of what was not signed at all. */
+export function unsigned(): ApiError {
+  const message = 'Sign the body under the secret of the workspace, in the header Service-Signature.';
+  return new ApiError('MISSING_API_KEY', message, undefined, { headers: { 'www-authenticate': 'Service-Signature' } });
+}
+
+/**
+ * Finds out for which workspace a gateway reports.
+ * @throws ApiError 401, the same for a workspace that is not there, one without a secret and a signature that does not fit
+ */
+export async function authenticateReport(
+  { signature, body, query }: SignedReport,
+  facts: RequestFacts,
+  { database, secrets }: { database: Database; secrets: Secrets },
+  now: Date,
+): Promise<Authenticated> {
+  const companyId = query.get('company_id')?.toLowerCase() ?? '';
+  const testMode = query.get('environment') === 'test';
+  const door = uuid.test(companyId) ? await database.findInboundDoor(companyId, testMode, now) : undefined;
+  const good = (door?.sealedSecrets ?? []).map((sealed) => secrets.decrypt(sealed));
+  const verdict = judgeSignature(signature, body, good, now);
+  if (!door || verdict === 'wrong')
+    throw refusal('The header Service-Signature does not fit the body and the address.', 'invalid_signature');
+  if (verdict === 'old')
+    throw refusal('t of Service-Signature is more than five minutes from our clock.', 'signature_expired');
+  return {
+    caller: {
+      ...anonymous(facts),
+      ...{ kind: 'gateway', companyId, companyName: door.companyName, testMode },
+      actor: { kind: 'system', id: 'inbound', name: null },
+    },
+    configVersion: door.configVersion,
+    subscription: undefined,
+    credential: undefined,
+  };
+}

@@ -1,0 +1,22 @@
+// Who sends messages of which channel.
+import type { Transporter } from 'nodemailer';
+import type { Senders } from '../domain/messaging/senders.ts';
+import type { MessagingProvider } from '../runtime/config.ts';
+import type { OutgoingClient } from '../runtime/outgoing/client.ts';
+import { smtpSender } from './smtp.ts';
+import { twilioSender } from './twilio.ts';
+
+export interface SenderSettings {
+  /** undefined: emails are kept. */
+  transport: Transporter | undefined;
+  /** The address that emails come from. */
+  from: string;
+  client: OutgoingClient;
+  /** undefined: texts are kept. */
+  provider: MessagingProvider | undefined;
+}
+
+export function openSenders({ transport, from, client, provider }: SenderSettings): Senders {
+  const texts = provider && twilioSender(client, provider);
+  return { email: transport && smtpSender(transport, from), sms: texts, whatsapp: texts };
+}

@@ -1,0 +1,94 @@
+// Text and WhatsApp messages through Twilio, which knows no idempotency key.
+import { type OutgoingMessage, type Sender, SendingFault, type SendingFaultKind } from '../domain/messaging/senders.ts';
+import type { MessagingProvider } from '../runtime/config.ts';
+import { type OutgoingAnswer, type OutgoingClient, OutgoingError } from '../runtime/outgoing/client.ts';
+
+/** Of an answer: a message is well below; a page of messages is as long as its bodies. */
+const mostBytes = { message: 64 * 1024, page: 4 * 1024 * 1024 };
+/** Messages that are looked at; more to one number since an attempt began there are not. */
+const pageSize = 100;
+/** Milliseconds by which the provider's clock may differ. */
+const clockSkew = 60_000;
+
+/** What the provider's codes mean; every other refusal is one. */
+const faults: Readonly<Record<number, readonly [SendingFaultKind, string]>> = {
+  21610: ['said_stop', 'The recipient told the provider to stop.'],
+  21211: ['refused', 'The provider does not know the number as one that can be written to.'],
+  21614: ['refused', 'The number is not one that can get texts.'],
+  21606: ['no_sender', 'The provider does not send texts from this number.'],
+  21659: ['no_sender', 'The number is not one of the account with the provider.'],
+  21660: ['no_sender', 'The number is not one of the account with the provider.'],
+};
+
+export function twilioSender(client: OutgoingClient, { url, accountId, authToken }: MessagingProvider): Sender {
+  const place = `${url}/2010-04-01/Accounts/${encodeURIComponent(accountId)}/Messages.json`;
+  const authorization = `Basic ${Buffer.from(`${accountId}:${authToken}`).toString('base64')}`;
+
+  async function ask(request: { method: 'GET' | 'POST'; url: string; body?: string; mostBytes: number }) {
+    const headers = { authorization, accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' };
+    try {
+      return await client.send({ ...request, headers, testMode: false });
+    } catch (error) {
+      if (!(error instanceof OutgoingError)) throw error;
+      const isConnected = error.fault === 'timeout' || error.fault === 'http_error';
+      throw new SendingFault(isConnected ? 'unknown' : 'not_sent', `the provider did not answer: ${error.fault}`);
+    }
+  }
+
+  return {
+    async send(message) {
+      const body = new URLSearchParams({ ...addressesOf(message), Body: message.body }).toString();
+      const answer = await ask({ method: 'POST', url: place, body, mostBytes: mostBytes.message });
+      if (answer.status >= 300) throw faultOf(answer);
+      const { sid } = read<{ sid?: unknown }>(answer);
+      if (typeof sid !== 'string') throw new SendingFault('unknown', 'the provider gave no reference');
+      return sid;
+    },
+    async findSent(message, since) {
+      const query = new URLSearchParams({ ...addressesOf(message), PageSize: String(pageSize) });
+      const answer = await ask({ method: 'GET', url: `${place}?${query}`, mostBytes: mostBytes.page });
+      if (answer.status >= 300) throw new SendingFault('unknown', `the provider did not tell: code ${answer.status}`);
+      // Not asked for by the date of sending, which what waits in the provider's queue does not have yet.
+      return (read<{ messages?: TwilioMessage[] }>(answer).messages ?? [])
+        .filter(({ date_created: created }) => Date.parse(created) >= since.getTime() - clockSkew)
+        .filter(({ body, status }) => body === message.body && status !== 'failed' && status !== 'canceled')
+        .map(({ sid }) => sid);
+    },
+  };
+}
+
+interface TwilioMessage {
+  sid: string;
+  body: string;
+  status: string;
+  /** As in mails. */
+  date_created: string;
+}
+
+function addressesOf({ channel, recipient, sender }: OutgoingMessage): { To: string; From: string } {
+  if (sender === null) throw new Error('a text is sent from a number');
+  const prefix = channel === 'whatsapp' ? 'whatsapp:' : '';
+  return { To: prefix + recipient, From: prefix + sender };
+}
+
+function faultOf(answer: OutgoingAnswer): SendingFault {
+  const { status } = answer;
+  if (status >= 500) return new SendingFault('unknown', `the provider failed: code ${status}`);
+  // Credentials that are refused may be set right.
+  if (status === 429 || status === 401 || status === 403)
+    return new SendingFault('not_sent', `the provider does not take messages now: code ${status}`);
+  const { code } = read<{ code?: unknown }>(answer);
+  const known = faults[Number(code)];
+  if (known) return new SendingFault(...known);
+  return new SendingFault('refused', `The provider refused it, code ${Number(code) || status}.`);
+}
+
+/** @throws SendingFault for what is not JSON: what became of the message is not known */
+function read<Body extends object>({ body, status }: OutgoingAnswer): Partial<Body> {
+  try {
+    return JSON.parse(String(body)) ?? {};
+  } catch {
+    if (status >= 400) return {};
+    throw new SendingFault('unknown', 'the answer of the provider could not be read');
+  }
+}

@@ -1,0 +1,84 @@
+// The page behind the link in emails: asked for it shows a button, told to it stops.
+import { v7 as uuidv7 } from 'uuid';
+import type { Pool } from '../db/connect.ts';
+import { findMailedDraft, type MailedDraft } from '../db/messaging/draft-sending.ts';
+import { addSuppressed } from '../db/messaging/email-suppression.ts';
+import type { TenantScope } from '../db/tenant.ts';
+import { ownAuditRow } from '../db/transaction.ts';
+import { inTransaction } from '../jobs/transactions.ts';
+import type { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
+import { html, page } from '../runtime/html.ts';
+import type { Screen, ScreenAnswer } from '../runtime/screens.ts';
+
+/** The policy of the addresses that the page is asked from, by its name: programs of mail providers click for many people. */
+export const unsubscribePolicy = { unsubscribe: [{ limit: 600, window: 60_000 }] };
+
+/** Milliseconds after which a transaction is given up. */
+const patience = 5000;
+const purpose = 'unsubscribe';
+
+/** The path of the page for the recipient of a draft. */
+export function unsubscribePath(tokens: SignedTokens, { companyId, testMode }: TenantScope, draftId: string): string {
+  return `/unsubscribe/${tokens.write(purpose, [companyId, testMode, draftId])}`;
+}
+
+export function unsubscribePage(tenants: Pool, tokens: SignedTokens): Screen {
+  return {
+    name: 'unsubscribe',
+    path: /^\/unsubscribe\/(?<token>[\w.-]{1,500})$/,
+    limit: 'unsubscribe',
+    async show({ path, body, now }) {
+      const [companyId, testMode, id] = (tokens.read(purpose, path.token ?? '') ?? []) as [string?, boolean?, string?];
+      if (!companyId || testMode === undefined || !id) return notFound;
+      const scope = { companyId, testMode };
+      // Programs that look at links ask for the page; whoever clicks sends the form, or the one line of their mail program.
+      if (body === undefined) {
+        const mailed = await inTransaction(tenants, scope, patience, (sql) => findMailedDraft(sql, scope, id));
+        return mailed ? asked(mailed) : notFound;
+      }
+      const mailed = await suppress(tenants, scope, id, now);
+      return mailed ? done(mailed) : notFound;
+    },
+  };
+}
+
+function suppress(tenants: Pool, scope: TenantScope, id: string, now: Date): Promise<MailedDraft | undefined> {
+  return inTransaction(tenants, scope, patience, async (sql, _tell, note) => {
+    const mailed = await findMailedDraft(sql, scope, id);
+    if (!mailed) return undefined;
+    const { entry, isNew } = await addSuppressed(sql, scope, {
+      ...{ id: uuidv7(), email: mailed.recipient, reason: 'unsubscribed', source: 'opt_out' },
+      ...{ campaign_id: mailed.campaignId, created_at: now },
+    });
+    if (isNew) {
+      const metadata = { reason: entry.reason, source: entry.source, draft_id: id };
+      const about = { object: 'email_suppressions', recordId: entry.id, metadata };
+      note(ownAuditRow(scope, 'unsubscribe', 'email_suppression.create', about, now));
+    }
+    return mailed;
+  });
+}
+
+const notFound: ScreenAnswer = {
+  status: 404,
+  html: page('Not found', html`<p>There is no such page. Look whether the link is complete.</p>`),
+};
+
+const asked = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
+  status: 200,
+  html: page(
+    'Unsubscribe',
+    html`<p>${companyName} writes to ${recipient}. Should that end?</p>
+<form method="post">
+<button>Unsubscribe</button>
+</form>`,
+  ),
+});
+
+const done = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
+  status: 200,
+  html: page(
+    'You are unsubscribed',
+    html`<p role="status">${companyName} does not write to ${recipient} any more. You can close this page.</p>`,
+  ),
+});

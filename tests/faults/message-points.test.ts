@@ -1,0 +1,166 @@
+// The job that sends messages, killed at each point: all that was approved is sent, under one name.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { migrate } from '../../db/migrate.ts';
+import { sendDue } from '../../jobs/message-sending.ts';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { toldEvents } from '../support/events.ts';
+import { newDefaultNumber, newStoredDraft, openMessageParts } from '../support/message-jobs.ts';
+import { someNumber } from '../support/messaging.ts';
+import { newWideTenant } from '../support/requests.ts';
+import { compileCache } from '../support/servers.ts';
+import { startSmtp, type TestSmtp } from '../support/smtp.ts';
+import { database, type Tenant, useDatabase } from '../support/tenants.ts';
+import { TestTwilio } from '../support/twilio.ts';
+import { fatal, messagePoints, Traps } from './support/points.ts';
+import { FaultProxy, through } from './support/proxy.ts';
+
+const program = fileURLToPath(new URL('support/message-job.ts', import.meta.url));
+const traps = new Traps({});
+let proxy: FaultProxy;
+let smtp: TestSmtp;
+let twilio: TestTwilio;
+let url: string;
+let tenant: Tenant;
+let server: Awaited<ReturnType<typeof openMessageParts>>;
+let job: ChildProcess | undefined;
+
+// A database of its own: another server would send what was left.
+beforeAll(async () => {
+  [url, smtp, twilio] = await Promise.all([newDatabase(), startSmtp(), TestTwilio.start()]);
+  await migrate(url);
+  await useDatabase(url);
+  proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
+  server = await openMessageParts(url, `smtp://127.0.0.1:${smtp.port}`, twilio.url());
+  tenant = await newWideTenant();
+  await newDefaultNumber(tenant, someNumber());
+}, 60_000);
+afterEach(async () => {
+  smtp.fallsSilent = () => false;
+  twilio.behave = () => undefined;
+  await kill();
+});
+afterAll(async () => {
+  await server?.close();
+  await Promise.all([proxy?.close(), smtp?.stop(), twilio?.stop()]);
+  await useDatabase(undefined);
+  if (url) await dropDatabase(url);
+}, 60_000);
+
+async function kill(): Promise<void> {
+  const ended = new Promise((resolve) => job?.on('exit', resolve));
+  if (!job?.kill('SIGKILL')) return;
+  await ended;
+  job = undefined;
+}
+
+/** Waits until PostgreSQL has noticed that a process is gone, and ended what it had begun. */
+const abandoned = (): Promise<void> =>
+  expect
+    .poll(async () => {
+      const [row] = await database()`
+        select count(*)::int as count from pg_stat_activity
+        where datname = current_database() and application_name = 'crm messages' and state <> 'idle'`;
+      return row?.count;
+    })
+    .toBe(0);
+
+/** Sends what is due, as another server does once it takes the first for dead. */
+async function recover(channel: 'email' | 'sms'): Promise<void> {
+  await abandoned();
+  await database()`update message_drafts set due_at = now() - interval '1 second', leased_until = null where status = 'approved'`;
+  while ((await sendDue(server.parts, [channel])) > 0);
+}
+
+/** Messages that arrived for somebody, by the names that they came under. */
+const arrivedAt = (channel: 'email' | 'sms', recipient: string): (string | undefined)[] =>
+  channel === 'email'
+    ? smtp.received
+        .filter(({ recipients }) => recipients.includes(recipient))
+        .map(({ raw }) => /^Message-ID: <([^@>]+)@/m.exec(raw)?.[1])
+    : twilio.to(recipient).map(({ sid }) => sid);
+
+/** Has a job killed where something springs, and looks at what became of the message. @param most times that it may arrive */
+async function killedAt(channel: 'email' | 'sms', most: number, sprung: Promise<void>): Promise<void> {
+  const to = (): string => (channel === 'email' ? `${randomUUID()}@x.example` : someNumber());
+  const [recipient, undecided] = [to(), to()];
+  const id = await newStoredDraft(tenant, channel, recipient, true);
+  await newStoredDraft(tenant, channel, undecided, false);
+  const env = { PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache };
+  const settings = [through(url, proxy), `smtp://127.0.0.1:${smtp.port}`, twilio.url()];
+  job = spawn(process.execPath, [program, ...settings], { env, stdio: 'inherit' });
+  await sprung;
+  await kill();
+  await recover(channel);
+  const arrived = arrivedAt(channel, recipient);
+  const [draft] = await database()`select status, provider_ref, attempts from message_drafts where id = ${id}`;
+  expect(arrived.length).toBeGreaterThan(0);
+  expect(arrived.length).toBeLessThanOrEqual(most);
+  expect(new Set(arrived).size).toBe(1);
+  const ref = channel === 'email' ? `<${id}@example.com>` : arrived[0];
+  expect(draft).toMatchObject({ status: 'sent', provider_ref: ref });
+  expect(draft?.attempts).toBeLessThanOrEqual(2);
+  expect(arrivedAt(channel, undecided)).toEqual([]);
+  const [noted] = await database()`
+    select (select count(*)::int from messages where draft_id = ${id}) as messages,
+      (select count(*)::int from ${toldEvents(database())} where data->>'draft_id' = ${id}) as events,
+      (select count(*)::int from audit_logs where record_id = ${id} and action = 'message_draft.send') as audit`;
+  expect(noted).toEqual({ messages: 1, events: 1, audit: 1 });
+}
+
+const nothing = (): void => undefined;
+
+describe.each([
+  ['email', 2],
+  ['sms', 1],
+] as const)('with an approved message by %s, which may arrive %i times', (channel, most) => {
+  test.each(fatal(messagePoints))(
+    'and $statement $moment',
+    async ({ statement, moment }) => {
+      await killedAt(channel, most, traps.set({ statement, moment, act: nothing }));
+    },
+    60_000,
+  );
+});
+
+test.each([
+  ['recipient', 1],
+  ['message', 2],
+] as const)(
+  'with the mail server before its answer to the %s, which may arrive %i times',
+  async (at, most) => {
+    await killedAt(
+      'email',
+      most,
+      new Promise((resolve) => {
+        smtp.fallsSilent = (before) => {
+          if (before !== at) return false;
+          smtp.fallsSilent = () => false;
+          resolve();
+          return true;
+        };
+      }),
+    );
+  },
+  60_000,
+);
+
+test.each(['lose', 'swallow'] as const)(
+  'with the provider of texts about to %s it',
+  async (how) => {
+    await killedAt(
+      'sms',
+      1,
+      new Promise((resolve) => {
+        twilio.behave = () => {
+          twilio.behave = () => undefined;
+          setImmediate(resolve);
+          return how;
+        };
+      }),
+    );
+  },
+  60_000,
+);

@@ -1,0 +1,244 @@
+// The console: who may decide about messages, and what a decision is bound to.
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { openBrowser, watchedPage } from '../support/browser.ts';
+import { call, type Json } from '../support/client.ts';
+import { newCampaign, newDraft } from '../support/messaging.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
+import { createRecords } from '../support/records.ts';
+import { newWideTenant } from '../support/requests.ts';
+import { adminPassword, database, newUser, type Tenant } from '../support/tenants.ts';
+
+const base = inject('baseUrl');
+const home = '/console/messages';
+
+/** A browser without one: keeps its cookie, follows nothing. */
+class Visitor {
+  cookie = '';
+
+  async ask(path: string, form?: Record<string, string>, headers: Record<string, string> = {}) {
+    const answer = await fetch(base + path, {
+      redirect: 'manual',
+      headers: { ...(this.cookie === '' ? {} : { cookie: this.cookie }), ...headers },
+      ...(form ? { method: 'POST', body: new URLSearchParams(form) } : {}),
+    });
+    const [kept] = answer.headers.getSetCookie();
+    if (kept !== undefined) this.cookie = kept.split(';')[0] ?? '';
+    const text = await answer.text();
+    return { status: answer.status, text, to: answer.headers.get('location'), headers: answer.headers };
+  }
+
+  signIn(email: string, password = adminPassword, more: Record<string, string> = {}) {
+    return this.ask('/console/sign-in', { email, password, ...more });
+  }
+
+  /** What the form of a draft or a run would send. */
+  async formOf(path: string, action: string): Promise<Record<string, string>> {
+    const { text } = await this.ask(path);
+    const form = text.split(`action="${action}"`)[1]?.split('</form>')[0] ?? '';
+    return Object.fromEntries(
+      [...form.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g)].map(([, name = '', value = '']) => [
+        name,
+        value,
+      ]),
+    );
+  }
+}
+
+let tenant: Tenant;
+let admin: Visitor;
+beforeAll(async () => {
+  tenant = await newWideTenant();
+  admin = new Visitor();
+  await admin.signIn(tenant.admin.email);
+});
+
+const draftOf = async (id: string, key = tenant.key): Promise<Json> =>
+  (await call('GET', `/v1/messages/drafts/${id}`, { key })).body.data.draft;
+const to = (id: string): string => `${home}/${id}`;
+
+describe('signing in', () => {
+  test('leads where somebody wanted to go, and nowhere else', async () => {
+    const visitor = new Visitor();
+    expect((await visitor.ask(`${home}?mode=test`)).to).toBe(
+      '/console/sign-in?next=%2Fconsole%2Fmessages%3Fmode%3Dtest',
+    );
+    const signedIn = await visitor.signIn(tenant.admin.email, adminPassword, { next: `${home}?mode=test` });
+    expect([signedIn.status, signedIn.to]).toEqual([303, `${home}?mode=test`]);
+    expect(signedIn.headers.get('set-cookie')).toMatch(
+      /^console_session=[\w=/+-]+; Path=\/console; HttpOnly; SameSite=Lax; Max-Age=604800$/,
+    );
+    for (const next of ['https://evil.example', '//evil.example', '/console/../v1/leads', '/v1/leads']) {
+      const away = await new Visitor().signIn(tenant.admin.email, adminPassword, { next });
+      expect(away.to).toBe(home);
+    }
+  });
+
+  test('with a wrong password tells nothing more', async () => {
+    for (const email of [tenant.admin.email, 'nobody@x.example']) {
+      const refused = await new Visitor().signIn(email, 'wrong horse');
+      expect([refused.status, refused.headers.get('set-cookie')]).toEqual([401, null]);
+      expect(refused.text).toContain('The email address or the password is wrong.');
+    }
+  });
+
+  test('ends with signing out, also for whoever kept the cookie', async () => {
+    const visitor = new Visitor();
+    await visitor.signIn(tenant.admin.email);
+    const form = await visitor.formOf(home, '/console/sign-out');
+    const kept = visitor.cookie;
+    expect((await visitor.ask('/console/sign-out', form)).to).toBe('/console/sign-in');
+    visitor.cookie = kept;
+    expect((await visitor.ask(home)).to).toContain('/console/sign-in');
+  });
+
+  test('is not what a cookie of others brings', async () => {
+    const visitor = new Visitor();
+    visitor.cookie = `console_session=${'A'.repeat(400)}`;
+    expect((await visitor.ask(home)).to).toContain('/console/sign-in');
+  });
+});
+
+describe('a decision', () => {
+  test('lets a draft go, in the name of whoever decided', async () => {
+    const { id } = await newDraft(tenant.key, { body: 'Hello <b>you</b>' });
+    const page = await admin.ask(home);
+    expect(page.text).toContain('Hello &lt;b&gt;you&lt;/b&gt;');
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+    const form = await admin.formOf(home, to(id));
+    expect(await admin.ask(to(id), { ...form, action: 'approve' })).toMatchObject({
+      status: 303,
+      to: `${home}?done=approved`,
+    });
+    const after = await draftOf(id);
+    expect(['approved', 'sent']).toContain(after.status);
+    expect(after.approved_by).toEqual({ id: tenant.admin.id, full_name: expect.any(String) });
+    const [row] = await database()`
+      select actor_kind, actor_id from audit_logs where company_id = ${tenant.companyId} and record_id = ${id} and action = 'message_draft.approve'`;
+    expect(row).toEqual({ actor_kind: 'user', actor_id: tenant.admin.id });
+    const again = await admin.ask(to(id), { ...form, action: 'approve' });
+    expect([again.status, again.text.includes('only a draft can be decided about')]).toEqual([409, true]);
+  });
+
+  test('rejects with a reason', async () => {
+    const { id } = await newDraft(tenant.key);
+    const form = await admin.formOf(home, to(id));
+    await admin.ask(to(id), { ...form, action: 'reject', reason: 'Too short' });
+    expect(await draftOf(id)).toMatchObject({ status: 'rejected', rejection_reason: 'Too short' });
+  });
+
+  test('is bound to what was shown', async () => {
+    const { id } = await newDraft(tenant.key);
+    const form = await admin.formOf(home, to(id));
+    await database()`update message_drafts set body = 'Something else' where id = ${id}`;
+    const refused = await admin.ask(to(id), { ...form, action: 'approve' });
+    expect([refused.status, refused.text.includes('not what you were shown')]).toEqual([409, true]);
+    expect((await draftOf(id)).status).toBe('draft');
+  });
+
+  test('needs a form of this person, not that of another page', async () => {
+    const { id } = await newDraft(tenant.key);
+    const form = await admin.formOf(home, to(id));
+    for (const token of ['', 'A'.repeat(43)]) {
+      const refused = await admin.ask(to(id), { ...form, token, action: 'approve' });
+      expect(refused.status).toBe(403);
+    }
+    const other = new Visitor();
+    await other.signIn(tenant.admin.email);
+    // The same person in another session has forms of its own.
+    expect((await other.ask(to(id), { ...form, action: 'approve' })).status).toBe(403);
+    expect((await draftOf(id)).status).toBe('draft');
+  });
+
+  test('about what is of another company is as if it were not there', async () => {
+    const other = await newWideTenant();
+    const { id } = await newDraft(other.key);
+    const form = await admin.formOf(home, '/console/sign-out');
+    const refused = await admin.ask(to(id), { ...form, mode: 'live', hash: 'x', action: 'reject' });
+    expect(refused.status).toBe(404);
+    expect((await draftOf(id, other.key)).status).toBe('draft');
+  });
+
+  test('is for those whose roles permit it', async () => {
+    const { id: userId, email } = await newUser(tenant, { role: 'Viewer' });
+    await database()`
+      insert into sign_ins (email, company_id, user_id, password_hash, must_change_password, created_at)
+      select ${email}, company_id, ${userId}, password_hash, false, now() from sign_ins where email = ${tenant.admin.email}`;
+    await database()`update user_places set email = ${email} where user_id = ${userId}`;
+    const viewer = new Visitor();
+    await viewer.signIn(email);
+    const refused = await viewer.ask(home);
+    expect(refused.status).toBe(403);
+  });
+
+  test('of test mode is of test mode', async () => {
+    const email = { channel: 'email', to: 'sara@x.example', subject: 'Your quote' };
+    const [trial, real] = [await newDraft(tenant.testKey, email), await newDraft(tenant.key, email)];
+    const { text } = await admin.ask(`${home}?mode=test`);
+    expect([text.includes(trial.id), text.includes(real.id)]).toEqual([true, false]);
+    const form = await admin.formOf(`${home}?mode=test`, to(trial.id));
+    const approved = await admin.ask(to(trial.id), { ...form, action: 'approve' });
+    expect(approved.to).toBe(`${home}?mode=test&done=approved`);
+    await expect
+      .poll(async () => (await draftOf(trial.id, tenant.testKey)).provider_ref, { timeout: 10_000 })
+      .toBe('dry_run');
+  });
+
+  test('about a campaign is one about all that its run prepared', async () => {
+    const own = await newWideTenant();
+    const people = ['Ada', 'Ben', 'Cem'].map((first_name) => ({ first_name, email: `${first_name}@x.example` }));
+    await createRecords(own.key, 'leads', people);
+    const campaign = await newCampaign(own.key);
+    const begun = await call('POST', `/v1/campaigns/${campaign.id}/runs`, { key: own.key, idempotencyKey: true });
+    const path = `/console/campaigns/${campaign.id}/runs/${begun.body.data.run.id}`;
+    const visitor = new Visitor();
+    await visitor.signIn(own.admin.email);
+    await expect.poll(async () => (await visitor.ask(home)).text, { timeout: 10_000 }).toContain(path);
+    const page = await visitor.ask(path);
+    expect(page.text).toContain('3 messages are prepared.');
+    expect(page.text).toContain('Hello {{first_name}}');
+    const form = await visitor.formOf(path, path);
+    expect(await visitor.ask(path, { ...form, action: 'approve' })).toMatchObject({ status: 303 });
+    const statuses = async () => {
+      const { drafts } = (await call('GET', '/v1/messages/drafts', { key: own.key })).body.data;
+      return new Set(drafts.map(({ status }: Json) => status));
+    };
+    await expect.poll(statuses, { timeout: 10_000 }).not.toContain('draft');
+    expect((await visitor.ask(home)).text).not.toContain(path);
+  });
+});
+
+describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`, { timeout: 60_000 }, () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await openBrowser();
+  });
+  afterAll(() => browser.close());
+
+  test('a person signs in and decides by keyboard alone, on a small screen', async () => {
+    const own = await newWideTenant();
+    const { id } = await newDraft(own.key, {
+      channel: 'email',
+      to: 'sara@x.example',
+      subject: 'Your quote',
+      body: 'Hello',
+    });
+    const { page, requests, complaints } = await watchedPage(browser, 320);
+    await page.goto(`${base}/console`);
+    await page.getByLabel('Email').fill(own.admin.email);
+    await page.getByLabel('Password').fill(adminPassword);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Messages to decide about' }).waitFor();
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(320);
+    expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
+    await page.getByRole('button', { name: 'Approve the message to sara@x.example' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('status').waitFor();
+    expect(await page.getByRole('status').textContent()).toContain('Approved.');
+    expect(['approved', 'sent']).toContain((await draftOf(id, own.key)).status);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    expect(requests.every((url) => url.startsWith(`${base}/console`))).toBe(true);
+    expect(complaints).toEqual([]);
+  });
+});

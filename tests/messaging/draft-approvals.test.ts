@@ -1,0 +1,265 @@
+// Decisions of people about drafts and runs: who may, about what exactly, once.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { Pool } from '../../db/connect.ts';
+import { runCampaigns } from '../../jobs/campaigns.ts';
+import { carryOutDecisions, type DecisionParts } from '../../jobs/run-decisions.ts';
+import { openLog } from '../../runtime/log.ts';
+import { approveDraft, approveRun, draftsToApprove, rejectDraft, rejectRun } from '../../writes/draft-approvals.ts';
+import { openPeople, type PersonOptions } from '../support/approvals.ts';
+import { expectStatus, type Json } from '../support/client.ts';
+import { toldEvents } from '../support/events.ts';
+import { newCampaign, newDraft, someNumber } from '../support/messaging.ts';
+import { createRecords } from '../support/records.ts';
+import { newWideTenant } from '../support/requests.ts';
+import { database, type Tenant } from '../support/tenants.ts';
+
+let people: ReturnType<typeof openPeople>;
+let parts: DecisionParts;
+let tenant: Tenant;
+
+beforeAll(async () => {
+  const url = inject('databaseUrl');
+  people = openPeople(url);
+  const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
+  const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
+  const tenants = new Pool({ ...shared, role: 'crm_app', name: 'messages', lanes: 1 });
+  parts = { platform, tenants, log: openLog('silent').log, now: () => new Date() };
+  tenant = await newWideTenant();
+});
+afterAll(() => Promise.all([people.close(), parts.platform.close(1), parts.tenants.close(1)]));
+
+const shownTo = (whose: Tenant, options?: PersonOptions) =>
+  people.decide(whose, (call) => draftsToApprove(call, undefined, 50), options);
+
+/** The hash of what a person is shown of a draft. */
+async function hashOf(draft: Json, whose = tenant, options?: PersonOptions): Promise<string> {
+  const found = (await shownTo(whose, options)).find((each) => each.draft.id === draft.id);
+  return found?.draft.hash ?? 'not shown';
+}
+const approve = (draft: Json, hash: string, options?: PersonOptions) =>
+  people.decide(tenant, (call) => approveDraft(call, draft.id, hash), options);
+const stored = async (id: string): Promise<Json> =>
+  (await database()<Json[]>`select * from message_drafts where id = ${id}`)[0];
+const told = (id: string) => database()<Json[]>`
+  select data->>'from' as from, data->>'to' as to, actor->>'kind' as by from ${toldEvents(database())}
+  where event = 'message.draft.status_changed' and data->>'draft_id' = ${id} order by occurred_at, id`;
+
+describe('a draft', () => {
+  test('is approved as it was shown, by a person, and told and noted so', async () => {
+    const draft = await newDraft(tenant.key, { note: 'For the fair' });
+    await approve(draft, await hashOf(draft));
+    const row = await stored(draft.id);
+    expect(row).toMatchObject({ approved_by: tenant.admin.id, approved_by_name: 'Ada Admin' });
+    expect(row.approved_at).toBeInstanceOf(Date);
+    expect((await told(draft.id))[0]).toEqual({ from: 'draft', to: 'approved', by: 'user' });
+    const audit = await database()`
+      select actor_id, changes from audit_logs where record_id = ${draft.id} and action = 'message_draft.approve'`;
+    expect(audit).toEqual([{ actor_id: tenant.admin.id, changes: { status: { from: 'draft', to: 'approved' } } }]);
+    expect(await hashOf(draft)).toBe('not shown');
+  });
+
+  test('is approved once, whoever else does so at the same time', async () => {
+    const draft = await newDraft(tenant.key);
+    const hash = await hashOf(draft);
+    const all = await Promise.allSettled(Array.from({ length: 8 }, () => approve(draft, hash)));
+    expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    for (const each of all)
+      if (each.status === 'rejected')
+        expect(each.reason).toMatchObject({ code: 'CONFLICT', details: { reason: 'not_a_draft' } });
+  });
+
+  test.each(['channel', 'sender', 'recipient', 'subject', 'body'])(
+    'whose %s is another than was shown is refused',
+    async (column) => {
+      const draft = await newDraft(tenant.key);
+      const hash = await hashOf(draft);
+      const changed = column === 'channel' ? 'whatsapp' : someNumber();
+      await database()`update message_drafts set ${database()({ [column]: changed })} where id = ${draft.id}`;
+      await expect(approve(draft, hash)).rejects.toMatchObject({
+        code: 'CONFLICT',
+        details: { reason: 'draft_changed' },
+      });
+      expect((await stored(draft.id)).status).toBe('draft');
+      await approve(draft, await hashOf(draft));
+    },
+  );
+
+  test('has another hash wherever its words stand elsewhere', async () => {
+    const email = { channel: 'email', to: 'sara@bluelake.example' };
+    const one = await newDraft(tenant.key, { ...email, subject: 'A', body: 'BC' });
+    const two = await newDraft(tenant.key, { ...email, subject: 'AB', body: 'C' });
+    expect(await hashOf(one)).not.toBe(await hashOf(two));
+  });
+
+  test('to whoever said stop is not approved, and stays', async () => {
+    const number = someNumber();
+    const draft = await newDraft(tenant.key, { to: number });
+    await expectStatus(201, 'POST', '/v1/dnc-list', { key: tenant.key, body: { phone_number: number } });
+    expect((await shownTo(tenant)).find((each) => each.draft.id === draft.id)).toMatchObject({ saidStop: true });
+    await expect(approve(draft, await hashOf(draft))).rejects.toMatchObject({ details: { reason: 'on_dnc_list' } });
+    expect(await stored(draft.id)).toMatchObject({ status: 'draft', due_at: null });
+  });
+
+  test.each([
+    ['a key', { caller: { kind: 'api_key', actor: { kind: 'api_key', id: randomUUID(), name: null } } }],
+    [
+      'an app in their name',
+      { caller: { kind: 'oauth_client', actor: { kind: 'oauth_client', id: 'app', name: null } } },
+    ],
+    ['whoever may only look', { scopes: ['inbox:view'] }],
+  ] as const)('is not decided about by %s', async (_, options) => {
+    const draft = await newDraft(tenant.key);
+    const hash = await hashOf(draft);
+    const refused = { code: 'FORBIDDEN_SCOPE' };
+    await expect(approve(draft, hash, options)).rejects.toMatchObject(refused);
+    await expect(people.decide(tenant, (call) => rejectDraft(call, draft.id), options)).rejects.toMatchObject(refused);
+    await expect(shownTo(tenant, options)).rejects.toMatchObject(refused);
+    expect((await stored(draft.id)).status).toBe('draft');
+  });
+
+  test('is not approved without the module', async () => {
+    const draft = await newDraft(tenant.key);
+    const hash = await hashOf(draft);
+    await expect(approve(draft, hash, { packageCode: 'starter' })).rejects.toMatchObject({ code: 'MODULE_DISABLED' });
+  });
+
+  test('of another company or mode is not there', async () => {
+    const draft = await newDraft(tenant.key);
+    const hash = await hashOf(draft);
+    const elsewhere = { code: 'NOT_FOUND' };
+    await expect(approve(draft, hash, { testMode: true })).rejects.toMatchObject(elsewhere);
+    const other = await newWideTenant();
+    await expect(people.decide(other, (call) => approveDraft(call, draft.id, hash))).rejects.toMatchObject(elsewhere);
+  });
+
+  test('is rejected with a reason, and then stays so', async () => {
+    const draft = await newDraft(tenant.key);
+    const hash = await hashOf(draft);
+    await people.decide(tenant, (call) => rejectDraft(call, draft.id, 'Too early'));
+    const read = await expectStatus(200, 'GET', `/v1/messages/drafts/${draft.id}`, { key: tenant.key });
+    expect(read.body.data.draft).toMatchObject({
+      ...{ status: 'rejected', rejection_reason: 'Too early' },
+      rejected_by: { id: tenant.admin.id, full_name: 'Ada Admin' },
+    });
+    expect(await told(draft.id)).toEqual([{ from: 'draft', to: 'rejected', by: 'user' }]);
+    await expect(approve(draft, hash)).rejects.toMatchObject({
+      details: { reason: 'not_a_draft', status: 'rejected' },
+    });
+  });
+
+  test('that is let go in test mode is sent to nobody', async () => {
+    const draft = await newDraft(tenant.testKey);
+    await database()`
+      insert into phone_numbers (company_id, test_mode, id, phone_number, number_type, can_sms, can_voice, can_fax, status, monthly_cost_minor,
+        currency, is_default, is_default_fax, created_at, updated_at)
+      values (${tenant.companyId}, true, ${randomUUID()}, ${someNumber()}, 'local', true, false, false, 'active', 0, 'EUR', true, false, now(), now())`;
+    await approve(draft, await hashOf(draft, tenant, { testMode: true }), { testMode: true });
+    await expect
+      .poll(async () => stored(draft.id), { timeout: 20_000 })
+      .toMatchObject({ status: 'sent', provider_ref: 'dry_run', attempts: 1 });
+    expect(await told(draft.id)).toEqual([
+      { from: 'draft', to: 'approved', by: 'user' },
+      { from: 'approved', to: 'sent', by: 'system' },
+    ]);
+  });
+});
+
+describe('a run', () => {
+  /** A campaign with a run that prepared a mail for each of some leads. */
+  async function prepared(leads: number): Promise<{ campaignId: string; runId: string; hash: string }> {
+    const city = randomUUID();
+    const rows = Array.from({ length: leads }, (_, index) => ({
+      ...{ first_name: `L${index}`, city, email: `l${index}-${city}@x.example` },
+    }));
+    for (let from = 0; from < leads; from += 100)
+      await createRecords(tenant.key, 'leads', rows.slice(from, from + 100));
+    const campaign = await newCampaign(tenant.key, { filter: { field: 'city', op: 'eq', value: city } });
+    const begun = await expectStatus(202, 'POST', `/v1/campaigns/${campaign.id}/runs`, {
+      ...{ key: tenant.key, idempotencyKey: true },
+    });
+    await runCampaigns(parts);
+    const { id: runId } = begun.body.data.run;
+    const found = async () =>
+      (await database()`select status, encode(content_hash, 'hex') as hash from campaign_runs where id = ${runId}`)[0];
+    await expect.poll(async () => (await found())?.status, { timeout: 20_000 }).toBe('completed');
+    return { campaignId: campaign.id, runId, hash: (await found())?.hash };
+  }
+  const counted = async (runId: string): Promise<Record<string, number>> =>
+    Object.fromEntries(
+      (
+        await database()`
+        select status, count(*)::int as count from message_drafts where run_id = ${runId} group by status order by status`
+      ).map(({ status, count }) => [status, count]),
+    );
+  /** Has it carried out by two servers beside the one that is there. */
+  const carriedOut = async (runId: string): Promise<void> => {
+    await Promise.all([carryOutDecisions(parts), carryOutDecisions(parts)]);
+    await expect
+      .poll(async () => (await database()`select decision_due_at from campaign_runs where id = ${runId}`)[0], {
+        timeout: 20_000,
+      })
+      .toEqual({ decision_due_at: null });
+  };
+
+  test('is approved as a whole, in steps, each draft once', async () => {
+    const { campaignId, runId, hash } = await prepared(1100);
+    await people.decide(tenant, (call) => approveRun(call, campaignId, runId, hash));
+    await carriedOut(runId);
+    await expect.poll(async () => (await counted(runId)).draft, { timeout: 20_000 }).toBeUndefined();
+    const events = await database()`
+      select data->>'draft_id' as id, count(*)::int as count from ${toldEvents(database())}
+      where data->>'campaign_id' = ${campaignId} and data->>'to' = 'approved' and actor->>'id' = ${tenant.admin.id} group by 1`;
+    expect([events.length, new Set(events.map(({ count }) => count))]).toEqual([1100, new Set([1])]);
+    const [by] = await database()`
+      select count(*)::int as count from message_drafts where run_id = ${runId} and approved_by = ${tenant.admin.id} and approved_at is not null`;
+    expect(by?.count).toBe(1100);
+  }, 120_000);
+
+  test('is decided about once, and only as it was shown', async () => {
+    const { campaignId, runId, hash } = await prepared(2);
+    const other = hash.replace(/^./, (first) => (first === '0' ? '1' : '0'));
+    const decideWith = (shown: string) => people.decide(tenant, (call) => approveRun(call, campaignId, runId, shown));
+    await expect(decideWith(other)).rejects.toMatchObject({ details: { reason: 'run_changed' } });
+    const all = await Promise.allSettled(Array.from({ length: 4 }, () => decideWith(hash)));
+    expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    await expect(people.decide(tenant, (call) => rejectRun(call, campaignId, runId))).rejects.toMatchObject({
+      details: { reason: 'run_decided', decision: 'approved' },
+    });
+  });
+
+  test('is rejected as a whole, but for what was decided about before', async () => {
+    const { campaignId, runId } = await prepared(3);
+    const [one] = await database()`select id from message_drafts where run_id = ${runId} limit 1`;
+    await database()`update message_drafts set status = 'withdrawn' where id = ${one?.id}`;
+    await people.decide(tenant, (call) => rejectRun(call, campaignId, runId, 'Wrong season'));
+    await carriedOut(runId);
+    expect(await counted(runId)).toEqual({ rejected: 2, withdrawn: 1 });
+    const reasons = await database()`
+      select distinct rejection_reason, rejected_by from message_drafts where run_id = ${runId} and status = 'rejected'`;
+    expect(reasons).toEqual([{ rejection_reason: 'Wrong season', rejected_by: tenant.admin.id }]);
+  });
+
+  test('is not decided about without campaigns:create, nor once its campaign is cancelled', async () => {
+    const { campaignId, runId, hash } = await prepared(1);
+    const decide = (options?: PersonOptions) =>
+      people.decide(tenant, (call) => approveRun(call, campaignId, runId, hash), options);
+    await expect(decide({ scopes: ['inbox:create'] })).rejects.toMatchObject({ code: 'FORBIDDEN_SCOPE' });
+    await database()`update campaigns set status = 'cancelled' where id = ${campaignId}`;
+    await expect(decide()).rejects.toMatchObject({ details: { reason: 'campaign_cancelled' } });
+    expect(await counted(runId)).toEqual({ draft: 1 });
+  });
+
+  test('whose campaign is cancelled right after its approval lets nothing more go', async () => {
+    const { campaignId, runId, hash } = await prepared(1);
+    // The job of the server that is there is kept from being first.
+    await database().begin(async (sql) => {
+      await sql`update campaigns set status = 'cancelled', due_at = null where id = ${campaignId}`;
+      await sql`
+        update campaign_runs set decision = 'approved', decided_by = ${tenant.admin.id}, decided_at = now(), decision_due_at = now()
+        where id = ${runId} and encode(content_hash, 'hex') = ${hash}`;
+    });
+    await carriedOut(runId);
+    expect(await counted(runId)).toEqual({ draft: 1 });
+  });
+});

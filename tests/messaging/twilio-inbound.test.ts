@@ -1,0 +1,257 @@
+// What Twilio tells of numbers of the workspace: signed, and stored as all that comes in.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { twilioSignature } from '../../gateways/twilio.ts';
+import { anyAddress, expectStatus, type Json } from '../support/client.ts';
+import { toldEvents } from '../support/events.ts';
+import { listChildren } from '../support/record-children.ts';
+import { createRecord } from '../support/records.ts';
+import { newWideTenant } from '../support/requests.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { testSettings } from '../support/setup.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+
+const token = 'a token with % and @';
+const ours = '+14155550100';
+
+let server: TestServer;
+let tenant: Tenant;
+let url: string;
+
+beforeAll(async () => {
+  server = await startServer({
+    ...{ ...testSettings, DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey') },
+    MESSAGING_URL: `twilio://AC0123:${encodeURIComponent(token)}@api.twilio.com`,
+  });
+  tenant = await newWideTenant();
+  await registerNumber(tenant.key);
+  const { body } = await expectStatus(200, 'GET', '/v1/settings/inbound', { key: tenant.key, baseUrl: server.url });
+  url = body.data.inbound.live.urls.twilio;
+});
+afterAll(() => server?.stop());
+
+async function registerNumber(key: string): Promise<void> {
+  const body = { phone_number: ours, capabilities: { sms: true, voice: true, fax: true } };
+  await expectStatus(201, 'POST', '/v1/phone-numbers', { key, body });
+}
+
+type Form = Record<string, string>;
+
+/** @param signature made of the form and the address unless given */
+async function tell(
+  form: Form,
+  to = url,
+  signature?: string,
+): Promise<{ status: number; type: string | null; text: string }> {
+  const answer = await fetch(to, {
+    method: 'POST',
+    headers: {
+      'x-twilio-signature': signature ?? twilioSignature(token, to, new Map(Object.entries(form))),
+      'x-forwarded-for': anyAddress(),
+    },
+    body: new URLSearchParams(form),
+  });
+  return { status: answer.status, type: answer.headers.get('content-type'), text: await answer.text() };
+}
+
+let people = 0;
+async function newLead(): Promise<Json> {
+  people += 1;
+  return createRecord(tenant.key, 'leads', { first_name: 'A', mobile: `+1415556${String(1000 + people)}` });
+}
+
+const text = (more: Form = {}): Form => ({
+  ...{ MessageSid: `SM${randomUUID()}`, AccountSid: 'AC0123', From: '+14155567777', To: ours, Body: 'Hello' },
+  ...{ NumMedia: '0', SmsStatus: 'received', ...more },
+});
+const aCall = (more: Form = {}): Form => ({
+  ...{ CallSid: `CA${randomUUID()}`, From: '+14155567777', To: ours, Direction: 'inbound', CallStatus: 'completed' },
+  ...{ CallDuration: '61', ...more },
+});
+
+async function reports(of = tenant): Promise<Json[]> {
+  return database()`
+    select r.id, r.kind, r.object, r.record_id, r.details, m.body, m.sender, m.recipient, m.channel
+    from received_reports r left join messages m on m.company_id = r.company_id and m.test_mode = r.test_mode and m.id = r.id
+    where r.company_id = ${of.companyId} and r.provider = 'twilio' order by r.id desc` as never;
+}
+
+test.each([
+  ['+14158675309', 'RSOYDt4T1cUTdK1PDd93/VVr8B8='],
+  ['+14158675310', 'GvWf1cFY/Q7PnoempGyD5oXAezc='],
+])('the signature is that of Twilio’s own example, from %s', (number, expected) => {
+  const form = { Digits: '1234', To: '+18005551212', From: number, Caller: number, CallSid: 'CA1234567890ABCDE' };
+  const address = 'https://mycompany.com/myapp.php?foo=1&bar=2';
+  expect(twilioSignature('12345', address, new Map(Object.entries(form)))).toBe(expected);
+});
+
+describe('a text', () => {
+  test('is answered with nothing to do, linked, shown and told', async () => {
+    const lead = await newLead();
+    const answer = await tell(text({ From: lead.mobile, Body: 'Grüße + 100 % 👋' }));
+    expect(answer).toEqual({
+      ...{ status: 200, type: 'text/xml; charset=utf-8' },
+      text: '<?xml version="1.0" encoding="UTF-8"?><Response/>',
+    });
+    const { messages } = await listChildren(tenant.key, 'leads', lead.id, 'messages');
+    expect(messages).toMatchObject([
+      { channel: 'sms', direction: 'inbound', from: lead.mobile, to: ours, preview: 'Grüße + 100 % 👋' },
+    ]);
+    const told = await database()`
+      select event, actor, request_id from ${toldEvents(database())} where data ->> 'message_id' = ${messages[0].id}`;
+    expect(told).toEqual([
+      { event: 'message.sms.received', actor: { kind: 'system', id: 'inbound', name: null }, request_id: null },
+    ]);
+    const noted = await database()`select action, metadata from audit_logs where record_id = ${messages[0].id}`;
+    expect(noted).toEqual([{ action: 'report.receive', metadata: { type: 'sms', provider: 'twilio' } }]);
+  });
+
+  test('of WhatsApp is one, from the number behind its prefix', async () => {
+    const lead = await newLead();
+    await tell(text({ From: `whatsapp:${lead.mobile}`, To: `whatsapp:${ours}` }));
+    expect((await reports())[0]).toMatchObject({
+      ...{ kind: 'whatsapp', record_id: lead.id, channel: 'whatsapp', sender: lead.mobile, recipient: ours },
+    });
+  });
+
+  test('that says stop is obeyed', async () => {
+    const lead = await newLead();
+    await tell(text({ From: lead.mobile, Body: 'Stop' }));
+    const listed = await database()`
+      select source from do_not_call where company_id = ${tenant.companyId} and phone_number = ${lead.mobile}`;
+    expect(listed).toEqual([{ source: 'opt_out' }]);
+  });
+
+  test('that is told again is stored once', async () => {
+    const form = text();
+    const before = (await reports()).length;
+    await Promise.all(Array.from({ length: 4 }, () => tell(form)));
+    expect((await reports()).length).toBe(before + 1);
+  });
+
+  test('with what the database cannot hold is stored without it', async () => {
+    expect((await tell(text({ Body: 'a\0b' }))).status).toBe(200);
+    expect((await reports())[0]).toMatchObject({ body: 'ab' });
+  });
+
+  test('that the workspace sent says nothing new', async () => {
+    const before = (await reports()).length;
+    const answer = await tell({
+      MessageSid: 'SM1',
+      MessageStatus: 'delivered',
+      SmsStatus: 'delivered',
+      From: ours,
+      To: '+14155567777',
+    });
+    expect(answer.status).toBe(200);
+    expect((await reports()).length).toBe(before);
+  });
+});
+
+describe('a call', () => {
+  test.each([
+    [{}, { direction: 'inbound', outcome: 'answered', duration_seconds: 61 }],
+    [
+      { CallStatus: 'no-answer', CallDuration: '0' },
+      { outcome: 'no_answer', duration_seconds: 0 },
+    ],
+    [{ CallStatus: 'canceled' }, { outcome: 'no_answer' }],
+    [{ CallStatus: 'busy' }, { outcome: 'busy' }],
+    [{ CallStatus: 'failed' }, { outcome: 'failed' }],
+    [{ AnsweredBy: 'machine_end_beep' }, { outcome: 'voicemail' }],
+    [
+      { Direction: 'outbound-api', From: ours, To: '+14155567777' },
+      { direction: 'outbound', outcome: 'answered' },
+    ],
+  ])('that ended as %j is told as %j', async (more, expected) => {
+    expect((await tell(aCall(more as Form))).status).toBe(200);
+    const [row] = await reports();
+    expect(row).toMatchObject({ kind: 'call', details: expected });
+    const told = await database()`select data from ${toldEvents(database())} where data ->> 'call_id' = ${row.id}`;
+    expect(told).toMatchObject([{ data: expected }]);
+  });
+
+  test.each(['queued', 'ringing', 'in-progress'])('that is %s is not over', async (CallStatus) => {
+    const before = (await reports()).length;
+    expect((await tell(aCall({ CallStatus }))).status).toBe(200);
+    expect((await reports()).length).toBe(before);
+  });
+});
+
+test('a fax is told with its pages', async () => {
+  await tell({ FaxSid: 'FX1', From: '+14155567777', To: ours, NumPages: '3', FaxStatus: 'received' });
+  expect((await reports())[0]).toMatchObject({ kind: 'fax', details: { pages: 3 } });
+});
+
+describe('what is not Twilio’s is refused', () => {
+  test('a signature of another form, another address or another token', async () => {
+    const form = text();
+    const good = (of: Form, to = url, by = token) => twilioSignature(by, to, new Map(Object.entries(of)));
+    const before = (await reports()).length;
+    const other = await newTenant();
+    for (const signature of [
+      ...['', 'nonsense', good({ ...form, Body: 'Other' }), good(form, url, 'another token')],
+      good(form, url.replace(tenant.companyId, other.companyId)),
+      good(form, url.replace('environment=live', 'environment=test')),
+    ]) {
+      const { status, text: body } = await tell(form, url, signature);
+      expect([status, JSON.parse(body).error]).toMatchObject([
+        401,
+        { code: 'AUTH_INVALID_KEY', details: { reason: 'invalid_signature' } },
+      ]);
+    }
+    expect((await reports()).length).toBe(before);
+  });
+
+  test('a number that the workspace does not have, or has given up', async () => {
+    expect((await tell(text({ To: '+14155550199' }))).status).toBe(404);
+    const other = await newTenant();
+    const theirs = url.replace(tenant.companyId, other.companyId);
+    expect((await tell(text(), theirs)).status).toBe(404);
+    expect(await reports(other)).toEqual([]);
+    // In test mode the workspace has none.
+    const inTest = url.replace('environment=live', 'environment=test');
+    expect((await tell(text(), inTest)).status).toBe(404);
+    await registerNumber(tenant.testKey);
+    expect((await tell(text(), inTest)).status).toBe(200);
+    expect(await database()`select from messages where company_id = ${tenant.companyId} and test_mode`).toHaveLength(1);
+  });
+
+  test.each(['?company_id=nonsense', '', `?company_id=${randomUUID()}&environment=both`])(
+    'an address with “%s”',
+    async (query) => {
+      expect((await tell(text(), url.replace(/\?.*/, query))).status).toBe(404);
+    },
+  );
+
+  test('more than a body may hold', async () => {
+    const { status, text: body } = await tell(text({ Body: 'x'.repeat(110_000) }));
+    expect([status, JSON.parse(body).error.details]).toEqual([400, { reason: 'body_too_large' }]);
+  });
+
+  test('all of it, by a server that is connected to no account', async () => {
+    const to = url.replace(server.url, inject('baseUrl'));
+    expect((await tell(text(), to)).status).toBe(404);
+  });
+
+  test('a request that is no form', async () => {
+    const headers = { 'x-twilio-signature': twilioSignature(token, url, new Map()) };
+    expect((await fetch(url, { headers })).status).toBe(404);
+  });
+
+  test('an unknown provider', async () => {
+    expect((await tell(text(), url.replace('/twilio', '/carrier-pigeon'))).status).toBe(404);
+  });
+});
+
+test.each([
+  'twilio://api.twilio.com',
+  'twilio://SID@api.twilio.com',
+  'https://SID:secret-token@api.twilio.com',
+  'twilio://SID:secret-token@api.twilio.com/v1',
+  'twilio://SID:secret-token@api.twilio.com?insecure=2',
+])('a server does not start with MESSAGING_URL=%s, and does not repeat it', async (MESSAGING_URL) => {
+  const started = startServer({ DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), MESSAGING_URL });
+  await expect(started).rejects.toThrow(/MESSAGING_URL must be/);
+  await expect(started).rejects.not.toThrow(/secret-token/);
+});

@@ -1,0 +1,70 @@
+// Decisions about drafts as screens make them: in process, by a person, in a real transaction.
+import { randomUUID } from 'node:crypto';
+import { Pool } from '../../db/connect.ts';
+import type { AuditRow, EventRow } from '../../db/transaction.ts';
+import { ownAuditRow } from '../../db/transaction.ts';
+import { grantsOf } from '../../domain/access/scopes.ts';
+import { moduleState, modulesOfWorkspace } from '../../domain/billing/plans.ts';
+import { inTransaction } from '../../jobs/transactions.ts';
+import type { Caller } from '../../runtime/caller.ts';
+import { requireScope } from '../../runtime/credentials/authorization.ts';
+import type { Change } from '../../runtime/handler.ts';
+import type { Approving } from '../../writes/draft-approvals.ts';
+import type { Tenant } from './tenants.ts';
+
+export interface PersonOptions {
+  testMode?: boolean;
+  scopes?: readonly string[];
+  /** Whoever else calls: a key, or an app in the person's name. */
+  caller?: Partial<Caller>;
+  packageCode?: string;
+}
+
+/** The administrator of a tenant at their screens: `const people = openPeople(url); await people.decide(tenant, (call) => approveDraft(call, id, hash))`. */
+export function openPeople(url: string) {
+  const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
+  const pool = new Pool({ ...shared, role: 'crm_app', name: 'people', lanes: 2 });
+  return {
+    close: () => pool.close(1),
+    decide<Result>(
+      tenant: Tenant,
+      work: (call: Approving) => Promise<Result>,
+      options: PersonOptions = {},
+    ): Promise<Result> {
+      const caller = callerOf(tenant, options);
+      const now = new Date();
+      return inTransaction(pool, caller, 5000, (sql, tell, note) =>
+        work({
+          ...{ sql, caller, now },
+          authorize: (scope) => requireScope(scope, caller, moduleState),
+          record(change) {
+            note(auditOf(change, caller, now));
+            for (const event of eventsOf(change, caller, now)) tell(event);
+          },
+        }),
+      );
+    },
+  };
+}
+
+function callerOf(tenant: Tenant, { testMode = false, scopes, caller, packageCode }: PersonOptions): Caller {
+  return {
+    ...{ kind: 'session', companyId: tenant.companyId, companyName: 'Tenant', testMode },
+    actor: { kind: 'user', id: tenant.admin.id, name: 'Ada Admin' },
+    ...{ grants: grantsOf(scopes ?? ['*']), scopes: [], reach: { kind: 'company' }, expiresAt: null },
+    ...{ userId: tenant.admin.id, sessionId: randomUUID() },
+    modules: modulesOfWorkspace(packageCode ?? 'enterprise', [], []),
+    limits: { perMinute: 1, perHour: 1, tenantPerMinute: 1, tenantPerDay: null },
+    ...{ ip: '127.0.0.1', userAgent: null, requestId: randomUUID() },
+    ...caller,
+  };
+}
+
+function auditOf({ action, object, recordId, changes, metadata }: Change, { actor, ...scope }: Caller, now: Date) {
+  const about = { object: object ?? null, recordId: recordId ?? null };
+  const row: AuditRow = ownAuditRow(scope, 'tests', action, { ...about, changes: changes ?? null }, now);
+  return { ...row, metadata: metadata ?? null, actorKind: actor.kind, actorId: actor.id };
+}
+
+const eventsOf = ({ event }: Change, { companyId, testMode, actor, requestId }: Caller, now: Date): EventRow[] =>
+  event ? [{ companyId, testMode, event: event.name, occurredAt: now, actor, requestId, data: event.data }] : [];

@@ -1,0 +1,74 @@
+// What the jobs of messages work with, and drafts for them, without a server.
+import { v7 as uuidv7 } from 'uuid';
+import { Pool } from '../../db/connect.ts';
+import { decideDraft } from '../../db/messaging/draft-decisions.ts';
+import { insertDraft } from '../../db/messaging/drafts.ts';
+import { insertPhoneNumber } from '../../db/messaging/phone-numbers.ts';
+import { type DraftChannel, newDraft } from '../../domain/messaging/drafts.ts';
+import type { MessageParts } from '../../jobs/message-sending.ts';
+import { readConfig } from '../../runtime/config.ts';
+import { openLog } from '../../runtime/log.ts';
+import { OutgoingClient } from '../../runtime/outgoing/client.ts';
+import { openMailTransport } from '../../runtime/outgoing/mail-transport.ts';
+import { openSenders } from '../../senders/chosen-senders.ts';
+import { database, type Tenant } from './tenants.ts';
+
+/** @param url of the database @param smtpUrl as SMTP_URL @param messagingUrl as MESSAGING_URL */
+export async function openMessageParts(
+  url: string,
+  smtpUrl: string,
+  messagingUrl: string,
+): Promise<{ parts: MessageParts; close(): Promise<void> }> {
+  const { mailServer, messagingProvider: provider } = readConfig({ SMTP_URL: smtpUrl, MESSAGING_URL: messagingUrl });
+  const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
+  const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
+  const tenants = new Pool({ ...shared, role: 'crm_app', name: 'messages', lanes: 4 });
+  const transport = mailServer && (await openMailTransport(mailServer));
+  const client = new OutgoingClient({ privateAddresses: 'allowed' });
+  const from = 'crm@example.com';
+  return {
+    parts: {
+      ...{ platform, tenants, senders: openSenders({ transport, from, client, provider }) },
+      unsubscribeUrl: (_scope, id) => `https://crm.example/unsubscribe/${id}`,
+      ...{ log: openLog('silent').log, now: () => new Date() },
+    },
+    async close() {
+      transport?.close();
+      await Promise.all([platform.close(1), tenants.close(1)]);
+    },
+  };
+}
+
+/** A draft about a record. @param isApproved by the administrator of the tenant @returns its id */
+export async function newStoredDraft(
+  { companyId, admin }: Tenant,
+  channel: DraftChannel,
+  recipient: string,
+  isApproved: boolean,
+  now = new Date(),
+): Promise<string> {
+  const scope = { companyId, testMode: false };
+  const id = uuidv7();
+  const text = { subject: channel === 'email' ? 'Your quote' : null, body: `Hello ${id}`, sender: null, note: null };
+  const draft = newDraft({ id, channel, recipient, ...text, object: 'leads', record_id: uuidv7() }, null, now);
+  const by = { actor: { kind: 'system' as const, id: 'tests', name: null }, userId: null };
+  await database().begin(async (sql) => {
+    await insertDraft(sql, scope, draft, by);
+    const decided = { decision: 'approved' as const, userId: admin.id, userName: 'Ada Admin', reason: null, at: now };
+    if (isApproved) await decideDraft(sql, scope, id, decided);
+  });
+  return id;
+}
+
+/** The number that texts of a tenant come from. */
+export async function newDefaultNumber({ companyId }: Tenant, number: string, now = new Date()): Promise<void> {
+  await insertPhoneNumber(
+    database(),
+    { companyId, testMode: false },
+    {
+      ...{ id: uuidv7(), phone_number: number, friendly_name: null, country: null, number_type: 'local' },
+      ...{ can_sms: true, can_voice: false, can_fax: false, status: 'active', monthly_cost_minor: 0, currency: 'EUR' },
+      ...{ is_default: true, is_default_fax: false, assigned_user_id: null, created_at: now, updated_at: now },
+    },
+  );
+}

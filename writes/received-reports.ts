@@ -1,0 +1,99 @@
+// What becomes of a provider's report: stored once, linked, told, and a stop word obeyed.
+import { v7 as uuidv7 } from 'uuid';
+import type { Sql } from '../db/connect.ts';
+import { addDnc } from '../db/messaging/do-not-call.ts';
+import { addSuppressed } from '../db/messaging/email-suppression.ts';
+import { findMessage, insertMessage } from '../db/messaging/messages.ts';
+import { addReport, findContact, type ReportRow } from '../db/messaging/received-reports.ts';
+import { holdRecord } from '../db/records/records.ts';
+import type { TenantScope } from '../db/tenant.ts';
+import { channelOf, type Link, type Report, reportEvent, stopReason } from '../domain/messaging/reports.ts';
+import type { Change } from '../runtime/handler.ts';
+
+/** Who does it: nobody of the workspace. */
+export const inboundActor = { kind: 'system', id: 'inbound', name: null } as const;
+
+/** Sees every record of the workspace. */
+const everywhere = { actor: inboundActor, reach: { kind: 'company' }, userId: null } as const;
+
+/** What the provider is told: always the same for the same report. */
+export type Received = Pick<ReportRow, 'id' | 'object' | 'record_id'>;
+
+/** @returns what was stored, now or when it was first reported; and what is to be noted of it, nothing the second time */
+export async function receiveReport(
+  sql: Sql,
+  scope: TenantScope,
+  provider: ReportRow['provider'],
+  report: Report,
+  now: Date,
+): Promise<{ received: Received; changes: Change[] }> {
+  const link = await linkOf(sql, scope, report);
+  const { object, record_id } = link;
+  const { type, external_id, occurredAt, contacts, ...details } = report;
+  const channel = channelOf(type);
+  const id = uuidv7();
+  const before = await addReport(sql, scope, {
+    ...{ id, provider, external_id, kind: type, object, record_id },
+    // What a message is made of is in the message.
+    details: channel ? {} : details,
+    ...{ occurred_at: occurredAt, received_at: now },
+  });
+  if (before) return { received: before, changes: [] };
+  if (channel)
+    await insertMessage(sql, scope, {
+      ...{ id, object, record_id, channel, direction: 'inbound', status: 'received', source: null },
+      ...{ sender: report.from ?? null, recipient: report.to ?? null, subject: report.subject ?? null },
+      ...{ body: report.body ?? '', campaign_id: null, draft_id: null, occurred_at: occurredAt },
+    });
+  const event = reportEvent(id, report, link, now);
+  const received: Change = {
+    ...{ action: 'report.receive', object: 'received_reports', recordId: id, metadata: { type, provider } },
+    ...(event ? { event } : {}),
+  };
+  return {
+    received: { id, object, record_id },
+    changes: [received, ...(await obeyStop(sql, scope, report, link, now))],
+  };
+}
+
+/** A message that was opened says itself whose it is; all else is linked by number or address. */
+async function linkOf(sql: Sql, scope: TenantScope, { message_id, contacts }: Report): Promise<Link> {
+  const message = message_id === undefined ? undefined : await findMessage(sql, scope, message_id);
+  const opened = { message_id: message?.id ?? null, campaign_id: message?.campaign_id ?? null };
+  const { object, record_id } = message ?? {};
+  if (object && record_id && (await holdRecord(sql, { ...scope, ...everywhere }, object, record_id)))
+    return { object, record_id, ...opened };
+  for (const { kind, value } of contacts) {
+    const contact = await findContact(sql, scope, kind, value);
+    if (contact) return { object: contact.object, record_id: contact.id, ...opened };
+  }
+  return { object: null, record_id: null, ...opened };
+}
+
+/** Puts who said stop on the list that everything is held against before it is sent. */
+async function obeyStop(
+  sql: Sql,
+  scope: TenantScope,
+  report: Report,
+  { campaign_id }: Link,
+  now: Date,
+): Promise<Change[]> {
+  const reason = stopReason(report);
+  const [contact] = report.contacts;
+  if (!reason || !contact) return [];
+  const id = uuidv7();
+  if (contact.kind === 'phone') {
+    const said = { reason: report.body?.trim().toUpperCase() ?? null, notes: null, source: 'opt_out' } as const;
+    const entry = { id, phone_number: contact.value, ...said, created_at: now };
+    const { isNew } = await addDnc(sql, scope, entry, inboundActor);
+    return isNew ? [listed('dnc_entry', 'dnc_entries', id, { source: 'opt_out' })] : [];
+  }
+  const source = reason === 'unsubscribed' ? 'opt_out' : 'provider';
+  const entry = { id, email: contact.value, reason, source, campaign_id, created_at: now } as const;
+  const { isNew } = await addSuppressed(sql, scope, entry);
+  return isNew ? [listed('email_suppression', 'email_suppressions', id, { reason, source })] : [];
+}
+
+const listed = (noun: string, object: string, recordId: string, metadata: Record<string, unknown>): Change => ({
+  ...{ action: `${noun}.create`, object, recordId, metadata },
+});
