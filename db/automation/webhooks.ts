@@ -2,6 +2,7 @@
 
 import type { Sql } from '../connect.ts';
 import { type CreatedByRow, createdColumns } from '../created-by.ts';
+import { listLiteral } from '../list-literal.ts';
 import type { TenantScope } from '../tenant.ts';
 
 /** What the tenant sets. */
@@ -238,6 +239,7 @@ export async function wakeWebhooks(
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(${ids}::uuid[])`;
 }
 
+/** The connection that makes the demo has not asked for types. */
 function toRow(sql: Sql, settings: WebhookSettings) {
   const { events, include, filter } = settings;
   return {
@@ -246,9 +248,4 @@ function toRow(sql: Sql, settings: WebhookSettings) {
     include: listLiteral(include),
     filter: filter === null ? null : sql.json(filter as never),
   };
-}
-
-/** As PostgreSQL writes lists of texts: the connection that makes the demo has not asked for its types. */
-function listLiteral(texts: readonly string[]): string {
-  return `{${texts.map((text) => JSON.stringify(text)).join(',')}}`;
 }

@@ -1,6 +1,7 @@
 // Workforces as they are set up. Whoever changes one has locked them.
 import type { GivenStep, KeptCondition, SubjectType, WorkforceStatus } from '../../domain/automation/workforces.ts';
 import type { Sql } from '../connect.ts';
+import { listLiteral } from '../list-literal.ts';
 
 export interface WorkforceRow {
   id: string;
@@ -70,7 +71,9 @@ export async function updateWorkforce(sql: Sql, companyId: string, { id, ...work
   await sql`update workforces set ${sql(toRow(sql, workforce) as never)} where company_id = ${companyId} and id = ${id}`;
 }
 
-/** What is kept as JSON is said to be so. */
-function toRow<Row extends Pick<WorkforceRow, 'steps' | 'stop_when'>>(sql: Sql, row: Row) {
-  return { ...row, steps: sql.json(row.steps as never), stop_when: row.stop_when && sql.json(row.stop_when as never) };
+/** What is kept as JSON is said to be so; the connection that makes the demo has not asked for types. */
+function toRow(sql: Sql, row: Omit<WorkforceRow, 'id'>) {
+  const { subject_types: types, steps, stop_when: condition } = row;
+  const json = { steps: sql.json(steps as never), stop_when: condition && sql.json(condition as never) };
+  return { ...row, ...json, subject_types: listLiteral(types) };
 }

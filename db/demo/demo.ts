@@ -3,6 +3,7 @@ import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { insertKeyPlace } from '../access/places.ts';
 import type { Sql } from '../connect.ts';
+import { listLiteral } from '../list-literal.ts';
 import { enterTenant } from '../tenant.ts';
 import { lockValues } from '../value-locks.ts';
 
@@ -131,7 +132,7 @@ export async function insertDemoKey(
   await enterTestMode(sql, companyId);
   const { hash: key_hash, prefix, last4 } = made;
   const by = { created_by_id: 'system', created_by_name: 'Demo', created_at: now, updated_at: now };
-  await sql`insert into api_keys ${sql({ company_id: companyId, id, ...key, scopes: arrayOf(key.scopes), key_hash, prefix, last4, ...by })}`;
+  await sql`insert into api_keys ${sql({ company_id: companyId, id, ...key, scopes: listLiteral(key.scopes), key_hash, prefix, last4, ...by })}`;
   await sql`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${id})`;
   await insertKeyPlace(sql, companyId, key_hash);
 }
@@ -191,7 +192,7 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
   const added = (rows: readonly object[], stamps: object) => sql(rows.map((row) => ({ ...stamps, ...row })));
   await sql`insert into statuses ${added(demo.statuses, changed)}`;
   await sql`insert into activity_types ${added(demo.activityTypes, { company_id: companyId })}`;
-  const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: arrayOf(each.business_days) }));
+  const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: listLiteral(each.business_days) }));
   await sql`insert into sla_policies ${added(policies, changed)}`;
   await sql`insert into custom_objects ${sql({ ...changed, ...demo.customObject })}`;
   const fields = demo.customFields.map((field, index) => ({
@@ -288,11 +289,6 @@ async function idsByName(sql: Sql, companyId: string): Promise<ReadonlyMap<strin
     union all select 'activity ' || name, id from activity_types where company_id = ${companyId}
     union all select 'task ' || name, id from task_types where company_id = ${companyId}`;
   return new Map(rows.map((row) => [row.name, row.id]));
-}
-
-/** An array as the database reads it; this connection knows no types. */
-function arrayOf(items: readonly (string | number)[]): string {
-  return `{${items.map((item) => JSON.stringify(item)).join(',')}}`;
 }
 
 function find(ids: ReadonlyMap<string, string>, name: string): string {

@@ -213,6 +213,19 @@ describe('a run', () => {
     await passWait(runId);
     expect((await runThatIs(ended, other.key, workforce, runId)).status).toBe('completed');
   });
+
+  test('meets no limit of calls: nobody calls', async () => {
+    const other = await newWideTenant();
+    const note = { kind: 'add_note', content: 'Hello' };
+    const workforce = await newWorkforce(other.key, { steps: [{ kind: 'wait', minutes: 1 }, note, note, note] });
+    const lead = await createRecord(other.key, 'leads', { first_name: 'Sara', email: 's@x.example' });
+    const runId = await enroll(other.key, workforce, lead.id);
+    await runThatIs(/waiting/, other.key, workforce, runId);
+    await database()`update subscriptions set api_rate_limit_per_minute = 1 where company_id = ${other.companyId}`;
+    await passWait(runId);
+    const status = async () => (await database()`select status from workforce_runs where id = ${runId}`)[0]?.status;
+    await expect.poll(status, { timeout: 20_000 }).toBe('completed');
+  });
 });
 
 describe('enrolling', () => {

@@ -93,6 +93,7 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   'db/access/sessions.ts lockRefreshToken: u.company_id = ${companyId}': 'not run',
   'db/access/sessions.ts replaceRefreshToken: company_id = ${session.companyId}': 'not run',
   'db/automation/webhook-deliveries.ts': 'in part',
+  'db/automation/workforce-runs.ts': 'in part',
   'db/billing/checkout-sessions.ts': 'not run',
   'db/billing/invoices.ts': 'not run',
   'db/billing/orders.ts': 'not run',

@@ -19,6 +19,7 @@ import { messaged } from '../support/messaging.ts';
 import { scheduled } from '../support/scheduling.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 import { newDelivery, newWebhook } from '../support/webhooks.ts';
+import { enrolled } from '../support/workforces.ts';
 
 /** Tables that no request under crm_app may read at all, each with its reason. */
 const closedToTenants = {
@@ -46,6 +47,7 @@ beforeAll(async () => {
     await billed(each);
     await scheduled(each);
     await messaged(each);
+    await enrolled(each);
     // What the search keeps begins with hundreds of records.
     await database()`insert into search_blocks values (${each.companyId}, false, 'tasks', 0, '{}', '{}')`;
     await database()`insert into search_signatures values (${each.companyId}, false, 'tasks', 0, '')`;

@@ -57,3 +57,20 @@ export async function arrangeRun(
       'tests', ${due})`;
   return { workforceId, leadId, runId };
 }
+
+/** A row in each table of workforces, in both modes, that no job has work with. */
+export async function enrolled(tenant: Tenant): Promise<void> {
+  const sql = database();
+  for (const testMode of [false, true]) {
+    const { workforceId } = await arrangeRun(tenant, [], new Date('2036-01-01T00:00:00Z'));
+    const runId = uuidv7();
+    await sql`
+      insert into workforce_runs (company_id, test_mode, id, workforce_id, status, object, record_id, context, steps, stop_when_replied, position, attempts,
+        created_by_kind, created_by_id, enrolled_at, ended_at)
+      values (${tenant.companyId}, ${testMode}, ${runId}, ${workforceId}, 'completed', 'leads', ${uuidv7()}, '{}', '[]', false, 1, 0, 'system', 'tests',
+        now(), now())`;
+    await sql`
+      insert into workforce_run_steps (company_id, test_mode, run_id, position, status, at)
+      values (${tenant.companyId}, ${testMode}, ${runId}, 0, 'done', now())`;
+  }
+}

@@ -22909,7 +22909,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "Welcome a new lead",
+                 *       "name": "Follow up a quote",
                  *       "status": "active",
                  *       "subject_types": [
                  *         "lead"
