@@ -116,8 +116,12 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   // No request lets a message go: that needs the screens of people.
   'db/messaging/draft-decisions.ts': 'not run',
   'db/messaging/draft-sending.ts': 'not run',
+  'db/messaging/inbound-secrets.ts': 'not run',
   'db/messaging/mails.ts closeMail: company_id = ${mail.companyId}': 'not caught',
   'db/messaging/mails.ts postponeMail: company_id = ${mail.companyId}': 'not caught',
   'db/messaging/mails.ts takeMails: company_id = ${companyId}': 'not caught',
+  'db/messaging/messages.ts findMessage: company_id = ${companyId}': 'not run',
+  'db/messaging/messages.ts findMessage: test_mode = ${testMode}': 'not run',
+  'db/messaging/received-reports.ts': 'not run',
   'db/records/attachments.ts findLinkedFile: test_mode = ${testMode}': 'not caught',
 };
