@@ -1,4 +1,4 @@
-// Many approved messages under kill -9: each is sent under its name, and nothing else is. MESSAGES says how many.
+// Many approved messages under kill -9, each sent under its name. MESSAGES says how many.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';

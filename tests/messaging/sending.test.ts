@@ -1,4 +1,4 @@
-// Approved drafts: sent once through the mail server or the provider of texts, and what became of each.
+// Approved drafts: sent once through their provider, and what became of each.
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';

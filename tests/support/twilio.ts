@@ -1,4 +1,4 @@
-// A stand-in of Twilio's interface for messages, which notes what it took and answers as it is told.
+// A stand-in of Twilio for messages, which notes what it took and answers as it is told.
 import { randomBytes } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
