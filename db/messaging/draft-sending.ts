@@ -54,10 +54,9 @@ export async function takeDraft(
   now: Date,
 ): Promise<TakenDraft | undefined> {
   const leasedUntil = new Date(now.getTime() + lease);
+  // Looked up once, whatever the plan: a subquery may run again for each row that it is joined with, and lock another each time.
   const [taken] = await sql<TakenDraft[]>`
-    update message_drafts d
-    set attempts = attempts + 1, due_at = ${leasedUntil}, leased_until = ${leasedUntil}, attempted_at = coalesce(d.attempted_at, ${now})
-    from (
+    with next as materialized (
       select id, attempted_at from message_drafts m
       where company_id = ${companyId} and test_mode = ${testMode} and channel = ${channel} and due_at <= ${now} and status = 'approved'
         and not exists (
@@ -67,7 +66,10 @@ export async function takeDraft(
       order by due_at
       limit 1
       for no key update skip locked
-    ) next
+    )
+    update message_drafts d
+    set attempts = attempts + 1, due_at = ${leasedUntil}, leased_until = ${leasedUntil}, attempted_at = coalesce(d.attempted_at, ${now})
+    from next
     where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = next.id
     returning d.id, d.channel, d.recipient, d.sender, d.subject, d.body, d.object, d.record_id, d.campaign_id, d.attempts,
       next.attempted_at as "attemptedAt"`;

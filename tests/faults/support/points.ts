@@ -74,7 +74,7 @@ export const calendarOrders = {
 
 /** Every statement with which a message is taken up, and its end noted; on connections of their own. */
 export const messageSendings = {
-  'taking of a draft': /^update message_drafts d\s+set attempts/,
+  'taking of a draft': /^with next as materialized .* update message_drafts d\s+set attempts/s,
   'look at the company': /^select c\.name, c\.disabled_modules/,
   'end of a draft': /^update message_drafts set "?status/,
   'row of the timeline': /^insert into messages/,
