@@ -62,8 +62,10 @@ export async function arrangeRun(
 export async function enrolled(tenant: Tenant): Promise<void> {
   const sql = database();
   for (const testMode of [false, true]) {
-    const { workforceId } = await arrangeRun(tenant, [], new Date('2036-01-01T00:00:00Z'));
-    const runId = uuidv7();
+    const [workforceId, runId] = [uuidv7(), uuidv7()];
+    await sql`
+      insert into workforces (company_id, id, name, kind, status, subject_types, steps, stop_when_replied, created_at, updated_at)
+      values (${tenant.companyId}, ${workforceId}, ${workforceId}, 'sequence', 'active', '{lead}', '[]', false, now(), now())`;
     await sql`
       insert into workforce_runs (company_id, test_mode, id, workforce_id, status, object, record_id, context, steps, stop_when_replied, position, attempts,
         created_by_kind, created_by_id, enrolled_at, ended_at)
