@@ -7890,7 +7890,7 @@ export interface components {
             full_name: string;
         };
         /**
-         * @description The first two: the recipient said stop. `no_sender`: no number of the workspace can send it any more. `module_disabled`: the plan lost the inbox.
+         * @description The first two: the recipient said stop. `no_sender`: no number of the workspace can send it any more, or the user whose address it comes from is not active. `module_disabled`: the plan lost the inbox.
          *     `refused`: the provider does not take it. `undeliverable`: the provider could not be reached for a day.
          * @example on_dnc_list
          * @enum {string}
