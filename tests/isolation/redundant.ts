@@ -68,7 +68,6 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   'db/access/credentials.ts countUse: u.company_id = ${companyId} #2': 'not run',
   'db/access/credentials.ts findGrants: c.id = ${companyId}': 'not run',
   'db/access/credentials.ts findGrants: company_id = ${companyId}': 'not run',
-  'db/access/credentials.ts findGrants: company_id = ${companyId} #2': 'not run',
   'db/access/credentials.ts findGrants: s.company_id = ${companyId}': 'not run',
   'db/access/credentials.ts findGrants: u.company_id = ${companyId}': 'not run',
   'db/access/credentials.ts findGrants: ur.company_id = ${companyId}': 'not run',
