@@ -205,7 +205,12 @@ function keep(file: string, kept: Kept): void {
 
 /** What a person at a terminal reads once the server listens. */
 export function greeting(baseUrl: string, authUrl: string, demo: Demo | undefined): string {
-  const lines = [`Headless CRM is ready at ${baseUrl}`, '', `Docs:      ${baseUrl}/docs`];
+  const lines = [
+    `Headless CRM is ready at ${baseUrl}`,
+    '',
+    `Docs:      ${baseUrl}/docs`,
+    `Console:   ${baseUrl}/console`,
+  ];
   if (demo) {
     lines.push(
       `Demo key:  ${demo.key}  (test mode; a workspace made with ${leadCount} leads)`,

@@ -176,15 +176,17 @@ export async function decideSome(
   limit: number,
   now: Date,
 ): Promise<Pick<StoredDraft, 'id' | 'channel' | 'object' | 'record_id' | 'campaign_id'>[]> {
+  // Chosen once, whatever the plan: a step is no larger than its limit.
   return sql`
-    update message_drafts set ${sql(decidedColumns(decided, now))}
-    where company_id = ${companyId} and test_mode = ${testMode} and id in (
+    with chosen as materialized (
       select id from message_drafts
       where company_id = ${companyId} and test_mode = ${testMode} and campaign_id = ${decided.campaignId} and run_id = ${runId}
         and channel in ('sms', 'email', 'whatsapp') and status = 'draft'
       limit ${limit}
       for no key update
     )
+    update message_drafts set ${sql(decidedColumns(decided, now))}
+    where company_id = ${companyId} and test_mode = ${testMode} and id in (select id from chosen)
     returning id, channel, object, record_id, campaign_id`;
 }
 

@@ -1,6 +1,7 @@
 // The console: who may decide about messages, and what a decision is bound to.
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { openBrowser, watchedPage } from '../support/browser.ts';
 import { call, type Json } from '../support/client.ts';
 import { newCampaign, newDraft } from '../support/messaging.ts';
@@ -133,6 +134,19 @@ describe('a decision', () => {
     await database()`update message_drafts set body = 'Something else' where id = ${id}`;
     const refused = await admin.ask(to(id), { ...form, action: 'approve' });
     expect([refused.status, refused.text.includes('not what you were shown')]).toEqual([409, true]);
+    expect((await draftOf(id)).status).toBe('draft');
+  });
+
+  test('long after the password was given asks for it again', async () => {
+    const people = new Secrets(inject('secretKey'));
+    const visitor = new Visitor();
+    await visitor.signIn(tenant.admin.email);
+    const session = JSON.parse(people.decrypt(visitor.cookie.slice('console_session='.length)));
+    const old = { ...session, signedInAt: Date.now() - 31 * 60_000 };
+    visitor.cookie = `console_session=${people.encrypt(JSON.stringify(old))}`;
+    const { id } = await newDraft(tenant.key);
+    const form = await visitor.formOf(home, to(id));
+    expect((await visitor.ask(to(id), { ...form, action: 'approve' })).to).toContain('/console/sign-in');
     expect((await draftOf(id)).status).toBe('draft');
   });
 

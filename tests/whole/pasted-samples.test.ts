@@ -156,6 +156,14 @@ test('the guide to bookings finds, holds, books and cancels, as it is', async ()
   expect(JSON.parse(answer).data.booking).toMatchObject({ status: 'cancelled', attendee: { name: 'Sara Ali' } });
 });
 
+test('the guide to drafts prepares one and shows it, as it is', async () => {
+  const guide = document.tags?.find(({ name }) => name === 'Messages')?.description ?? '';
+  const commands = /```\n(export DRAFT=.*?)```/s.exec(guide)?.[1] ?? '';
+  const { statuses, answer } = await inShell(commands, { API_KEY: kept.printed });
+  expect(statuses).toEqual(['201', '200']);
+  expect(JSON.parse(answer).data.draft).toMatchObject({ status: 'draft', to: 'sara@bluelake.example' });
+});
+
 describe('the curl sample', () => {
   test.each(samples.filter(({ name }) => !(name in refused)))('$name works as it is', async (sample) => {
     const { status, answer } = await paste(sample);
