@@ -310,9 +310,13 @@ describe('a session token', () => {
       return schemes.length > 0 && !schemes.includes('session');
     });
     expect(closed.length).toBeGreaterThan(0);
-    for (const { method, path } of closed) {
+    for (const { method, path, declared } of closed) {
+      const isSigned = (declared.security ?? []).some((alternative) => 'signature' in alternative);
       const { body } = await expectStatus(403, method, path.replace(/\{\w+\}/g, randomUUID()), { token });
-      expect(body.error).toMatchObject({ code: 'FORBIDDEN_SCOPE', details: { reason: 'api_key_required' } });
+      expect(body.error).toMatchObject({
+        code: 'FORBIDDEN_SCOPE',
+        details: { reason: isSigned ? 'signature_required' : 'api_key_required' },
+      });
     }
   });
 });

@@ -6,7 +6,7 @@ import { mayPass, waitAfter } from '../../sdk/src/retries.ts';
 import { anyAddress, expectStatus } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { FailingProxy, failure } from '../support/failing-proxy.ts';
-import { goodRequest, newWideTenant, sharedToken } from '../support/requests.ts';
+import { alternativesOf, goodRequest, newWideTenant, sharedToken } from '../support/requests.ts';
 import { adminPassword, database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
@@ -54,7 +54,9 @@ describe('every operation', () => {
     return Object.fromEntries(Object.entries(groups).map(([name, value]) => [name, decodeURIComponent(value)]));
   }
 
-  test.each(operations)('$id is a method of the client, and answers as the document says', async (operation) => {
+  // What gateways sign, they sign byte by byte.
+  const unsigned = operations.filter((each) => !alternativesOf(each).some(({ scheme }) => scheme === 'signature'));
+  test.each(unsigned)('$id is a method of the client, and answers as the document says', async (operation) => {
     const { path, options } = await goodRequest(operation, wide);
     const statuses: number[] = [];
     const client = newClient({

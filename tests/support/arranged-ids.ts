@@ -354,8 +354,10 @@ async function aDelivery(tenant: Tenant, mode: Mode): Promise<{ id: string; deli
 
 /** Makes room for others: a workspace has a limit. */
 async function forgetWorkforces({ companyId }: Tenant): Promise<void> {
-  await database()`delete from workforce_runs where company_id = ${companyId}`;
-  await database()`delete from workforces where company_id = ${companyId}`;
+  // The latest stay: others may be asked about just now.
+  const kept = database()`select id from workforces where company_id = ${companyId} order by created_at desc, id desc limit 50`;
+  await database()`delete from workforce_runs where company_id = ${companyId} and workforce_id not in (${kept})`;
+  await database()`delete from workforces where company_id = ${companyId} and id not in (${kept})`;
 }
 
 /** A workforce whose only step is a long wait, so that no job has work with its runs. */
@@ -371,7 +373,10 @@ async function arrangedWorkforce({ companyId }: Tenant): Promise<{ id: string }>
 /** Makes room for others: a workspace has a limit. */
 async function releaseNumbers({ companyId }: Tenant): Promise<void> {
   await database()`
-    update phone_numbers set status = 'released', is_default = false, is_default_fax = false where company_id = ${companyId}`;
+    update phone_numbers set status = 'released', is_default = false, is_default_fax = false
+    where company_id = ${companyId} and id not in (
+      select id from phone_numbers where company_id = ${companyId} order by created_at desc, id desc limit 50
+    )`;
 }
 
 /** The ids of two accounts. */

@@ -1,4 +1,5 @@
 // The named points of writes, dispatcher and webhook senders, seen from statements as they pass.
+import { randomInt } from 'node:crypto';
 import type { Link, Passed, Watcher } from './proxy.ts';
 
 /** Every statement of a write with an Idempotency-Key, in their order, and how each is recognised. */
@@ -148,10 +149,20 @@ export interface Trap {
  * PostgreSQL had it or not.
  */
 export const fatal = (all: readonly Point[]): Point[] =>
-  all.filter(
-    ({ statement, moment }) =>
-      moment === 'before' || (moment === 'sent' && (withCommit.includes(statement) || statement.startsWith('commit'))),
+  drawn(
+    all.filter(
+      ({ statement, moment }) =>
+        moment === 'before' ||
+        (moment === 'sent' && (withCommit.includes(statement) || statement.startsWith('commit'))),
+    ),
   );
+
+/** Of points where something is killed, each second one, another half each time; POINTS=all: all of them. */
+function drawn(all: readonly Point[]): Point[] {
+  if (process.env.POINTS === 'all') return [...all];
+  const first = randomInt(2);
+  return all.filter((_, index) => index % 2 === first);
+}
 
 /** Everywhere that an order to a calendar can be cut, as far as the database sees it. */
 export const calendarPoints: readonly Point[] = pointsOf(Object.keys(calendarOrders) as Statement[]);
