@@ -1,5 +1,5 @@
 // Pools, holds and bookings, made through the API; and moments to meet in.
-import { randomInt, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { call, expectStatus, type Json } from './client.ts';
 import { database, newUser, type Tenant } from './tenants.ts';
 
@@ -86,14 +86,23 @@ async function insertPool({ companyId, ...tenant }: Tenant, policy_id: string): 
 
 /** Days that are some weeks away: what lies in them is the same whenever it is asked for. */
 export function later(): { from: string; to: string } {
-  const date = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
-  return { from: date(20), to: date(25) };
+  return { from: inDays(20), to: inDays(25) };
 }
 
-/** Any of many slots of the usual pool: the first may be asked for by several at once. */
-export async function someSlot(tenant: Tenant, key: string): Promise<Json> {
-  const { slots } = await search(key, await usualPool(tenant), { limit: 100, ...later() });
-  return slots[randomInt(slots.length)];
+const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+
+const handedOut = new WeakMap<Tenant, Promise<Json>>();
+
+/** A slot of the usual pool that nobody else was given, later than what others look at: two requests never race for it. */
+export function someSlot(tenant: Tenant, key: string): Promise<Json> {
+  const before = handedOut.get(tenant);
+  const next = (async () => {
+    const from = (await before?.catch(() => undefined))?.end_at ?? inDays(26);
+    const { slots } = await search(key, await usualPool(tenant), { limit: 1, from, to: inDays(56) });
+    return slots[0];
+  })();
+  handedOut.set(tenant, next);
+  return next;
 }
 
 /** Holds a slot of the usual pool; where somebody is quicker, another. */
