@@ -164,3 +164,16 @@ export async function reachExists(sql: Sql, companyId: string, kind: 'branch' | 
       : await sql`select from teams where company_id = ${companyId} and id = ${id}`;
   return row !== undefined;
 }
+
+/** Calls of a key by day since a day. @param since YYYY-MM-DD @returns by YYYY-MM-DD, without days that had none */
+export async function callsOfKey(
+  sql: Sql,
+  companyId: string,
+  keyId: string,
+  since: string,
+): Promise<ReadonlyMap<string, number>> {
+  const rows = await sql<{ day: string; calls: number }[]>`
+    select day, calls from api_key_days
+    where company_id = ${companyId} and api_key_id = ${keyId} and day >= ${since}`;
+  return new Map(rows.map(({ day, calls }) => [day, calls]));
+}

@@ -13,6 +13,9 @@ import { pageOf } from '../../runtime/paging.ts';
 type ApiKey = components['schemas']['ApiKey'];
 
 const hourMilliseconds = 3_600_000;
+const dayMilliseconds = 24 * hourMilliseconds;
+/** Days that usage is told of unless the caller says how many. */
+const usualDays = 30;
 
 export const createApiKey: Handler<'createApiKey'> = async (call) => {
   const { body, sql, caller, now } = call;
@@ -66,6 +69,20 @@ export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
 export const getApiKey: Handler<'getApiKey'> = async ({ sql, caller, path, now }) => {
   const row = found(await db.findApiKey(sql, caller.companyId, path.id));
   return { status: 200, data: { api_key: shown(row, now) } };
+};
+
+export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({ sql, caller, path, query, now }) => {
+  const { days: count = usualDays } = query;
+  const dates = Array.from({ length: count }, (_, index) =>
+    new Date(now.getTime() - (count - 1 - index) * dayMilliseconds).toISOString().slice(0, 10),
+  );
+  const [key, counted] = await Promise.all([
+    db.findApiKey(sql, caller.companyId, path.id),
+    db.callsOfKey(sql, caller.companyId, path.id, dates[0] ?? ''),
+  ]);
+  const days = dates.map((date) => ({ date, calls: counted.get(date) ?? 0 }));
+  const calls = days.reduce((sum, day) => sum + day.calls, 0);
+  return { status: 200, data: { usage: { api_key_id: found(key).id, calls, days } } };
 };
 
 export const updateApiKey: Handler<'updateApiKey'> = async (call) => {

@@ -1,4 +1,4 @@
-// What a program can ask instead of reading: error codes, scopes and limits.
+// What a program can ask instead of reading: changes of the API, error codes, scopes and limits.
 
 import { findQuota } from '../../db/access/quota.ts';
 import { keptHours } from '../../db/idempotency.ts';
@@ -6,6 +6,7 @@ import { findSeats } from '../../db/people/users.ts';
 import { addOnOfModule, customObjectActions, legacyScopes, moduleActions } from '../../domain/access/scopes.ts';
 import { callsPerMonth, extraCalls, moduleState, seatAllowance } from '../../domain/billing/plans.ts';
 import { refusedExtensions } from '../../domain/records/file-names.ts';
+import { changelog } from '../../domain/service/changelog.ts';
 import { type ErrorCode, errorCatalogue } from '../../domain/service/error-catalogue.ts';
 import {
   bodyLimits,
@@ -25,6 +26,11 @@ import {
 import { found } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
+
+export const listChangelogEntries: Handler<'listChangelogEntries'> = async (call) => {
+  const { rows, ...rest } = pageOfWhole(call, ['changelog'], changelog, ({ id }) => id);
+  return { status: 200, data: { changelog_entries: [...rows], ...rest } };
+};
 
 export const listErrorCodes: Handler<'listErrorCodes'> = async (call) => {
   const codes = Object.entries(errorCatalogue).map(([code, { status, others, meaning, retryable, action }]) => ({

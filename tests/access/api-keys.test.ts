@@ -1,7 +1,7 @@
 // API keys: shown once, holding only what they may, and changed from the next call on.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { problemsOf } from '../support/records.ts';
@@ -681,3 +681,42 @@ function auditOf(recordId: string) {
     select action, actor_kind, actor_id, changes, metadata from audit_logs
     where object = 'api_keys' and record_id = ${recordId} order by seq`;
 }
+
+describe('GET /v1/api-keys/{id}/usage', () => {
+  const usage = async (token: string, id: string, query: Record<string, string> = {}): Promise<Json> =>
+    (await expectStatus(200, 'GET', `/v1/api-keys/${id}/usage`, { token, query })).body.data.usage;
+
+  test('tells the calls of each day, days without any too, and goes on for a key that is revoked', async () => {
+    const admin = await newAdmin();
+    const { key, api_key: made } = await mint(admin, { scopes: ['leads:view'] });
+    const { companyId } = admin.tenant;
+    await database()`
+      insert into api_key_days (company_id, day, api_key_id, calls)
+      values (${companyId}, current_date - 2, ${made.id}, 7), (${companyId}, current_date - 40, ${made.id}, 100)`;
+    for (let count = 0; count < 3; count += 1) await call('GET', '/v1/me', { key });
+    await expectStatus(200, 'POST', `/v1/api-keys/${made.id}/revoke`, { token: admin.token });
+    await vi.waitFor(async () => expect((await usage(admin.token, made.id, { days: '1' })).calls).toBe(3), {
+      timeout: 10_000,
+      interval: 50,
+    });
+    const { days, calls } = await usage(admin.token, made.id, { days: '4' });
+    const day = (ago: number): string => new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
+    expect(days).toEqual([
+      { date: day(3), calls: 0 },
+      { date: day(2), calls: 7 },
+      { date: day(1), calls: 0 },
+      { date: day(0), calls: 3 },
+    ]);
+    expect(calls).toBe(10);
+    expect((await usage(admin.token, made.id)).days).toHaveLength(30);
+    expect((await usage(admin.token, made.id, { days: '400' })).calls).toBe(110);
+  });
+
+  test('knows no key of others, and no more days than are kept', async () => {
+    const [admin, other] = [await newAdmin(), await newAdmin()];
+    const { api_key: made } = await mint(other);
+    await expectStatus(404, 'GET', `/v1/api-keys/${made.id}/usage`, { token: admin.token });
+    for (const days of ['0', '401', 'many'])
+      await expectStatus(400, 'GET', `/v1/api-keys/${made.id}/usage`, { token: other.token, query: { days } });
+  });
+});

@@ -107,7 +107,7 @@ const followed = (part: object | undefined): unknown =>
   part && '$ref' in part ? followed(resolve(part.$ref as string) as object) : part;
 
 /** Tables of the service itself, which are no lists of a workspace. */
-const tables = new Set(['listErrorCodes', 'listScopes']);
+const tables = new Set(['listErrorCodes', 'listScopes', 'listChangelogEntries']);
 
 test.each(operations.filter(({ id }) => id.startsWith('list') && !tables.has(id)))(
   '$id answers next_cursor and has_more, whether it is paged or not',

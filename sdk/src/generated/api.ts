@@ -49,6 +49,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/changelog": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List changes of the API
+         * @description What was added to the API, what was deprecated and what was mended, the newest first. Within v1 nothing is taken away or
+         *     made stricter. Each operation is in the entry that added it, and each deprecated form in the one that says until when it works.
+         *     No credential is needed.
+         */
+        get: operations["listChangelogEntries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/error-codes": {
         parameters: {
             query?: never;
@@ -1051,6 +1073,36 @@ export interface paths {
          *     (`scope_not_grantable`): mint a new one instead. Needs the session token of a Company_Admin.
          */
         post: operations["rotateApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/api-keys/{id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key, not the key.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                id: components["parameters"]["ApiKeyId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the usage of an API key
+         * @description The calls that were made with the key on each of the last `days` (UTC), the oldest first and today last; days without a call
+         *     are there with 0. Calls are counted whatever their answer, within a second, and kept for 400 days.
+         *
+         *     A revoked or expired key keeps its figures. What the whole workspace used, and of what, is in [GET /v1/usage](#operation/getUsage).
+         *     Needs the session token of a Company_Admin.
+         */
+        get: operations["getApiKeyUsage"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -5013,15 +5065,32 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        ErrorCodeEntry: {
-            code: components["schemas"]["ErrorCode"];
-            /** @description The usual status first. */
-            statuses: number[];
-            meaning: string;
-            /** @description True when the very same call may pass later. */
-            retryable: boolean;
-            /** @description What to do about it. */
-            action: string;
+        /**
+         * @description What kind of change it was.
+         * @enum {string}
+         */
+        ChangelogKind: "added" | "changed" | "deprecated" | "fixed";
+        ChangelogEntry: {
+            /**
+             * @description Stays the same.
+             * @example 2026-09-04-activities-offset
+             */
+            id: string;
+            /**
+             * @description The day of the change.
+             * @example 2026-09-04
+             */
+            date: string;
+            kind: components["schemas"]["ChangelogKind"];
+            /** @description What changed, and what to do about it. */
+            text: string;
+            /**
+             * @description The operations that it is about.
+             * @example [
+             *       "listActivities"
+             *     ]
+             */
+            operations: string[];
         };
         /**
          * @description Send it as `cursor` to get the next page. Null on the last page.
@@ -5033,6 +5102,26 @@ export interface components {
          * @example false
          */
         HasMore: boolean;
+        Changelog: {
+            changelog_entries: components["schemas"]["ChangelogEntry"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        ChangelogAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["Changelog"];
+            meta: components["schemas"]["Meta"];
+        };
+        ErrorCodeEntry: {
+            code: components["schemas"]["ErrorCode"];
+            /** @description The usual status first. */
+            statuses: number[];
+            meaning: string;
+            /** @description True when the very same call may pass later. */
+            retryable: boolean;
+            /** @description What to do about it. */
+            action: string;
+        };
         ErrorCodes: {
             error_codes: components["schemas"]["ErrorCodeEntry"][];
             next_cursor: components["schemas"]["NextCursor"];
@@ -6151,6 +6240,29 @@ export interface components {
              * @default 24
              */
             overlap_hours?: number;
+        };
+        ApiKeyUsageDay: {
+            /**
+             * @description A day in UTC.
+             * @example 2026-11-20
+             */
+            date: string;
+            calls: number;
+        };
+        /** @description The calls of a key. */
+        ApiKeyUsage: {
+            api_key_id: components["schemas"]["Uuid"];
+            /** @description Of all these days. */
+            calls: number;
+            days: components["schemas"]["ApiKeyUsageDay"][];
+        };
+        ApiKeyUsageData: {
+            usage: components["schemas"]["ApiKeyUsage"];
+        };
+        ApiKeyUsageAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ApiKeyUsageData"];
+            meta: components["schemas"]["Meta"];
         };
         /** @enum {string} */
         AvailabilityModuleKey: "leads" | "deals" | "customers" | "accounts" | "tasks" | "activities" | "reports" | "bookings" | "attachments" | "inbox" | "campaigns" | "workforces" | "phone_voice" | "phone_sms" | "fax" | "whatsapp";
@@ -12885,6 +12997,71 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listChangelogEntries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The changes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "changelog_entries": [
+                     *           {
+                     *             "id": "2026-09-04-activities-offset",
+                     *             "date": "2026-09-04",
+                     *             "kind": "deprecated",
+                     *             "text": "Paging by `offset` on GET /v1/activities stops working on 2027-10-01. Page with `cursor` and `next_cursor` instead.",
+                     *             "operations": [
+                     *               "listActivities"
+                     *             ]
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangelogAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listErrorCodes: {
         parameters: {
             query?: {
@@ -15328,6 +15505,78 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getApiKeyUsage: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How many days, today included.
+                 * @example 3
+                 */
+                days?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key, not the key.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                id: components["parameters"]["ApiKeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The usage. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "usage": {
+                     *           "api_key_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *           "calls": 1270,
+                     *           "days": [
+                     *             {
+                     *               "date": "2026-11-19",
+                     *               "calls": 0
+                     *             },
+                     *             {
+                     *               "date": "2026-11-20",
+                     *               "calls": 930
+                     *             },
+                     *             {
+                     *               "date": "2026-11-21",
+                     *               "calls": 340
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ApiKeyUsageAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

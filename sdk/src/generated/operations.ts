@@ -20,6 +20,14 @@ export interface Operations {
    */
   getOpenapiDocument: Method<'getOpenapiDocument'>;
   /**
+   * List changes of the API
+   *
+   * What was added to the API, what was deprecated and what was mended, the newest first. Within v1 nothing is taken away or
+   * made stricter. Each operation is in the entry that added it, and each deprecated form in the one that says until when it works.
+   * No credential is needed.
+   */
+  listChangelogEntries: ListMethod<'listChangelogEntries', 'changelog_entries'>;
+  /**
    * List error codes
    *
    * Every value that `error.code` can have, with the statuses it comes with, what it means, whether the very same call may
@@ -553,6 +561,16 @@ export interface Operations {
    * (`scope_not_grantable`): mint a new one instead. Needs the session token of a Company_Admin.
    */
   rotateApiKey: Method<'rotateApiKey'>;
+  /**
+   * Get the usage of an API key
+   *
+   * The calls that were made with the key on each of the last `days` (UTC), the oldest first and today last; days without a call
+   * are there with 0. Calls are counted whatever their answer, within a second, and kept for 400 days.
+   *
+   * A revoked or expired key keeps its figures. What the whole workspace used, and of what, is in [GET /v1/usage](#operation/getUsage).
+   * Needs the session token of a Company_Admin.
+   */
+  getApiKeyUsage: Method<'getApiKeyUsage'>;
   /**
    * Get the availability of modules by country
    *
@@ -2581,6 +2599,7 @@ export interface Operations {
 export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getHealth: { method: 'GET', path: '/v1/health' },
   getOpenapiDocument: { method: 'GET', path: '/v1/openapi.json' },
+  listChangelogEntries: { method: 'GET', path: '/v1/changelog', items: 'changelog_entries' },
   listErrorCodes: { method: 'GET', path: '/v1/error-codes', items: 'error_codes' },
   listScopes: { method: 'GET', path: '/v1/scopes', items: 'scopes' },
   getLimits: { method: 'GET', path: '/v1/limits' },
@@ -2614,6 +2633,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   updateApiKey: { method: 'PATCH', path: '/v1/api-keys/{id}' },
   revokeApiKey: { method: 'POST', path: '/v1/api-keys/{id}/revoke' },
   rotateApiKey: { method: 'POST', path: '/v1/api-keys/{id}/rotate' },
+  getApiKeyUsage: { method: 'GET', path: '/v1/api-keys/{id}/usage' },
   getAvailability: { method: 'GET', path: '/v1/availability' },
   listObjects: { method: 'GET', path: '/v1/objects', items: 'objects' },
   createObject: { method: 'POST', path: '/v1/objects' },

@@ -1,0 +1,34 @@
+// The list of changes: whatever the document has is in it, once.
+import { expect, test } from 'vitest';
+import { changelog } from '../../domain/service/changelog.ts';
+import { expectStatus } from '../support/client.ts';
+import { operations } from '../support/document.ts';
+
+test('every operation was added by one entry', () => {
+  const added = changelog.filter(({ kind }) => kind === 'added').flatMap((entry) => entry.operations);
+  expect(added.toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
+});
+
+test('every deprecated form is told with the day on which it stops working', () => {
+  const deprecated = changelog.filter(({ kind }) => kind === 'deprecated');
+  for (const { id, declared } of operations)
+    for (const { since, sunset } of (declared['x-deprecated-use'] ?? []) as { since: string; sunset: string }[])
+      expect(
+        deprecated.filter(
+          ({ date, text, operations: ids }) => date === since && text.includes(sunset) && ids.includes(id),
+        ),
+      ).toHaveLength(1);
+});
+
+test('it is told to anybody, newest first, in pages that go on', async () => {
+  const dates: string[] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const query: Record<string, string> = { limit: '3', ...(cursor === '' ? {} : { cursor }) };
+    const { data } = (await expectStatus(200, 'GET', '/v1/changelog', { query })).body;
+    dates.push(...data.changelog_entries.map(({ date }: { date: string }) => date));
+    cursor = data.next_cursor;
+  }
+  expect(dates).toHaveLength(changelog.length);
+  expect(dates).toEqual(dates.toSorted().reverse());
+  expect(new Set(changelog.map(({ id }) => id)).size).toBe(changelog.length);
+});
