@@ -49,6 +49,13 @@ generate: $(packages) ## Derive generated/ and the client's part of sdk/ from sp
 sdk: $(packages) ## Build the client as a package in sdk/, to be published with npm publish ./sdk
 	@rm -rf sdk/dist && node node_modules/typescript-7/bin/tsc -p sdk && cp LICENSE sdk/dist/
 
+sdks: $(packages) ## Generate the clients in Python, Go, Java and PHP in sdk/<language>/
+	@for each in python/headless_crm go/client java/headlesscrmapi/client php/headless_crm; do \
+	  mkdir -p sdk/$${each%/*} && \
+	  redocly generate-client main --generator $${each%%/*} --go-package headlesscrm --docs --output sdk/$$each.ts >/dev/null 2>&1 && \
+	  echo "sdk/$${each%/*}" || exit 1; \
+	done
+
 format: $(packages) ## Format all code
 	@biome check --write . >/dev/null
 
@@ -66,4 +73,4 @@ $(packages): package.json package-lock.json
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test torture mutants bench seed-large check generate sdk format migrate docs platform-key
+.PHONY: help start test torture mutants bench seed-large check generate sdk sdks format migrate docs platform-key

@@ -5,13 +5,13 @@ import { join } from 'node:path';
 interface Program {
   /** Its names, the usual one first. */
   names: readonly string[];
-  /** The Debian package that has it. */
-  debianPackage: string;
+  /** The Debian package that has it; undefined where it is too large to be installed for a test. */
+  debianPackage?: string;
   /** What cannot be tested without it. */
   neededBy: string;
 }
 
-export const programs = {
+const all = {
   chromium: {
     names: ['chromium', 'chromium-browser', 'google-chrome'],
     debianPackage: 'chromium',
@@ -23,6 +23,15 @@ export const programs = {
     debianPackage: 'python3',
     neededBy: 'the tests of the samples in Python',
   },
+  httpx: {
+    // A module, which lies in a place of its own beside that of programs.
+    names: ['httpx', '../lib/python3/dist-packages/httpx/__init__.py'],
+    debianPackage: 'python3-httpx',
+    neededBy: 'the test of the client for Python',
+  },
+  java: { names: ['javac'], neededBy: 'the test of the client for Java' },
+  go: { names: ['go'], neededBy: 'the test of the client for Go' },
+  php: { names: ['php'], neededBy: 'the test of the client for PHP' },
   radicale: {
     names: ['radicale'],
     debianPackage: 'radicale',
@@ -30,6 +39,8 @@ export const programs = {
   },
   redis: { names: ['redis-server'], debianPackage: 'redis-server', neededBy: 'the tests with a Redis' },
 } satisfies Record<string, Program>;
+
+export const programs: Readonly<Record<keyof typeof all, Program>> = all;
 
 /** The path of a program, or undefined. */
 export function findProgram(name: keyof typeof programs): string | undefined {
