@@ -5,7 +5,7 @@ import { composeBody, type HappenedEvent, mostBodyBytes } from '../../domain/aut
 import { eventsNamed, matcherOf, readEventFilter, type Wanted } from '../../domain/automation/webhook-matching.ts';
 import { passes, type ReferenceField, type ReferenceFilter } from '../support/filter-reference.ts';
 
-const runs = Number(process.env.FILTER_RUNS ?? 2000);
+const runs = Number(process.env.FILTER_RUNS ?? 1000);
 const seed = Number(process.env.FILTER_SEED ?? Date.now() % 2 ** 31);
 
 const wanted = (more: Partial<Wanted> = {}): Wanted => ({

@@ -68,7 +68,7 @@ describe('an image', () => {
   });
 });
 
-test('the server starts from the files of the image alone, with workers', async () => {
+test('the server starts from the files of the image alone, with workers', { timeout: 120_000 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'image-'));
   try {
     for (const path of imageFiles(readSources(root))) {

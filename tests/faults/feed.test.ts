@@ -22,7 +22,7 @@ import { settingsFor } from './support/settings.ts';
 import { send, Writers } from './support/writers.ts';
 
 /** Changes that a run makes at least. */
-const goal = Number(process.env.CHANGES ?? 2000);
+const goal = Number(process.env.CHANGES ?? 1200);
 /** Calls of the writers between two kills. */
 const between = Number(process.env.CHANGES_BETWEEN ?? 100);
 

@@ -7,7 +7,7 @@ import { Random } from './support/random.ts';
 import { settingsFor } from './support/settings.ts';
 import { Writers } from './support/writers.ts';
 
-const kills = Number(process.env.KILLS ?? 25);
+const kills = Number(process.env.KILLS ?? 10);
 let server: OwnServer | undefined;
 
 afterAll(() => server?.kill());

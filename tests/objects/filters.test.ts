@@ -6,7 +6,7 @@ import { inOrder, passes, type ReferenceField, type ReferenceFilter } from '../s
 import { createRecords, newCustomField, newCustomObject, walk } from '../support/records.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
-const runs = Number(process.env.FILTER_RUNS ?? 2000);
+const runs = Number(process.env.FILTER_RUNS ?? 1000);
 const seed = Number(process.env.FILTER_SEED ?? Date.now() % 2 ** 31);
 /** Lists that are asked for at a time. */
 const lanes = 4;

@@ -18,7 +18,7 @@ import {
 import type { Tenant } from '../support/tenants.ts';
 import { anyPath, openedByKey, openedBySession } from '../support/walk.ts';
 
-const runs = Number(process.env.FUZZ_RUNS ?? 3000);
+const runs = Number(process.env.FUZZ_RUNS ?? 2000);
 const seed = Number(process.env.FUZZ_SEED ?? Date.now() % 2 ** 31);
 
 /** Requests under way at the same time. */

@@ -157,11 +157,11 @@ export const fatal = (all: readonly Point[]): Point[] =>
     ),
   );
 
-/** Of points where something is killed, each third one, others each time; POINTS=all: all of them. */
+/** Of points where something is killed, each fourth one, others each time; POINTS=all: all of them. */
 function drawn(all: readonly Point[]): Point[] {
   if (process.env.POINTS === 'all') return [...all];
-  const first = randomInt(3);
-  return all.filter((_, index) => index % 3 === first);
+  const first = randomInt(4);
+  return all.filter((_, index) => index % 4 === first);
 }
 
 /** Everywhere that an order to a calendar can be cut, as far as the database sees it. */
