@@ -39,6 +39,11 @@ export interface paths {
          *
          *     It changes only when the server is upgraded. Send the `ETag` of your copy back as `If-None-Match`, and the answer is
          *     304 without a body for as long as your copy is current.
+         *
+         *     With `workspace=true` and a credential, the document of your workspace: the same, and for each object that the credential
+         *     can view its own paths, such as `/v1/objects/leads/records`, with the fields of your workspace as properties. A client generated
+         *     from it knows them by name and type. Generate again when a `schema.changed` event comes. That document is for nobody else, and
+         *     is not kept by shared caches; the credential is only asked for it, and it takes ten of them a minute.
          */
         get: operations["getOpenapiDocument"];
         put?: never;
@@ -12946,7 +12951,10 @@ export interface operations {
     };
     getOpenapiDocument: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether the objects and fields of your workspace are in it. */
+                workspace?: boolean;
+            };
             header?: {
                 /**
                  * @description The `ETag` of the copy that you have. When it is still current the answer is 304, without a body.
@@ -12992,6 +13000,9 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

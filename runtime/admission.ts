@@ -39,6 +39,11 @@ export interface RoutedRequest {
   signedBody?: Buffer | undefined;
 }
 
+/** True for a call that nobody needs a credential for. */
+const isForAnybody = ({ operation, queryText }: RoutedRequest): boolean =>
+  operation.requirements.length === 0 ||
+  (operation.credentialWith !== undefined && new URLSearchParams(queryText).get(operation.credentialWith) !== 'true');
+
 export class Admission {
   readonly #parts: AdmissionParts;
   readonly #addressOf: ReturnType<typeof clientAddressReader>;
@@ -58,9 +63,9 @@ export class Admission {
    */
   async recall(routed: RoutedRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated | undefined> {
     const { limits, sessionTokens } = this.#parts;
-    const { operation, request } = routed;
+    const { request } = routed;
     const { 'x-api-key': key } = request.headers;
-    if (typeof key !== 'string' || operation.requirements.length === 0) return undefined;
+    if (typeof key !== 'string' || isForAnybody(routed)) return undefined;
     const facts = this.#factsOf(request, trace);
     if (limits.refusalOfAddress(facts.ip, now.getTime())) return undefined;
     const known = recall(readCredential(request.headers, sessionTokens.issuer), facts, this.#parts, now);
@@ -79,7 +84,7 @@ export class Admission {
     const { limits, anonKey, database } = this.#parts;
     const { operation, request } = routed;
     const facts = this.#factsOf(request, trace);
-    const isPublic = operation.requirements.length === 0;
+    const isPublic = isForAnybody(routed);
     // What anybody may call has no mode.
     if (isPublic) trace.testMode = false;
     if (isPublic) admit(await limits.takePublic(operation, facts.ip, now.getTime()), trace);

@@ -183,7 +183,7 @@ export class OperationRunner {
       file,
       claim === undefined ? null : sha256(`${claim.endpoint}\n${claim.key}`).toString('hex'),
     );
-    if (operation.method === 'GET' && operation.requirements.length === 0 && !operation.platform)
+    if (operation.method === 'GET' && caller.kind === 'anonymous' && !operation.platform)
       return this.#success(operation, await this.#handle(operation, call), caller, now, trace);
 
     try {
@@ -376,7 +376,7 @@ export class OperationRunner {
         : given.body instanceof PreparedBody
           ? given.body
           : JSON.stringify(given.body);
-    return { status: given.status, body, headers: successHeaders(operation, given.etag) };
+    return { status: given.status, body, headers: successHeaders(operation, caller, given.etag) };
   }
 }
 
@@ -401,7 +401,14 @@ function checkBytes(operation: Operation, bytes: Buffer): Pick<Read, 'body' | 'p
   return { body: value, problems: [...problems, ...invalid.filter((each) => !unstorable.has(each.field))] };
 }
 
-function successHeaders({ cacheControl }: Operation, etag: string | undefined): Record<string, string> | undefined {
+function successHeaders(
+  operation: Operation,
+  caller: Caller,
+  etag: string | undefined,
+): Record<string, string> | undefined {
+  // What a credential was needed for is for its caller alone.
+  const isOwn = operation.credentialWith !== undefined && caller.kind !== 'anonymous';
+  const cacheControl = isOwn ? 'private, no-cache' : operation.cacheControl;
   if (cacheControl === undefined && etag === undefined) return undefined;
   return {
     ...(cacheControl === undefined ? {} : { 'cache-control': cacheControl }),

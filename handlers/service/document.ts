@@ -1,4 +1,15 @@
-// The document itself.
+// The document itself, and as one workspace sees it.
+import { moduleState } from '../../domain/billing/plans.ts';
+import { workspaceDocument } from '../../domain/objects/workspace-document.ts';
 import type { Handler } from '../../runtime/handler.ts';
 
-export const getOpenapiDocument: Handler<'getOpenapiDocument'> = async (call) => ({ status: 200, body: call.document });
+export const getOpenapiDocument: Handler<'getOpenapiDocument'> = async (call) => {
+  const { caller, document, query } = call;
+  if (query.workspace !== true) return { status: 200, body: document };
+  const { objects } = await call.workspace();
+  const visible = [...objects.values()].filter(
+    ({ module }) => caller.grants.allows(`${module}:view`) && moduleState(module, caller.modules) === 'on',
+  );
+  const body = document.changed((content) => JSON.stringify(workspaceDocument(JSON.parse(content), visible)));
+  return { status: 200, body };
+};

@@ -27,6 +27,8 @@ export interface Operation {
   path: string;
   /** Alternatives; empty for public operations. */
   requirements: readonly Requirement[];
+  /** The query parameter that makes a call need its credential, where it is for anybody without; undefined for all other operations. */
+  credentialWith: string | undefined;
   /** A signature of the body tells who sent it. */
   signed: boolean;
   idempotency: 'none' | 'honoured' | 'required';
@@ -89,6 +91,7 @@ const otherExtensions = [
   'x-public-limit',
   'x-key-limit',
   'x-cache-control',
+  'x-credential-with',
   'x-deprecated-use',
   'x-mcp',
   'x-codeSamples',
@@ -219,7 +222,11 @@ function readOperation(
       return { scheme, scopes } satisfies Requirement;
     }),
   );
-  if ((requirements.length === 0) !== (publicLimit !== undefined))
+  const isOptional = declared.security?.some((alternative) => Object.keys(alternative).length === 0) === true;
+  const credentialWith = declared['x-credential-with'] as string | undefined;
+  if (isOptional !== (credentialWith !== undefined))
+    throw new Error(`${id}: an optional credential needs x-credential-with, and nothing else does`);
+  if ((requirements.length === 0 || isOptional) !== (publicLimit !== undefined))
     throw new Error(`${id}: public operations have an x-public-limit, and no others`);
   const keyLimit = declared['x-key-limit'] as number | undefined;
   if (keyLimit !== undefined && !(Number.isInteger(keyLimit) && keyLimit > 0))
@@ -235,6 +242,7 @@ function readOperation(
     method: method.toUpperCase(),
     path,
     requirements,
+    credentialWith,
     signed: requirements.some(({ scheme }) => scheme === 'signature'),
     idempotency: (declared['x-idempotency'] as 'honoured' | 'required' | undefined) ?? 'none',
     platform: declared['x-platform'] === true,

@@ -21,6 +21,11 @@ export class PreparedBody {
     this.#etag = `W/"${createHash('sha256').update(this.#plain).digest('base64url').slice(0, 22)}"`;
   }
 
+  /** Another, made of the content of this one. */
+  changed(change: (content: string) => string): PreparedBody {
+    return new PreparedBody(change(this.#plain.toString()));
+  }
+
   /** @param request the headers that say which copy the caller has and which forms it reads */
   answerTo(request: IncomingHttpHeaders): PreparedAnswer {
     const headers: Record<string, string> = { etag: this.#etag, vary: 'Accept-Encoding' };

@@ -39,6 +39,7 @@ const operationExtensions = new Set([
   'x-idempotency',
   'x-public-limit',
   'x-key-limit',
+  'x-credential-with',
   'x-platform',
   'x-live-only',
   'x-test-only',
@@ -65,6 +66,10 @@ const operationIdVerb = () => ({
       ctx.report({ message: `operationId must be one of ${verbs.join(', ')} followed by a noun in camelCase` });
   },
 });
+
+/** Anybody may call it: it lists no credential, or an empty alternative to them. */
+const isPublicOperation = ({ security = [] }) =>
+  security.length === 0 || security.some((alternative) => Object.keys(alternative).length === 0);
 
 /** Every operation lists the failures that it can answer with; which ones follows from what it declares. */
 const errorAnswers = () => ({
@@ -117,11 +122,14 @@ const knownExtensions = () => ({
 /** Public operations are limited by the caller's address, all others by the credential. */
 const limitedByAddress = () => ({
   Operation(operation, ctx) {
-    const isPublic = (operation.security ?? []).length === 0;
+    const isPublic = isPublicOperation(operation);
     if (isPublic !== (operation['x-public-limit'] !== undefined))
       ctx.report({ message: 'public operations name an x-public-limit, and no others' });
+    const isOptional = isPublic && (operation.security ?? []).length > 0;
+    if (isOptional !== (operation['x-credential-with'] !== undefined))
+      ctx.report({ message: 'operations with an optional credential say by x-credential-with which query parameter asks for it' });
     const limit = operation['x-key-limit'];
-    if (limit !== undefined && !(Number.isInteger(limit) && limit > 0 && !isPublic))
+    if (limit !== undefined && !(Number.isInteger(limit) && limit > 0 && (!isPublic || isOptional)))
       ctx.report({ message: 'x-key-limit is a whole number of calls per minute for each key' });
   },
 });

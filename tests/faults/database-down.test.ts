@@ -7,7 +7,7 @@ import { type EmbeddedDatabase, startEmbedded } from '../../db/embedded.ts';
 import { type Answer, type CallOptions, call, useServer } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { readMetrics, seriesValue } from '../support/metrics.ts';
-import { goodRequest, newWideTenant } from '../support/requests.ts';
+import { alternativesOf, goodRequest, newWideTenant } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { useDatabase } from '../support/tenants.ts';
@@ -74,7 +74,7 @@ const needsDatabase = ({ operation }: Prepared): boolean =>
   operation.method !== 'GET' ||
   operation.id === 'getHealth' ||
   operation.declared['x-platform'] === true ||
-  (operation.declared.security ?? []).length > 0;
+  alternativesOf(operation).length > 0;
 
 function expectUnavailable({ operation, options }: Prepared, answer: Answer): void {
   const isOAuth = operation.declared['x-answer'] === 'oauth';

@@ -18,9 +18,11 @@ export interface PreparedRequest {
   options: CallOptions;
 }
 
-/** What the document lists under an operation's security, one scheme each; empty for public operations. */
+/** What the document lists under an operation's security, one scheme each; empty for operations that anybody may call. */
 export function alternativesOf(operation: DeclaredOperation): Alternative[] {
-  return ((operation.declared.security ?? []) as Record<string, string[]>[]).flatMap((alternative) =>
+  const listed = (operation.declared.security ?? []) as Record<string, string[]>[];
+  if (listed.some((alternative) => Object.keys(alternative).length === 0)) return [];
+  return listed.flatMap((alternative) =>
     Object.entries(alternative).map(([scheme, scopes]) => ({ scheme: scheme as Alternative['scheme'], scopes })),
   );
 }

@@ -1,6 +1,8 @@
 // The document as reading matter: the same words for the same things, nothing to guess.
+
 import { describe, expect, test } from 'vitest';
 import { document, operations, resolve } from '../support/document.ts';
+import { alternativesOf } from '../support/requests.ts';
 import { bodySchema } from '../support/schemas.ts';
 
 interface Described {
@@ -31,7 +33,7 @@ describe('every operation', () => {
     expect(declared.summary).not.toMatch(/\.$/);
   });
 
-  const guarded = operations.filter(({ declared }) => declared.security?.length);
+  const guarded = operations.filter((operation) => alternativesOf(operation).length > 0);
   test.each(guarded)('$id says in words what opens it', ({ declared }) => {
     const scopes = (declared.security ?? []).flatMap(({ apiKey = [] }) => apiKey);
     // Those of whatever object the path names are told as the view scope of the object.

@@ -17,6 +17,11 @@ export interface Operations {
    *
    * It changes only when the server is upgraded. Send the `ETag` of your copy back as `If-None-Match`, and the answer is
    * 304 without a body for as long as your copy is current.
+   *
+   * With `workspace=true` and a credential, the document of your workspace: the same, and for each object that the credential
+   * can view its own paths, such as `/v1/objects/leads/records`, with the fields of your workspace as properties. A client generated
+   * from it knows them by name and type. Generate again when a `schema.changed` event comes. That document is for nobody else, and
+   * is not kept by shared caches; the credential is only asked for it, and it takes ten of them a minute.
    */
   getOpenapiDocument: Method<'getOpenapiDocument'>;
   /**
