@@ -127,7 +127,9 @@ const limitedByAddress = () => ({
       ctx.report({ message: 'public operations name an x-public-limit, and no others' });
     const isOptional = isPublic && (operation.security ?? []).length > 0;
     if (isOptional !== (operation['x-credential-with'] !== undefined))
-      ctx.report({ message: 'operations with an optional credential say by x-credential-with which query parameter asks for it' });
+      ctx.report({
+        message: 'operations with an optional credential say by x-credential-with which query parameter asks for it',
+      });
     const limit = operation['x-key-limit'];
     if (limit !== undefined && !(Number.isInteger(limit) && limit > 0 && (!isPublic || isOptional)))
       ctx.report({ message: 'x-key-limit is a whole number of calls per minute for each key' });
