@@ -1,4 +1,4 @@
-// The document as a workspace sees it: operations on records for each of its objects and their fields.
+// The document as a workspace sees it: operations on the records of each object, with its fields.
 import type { components } from '../../generated/api.ts';
 import type { Field, WorkspaceObject } from './workspace.ts';
 
