@@ -2347,6 +2347,88 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/objects/{object}/records/{id}/tags": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads` or `customers`; no other object has tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TaggedObject"];
+                /**
+                 * @description The id of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 */
+                id: components["parameters"]["TaggedRecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the tags of a record
+         * @description The tags that a lead or a customer has, the most important first. `is_manual` tells those that somebody put on from those whose conditions the record fulfils.
+         *
+         *     Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such record, or this key cannot see it.
+         */
+        get: operations["listRecordTags"];
+        put?: never;
+        /**
+         * Put a tag on a record
+         * @description Puts one of the workspace's tags on a lead or a customer. It stays until somebody takes it off, whatever its conditions say. Putting on a tag that
+         *     is there by hand changes nothing and answers the same; one that is there by its conditions stays from then on.
+         *
+         *     Needs the edit scope of the object, e.g. `leads:edit`, and the right to view the record. **400**: `name` is missing or too long. **404**: there is no
+         *     such record, or this key cannot see it. **422**: there is no such tag of the object (INVALID_OPTION, with those that there are in `allowed`), or a
+         *     field is unknown.
+         */
+        post: operations["createRecordTag"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/tags/{tag_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads` or `customers`; no other object has tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TaggedObject"];
+                /**
+                 * @description The id of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 */
+                id: components["parameters"]["TaggedRecordId"];
+                /**
+                 * @description The id of the tag.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e51
+                 */
+                tag_id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a tag of a record
+         * @description Takes off a tag that was put on by hand. Where the record fulfils the tag's conditions, it keeps the tag as one of those, and `deleted` is false: change
+         *     the record, or the tag, to be rid of it.
+         *
+         *     Needs the edit scope of the object, e.g. `leads:edit`, and the right to view the record. **404**: there is no such record, this key cannot see it, or
+         *     it does not have the tag. **409** CONFLICT `automatic_tag`: nobody put it on, its conditions did.
+         */
+        delete: operations["deleteRecordTag"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/objects/{object}/records/{id}/tasks": {
         parameters: {
             query?: never;
@@ -3404,6 +3486,7 @@ export interface paths {
          *     | `wait` | nothing, for so long | `minutes` |
          *     | `create_task` | adds a task to the record | `title`, and where you like `task_type`, `due_in_minutes`, `assigned_to` |
          *     | `add_note` | adds a note to the record | `content` |
+         *     | `add_tag` | puts a tag on the record, a lead or a customer | `tag`, its name |
          *     | `set_field` | changes a field of the record | `field`, `value` |
          *     | `draft_message` | prepares a message to the record’s own phone or email, which a person lets go | `channel`, `body`, for emails `subject`, and where you like `from` |
          *     | `stop_when` | ends the run as `stopped` where the condition holds | `condition` |
@@ -3415,7 +3498,7 @@ export interface paths {
          *     Needs `workforces:create` and the scopes that the steps need (`leads:edit` for a note on a lead, `tasks:create` for a task, `inbox:create` for a
          *     message), with a live key that sees the whole company (403 `company_reach_required`), and workforces in the plan. **400**: a field of a step is missing,
          *     or has the wrong length, range or format. **409** ALREADY_EXISTS: the name is taken, whatever the case; `workforce_limit_reached`: a workspace has 100.
-         *     **422**: a field that a step of this kind does not have; a field, placeholder, task type, user or value that records of these types do not take; a
+         *     **422**: a field that a step of this kind does not have; a field, placeholder, tag, task type, user or value that records of these types do not take; a
          *     condition that cannot be read.
          */
         post: operations["createWorkforce"];
@@ -7832,6 +7915,55 @@ export interface components {
             data: components["schemas"]["NoteData"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description A tag as a record has it. */
+        RecordTag: {
+            id: components["schemas"]["Uuid"];
+            /** @example Recommended */
+            name: string;
+            /** @example #DC2626 */
+            color: string;
+            /** @description Lower wins. */
+            priority: number;
+            /** @description True where somebody put it on, false where its conditions did. */
+            is_manual: boolean;
+        };
+        RecordTagList: {
+            tags: components["schemas"]["RecordTag"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        RecordTagListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordTagList"];
+            meta: components["schemas"]["Meta"];
+        };
+        RecordTagCreate: {
+            /**
+             * @description The name of a tag of the object, whatever the case.
+             * @example Recommended
+             */
+            name: string;
+            readonly id?: unknown;
+            readonly is_manual?: unknown;
+        };
+        RecordTagData: {
+            tag: components["schemas"]["RecordTag"];
+        };
+        RecordTagAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordTagData"];
+            meta: components["schemas"]["Meta"];
+        };
+        RecordTagDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @description False where the record keeps the tag by its conditions. */
+            deleted: boolean;
+        };
+        RecordTagDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RecordTagDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
         /**
          * @example open
          * @enum {string}
@@ -9382,7 +9514,7 @@ export interface components {
          * @example create_task
          * @enum {string}
          */
-        WorkforceStepKind: "wait" | "create_task" | "add_note" | "set_field" | "draft_message" | "stop_when";
+        WorkforceStepKind: "wait" | "create_task" | "add_note" | "set_field" | "add_tag" | "draft_message" | "stop_when";
         /** @description A step, with the fields that its kind has. */
         WorkforceStep: {
             kind: components["schemas"]["WorkforceStepKind"];
@@ -9426,6 +9558,11 @@ export interface components {
              * @example website
              */
             value?: string | number | boolean | null;
+            /**
+             * @description Of add_tag: the name of a tag of leads or customers.
+             * @example Flat roof
+             */
+            tag?: string;
             /** @description Of draft_message. */
             channel?: components["schemas"]["MessageChannel"];
             /**
@@ -12596,6 +12733,16 @@ export interface components {
          * @example 100
          */
         LimitOf100: number;
+        /**
+         * @description `leads` or `customers`; no other object has tags.
+         * @example leads
+         */
+        TaggedObject: string;
+        /**
+         * @description The id of the record.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+         */
+        TaggedRecordId: components["schemas"]["Uuid"];
         /**
          * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
          * @example 50
@@ -19409,6 +19556,226 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRecordTags: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
+                 *     answered.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads` or `customers`; no other object has tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TaggedObject"];
+                /**
+                 * @description The id of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 */
+                id: components["parameters"]["TaggedRecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tags. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tags": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e51",
+                     *             "name": "Recommended",
+                     *             "color": "#16A34A",
+                     *             "priority": 20,
+                     *             "is_manual": true
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordTagListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createRecordTag: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads` or `customers`; no other object has tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TaggedObject"];
+                /**
+                 * @description The id of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 */
+                id: components["parameters"]["TaggedRecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Recommended"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RecordTagCreate"];
+            };
+        };
+        responses: {
+            /** @description The tag, as the record has it. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "tag": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e51",
+                     *           "name": "Recommended",
+                     *           "color": "#16A34A",
+                     *           "priority": 20,
+                     *           "is_manual": true
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordTagAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteRecordTag: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads` or `customers`; no other object has tags.
+                 * @example leads
+                 */
+                object: components["parameters"]["TaggedObject"];
+                /**
+                 * @description The id of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 */
+                id: components["parameters"]["TaggedRecordId"];
+                /**
+                 * @description The id of the tag.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e51
+                 */
+                tag_id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Whether it is gone. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e51",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordTagDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

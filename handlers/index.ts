@@ -39,6 +39,7 @@ import * as recordDuplicates from './records/duplicates.ts';
 import * as feed from './records/feed.ts';
 import * as recordHistory from './records/history.ts';
 import * as notes from './records/notes.ts';
+import * as recordTags from './records/record-tags.ts';
 import * as records from './records/records.ts';
 import * as recordTasks from './records/tasks.ts';
 import * as recordUpsert from './records/upsert.ts';
@@ -91,6 +92,7 @@ export const handlers = {
   ...leads,
   ...me,
   ...notes,
+  ...recordTags,
   ...objectFields,
   ...objects,
   ...onboarding,

@@ -5,7 +5,7 @@ import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { type Filter, readFilter } from '../objects/filter.ts';
 import { fillPlaceholders, placeholderProblems } from '../objects/placeholders.ts';
 import { closest } from '../objects/suggestions.ts';
-import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkTask } from '../records/tasks.ts';
 import { checkRecord } from '../records/values.ts';
@@ -22,6 +22,7 @@ export type Step =
   | { kind: 'create_task'; title: string; task_type?: string; due_in_minutes?: number; assigned_to?: string }
   | { kind: 'add_note'; content: string }
   | { kind: 'set_field'; field: string; value: string | number | boolean | null }
+  | { kind: 'add_tag'; tag: string }
   | { kind: 'draft_message'; channel: DraftChannel; subject?: string; body: string; from?: string }
   | { kind: 'stop_when'; condition: KeptCondition };
 
@@ -43,6 +44,7 @@ const fieldsOf: Readonly<Record<StepKind, { required: readonly string[]; optiona
   create_task: { required: ['title'], optional: ['task_type', 'due_in_minutes', 'assigned_to'] },
   add_note: { required: ['content'], optional: [] },
   set_field: { required: ['field', 'value'], optional: [] },
+  add_tag: { required: ['tag'], optional: [] },
   draft_message: { required: ['channel', 'body'], optional: ['subject', 'from'] },
   stop_when: { required: ['condition'], optional: [] },
 };
@@ -65,6 +67,7 @@ export function scopesOf(step: Step, object: string): string[] {
       return [view, 'tasks:create'];
     case 'add_note':
     case 'set_field':
+    case 'add_tag':
       return [view, `${object}:edit`];
     case 'draft_message':
       return [view, 'inbox:create'];
@@ -117,6 +120,7 @@ export function checkPlan(
       problems.push(...textProblems(step, object, at));
       if (step.kind === 'stop_when') problems.push(...conditionProblems(step.condition, object, at('condition')));
       if (step.kind === 'draft_message') problems.push(...messageProblems(step, type, at));
+      if (step.kind === 'add_tag') problems.push(...tagProblems(step.tag, object, workspace, at('tag')));
       if (step.kind === 'set_field') toResolve.push(checkSetting(step, object, workspace, now, at));
       if (step.kind === 'create_task') {
         const { title, task_type, assigned_to } = step;
@@ -163,6 +167,15 @@ function messageProblems(
   return problems;
 }
 
+/** A tag may be renamed or deleted later: then the step fails. */
+function tagProblems(tag: string, { object }: WorkspaceObject, workspace: Workspace, field: string): FieldProblem[] {
+  const known = workspace.tags.filter((each) => each.object === object);
+  if (findByName(known, tag)) return [];
+  const allowed = known.map(({ name }) => name);
+  const rule = `must be the name of a tag of ${object}`;
+  return [fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: closest(tag, allowed) })];
+}
+
 function checkSetting(
   { field: name, value }: Extract<Step, { kind: 'set_field' }>,
   object: WorkspaceObject,
@@ -192,7 +205,7 @@ export function filterOf(condition: KeptCondition, object: WorkspaceObject): Fil
 
 /** A call of the API that does a step. */
 export interface StepCall {
-  operationId: 'createRecordTask' | 'createNote' | 'updateRecord' | 'createMessageDraft';
+  operationId: 'createRecordTask' | 'createNote' | 'createRecordTag' | 'updateRecord' | 'createMessageDraft';
   path: Record<string, string>;
   body: Record<string, unknown>;
 }
@@ -223,6 +236,8 @@ export function callOf(
     }
     case 'set_field':
       return { operationId: 'updateRecord', path, body: { [step.field]: step.value } };
+    case 'add_tag':
+      return { operationId: 'createRecordTag', path, body: { name: step.tag } };
     case 'draft_message': {
       const { channel, from } = step;
       const to = object.object === 'deals' ? undefined : addressOf(object.object as 'leads', channel, values);

@@ -1,6 +1,8 @@
 // All records of the demo workspace, decided by a seed and the moment that they are made for.
+
 import { inventDeal, inventTask, inventVisit } from './deals.ts';
 import { exampleLeadCount, exampleRecords } from './examples.ts';
+import { exampleIds } from './ids.ts';
 import { type InventedLead, inventAccount, inventCustomer, inventLead } from './leads.ts';
 import type { Company } from './people.ts';
 import { addDays, latest } from './random.ts';
@@ -179,11 +181,12 @@ function inventVisits(world: World, customers: readonly Customer[], deals: reado
 function tagRecords(world: World, leads: readonly Lead[], customers: readonly Customer[]): Tagged[] {
   const { random } = world;
   const tagged: Tagged[] = [];
-  for (const { object, name, conditions } of tags) {
+  for (const { id, object, name, conditions } of tags) {
     for (const record of object === 'leads' ? leads : customers) {
       const holds = conditions.length > 0 && conditions.every((condition) => isMet(record, condition));
       // A person may put a tag on by hand, whatever its conditions say.
-      const byHand = !holds && random.chance(conditions.length === 0 ? 0.15 : 0.02);
+      const isExample = id === exampleIds.recordTag && record.id === exampleIds.lead;
+      const byHand = !holds && (isExample || random.chance(conditions.length === 0 ? 0.15 : 0.02));
       if (holds || byHand) tagged.push({ object, record_id: record.id, tag: name, is_manual: byHand });
     }
   }

@@ -21,6 +21,7 @@ export const exampleIds = {
   activity: idOf('9e30'),
   leadStatus: idOf('9e40'),
   tag: idOf('9e50'),
+  recordTag: idOf('9e51'),
   source: idOf('9e60'),
   slaPolicy: idOf('9e70'),
   activityType: idOf('9e80'),

@@ -104,6 +104,7 @@ export const tags: readonly DemoTag[] = [
     fields: [],
   },
   {
+    id: exampleIds.recordTag,
     object: 'leads',
     name: 'Recommended',
     description: 'Came through a customer',

@@ -48,8 +48,8 @@ export const changelog: readonly ChangelogEntry[] = [
     id: '2026-11-23-key-usage-and-changelog',
     date: '2026-11-23',
     kind: 'added',
-    text: 'The calls of an API key by day, and this list.',
-    operations: ['getApiKeyUsage', 'listChangelogEntries'],
+    text: 'The calls of an API key by day, tags put on records by hand, and this list.',
+    operations: ['getApiKeyUsage', 'listChangelogEntries', 'listRecordTags', 'createRecordTag', 'deleteRecordTag'],
   },
   {
     id: '2026-11-22-scheduling',

@@ -6,6 +6,7 @@ import { toldEvents } from '../support/events.ts';
 import { listChildren } from '../support/record-children.ts';
 import { createRecord } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
+import { createSetting } from '../support/settings.ts';
 import { database, newKey, type Tenant } from '../support/tenants.ts';
 import { enroll, newWorkforce, passWait, readRun, runThatIs } from '../support/workforces.ts';
 
@@ -13,6 +14,8 @@ let tenant: Tenant;
 
 beforeAll(async () => {
   tenant = await newWideTenant();
+  const fields = [{ field: 'priority', operator: 'eq', value: 1 }];
+  await createSetting(tenant, '/v1/settings/tags/leads', { name: 'Urgent', color: '#DC2626', priority: 1, fields });
 });
 
 const newLead = (more: object = {}): Promise<Json> =>
@@ -31,16 +34,18 @@ describe('a run', () => {
       { kind: 'create_task', title: 'Call {{first_name}}', task_type: 'call', due_in_minutes: 60 },
       { kind: 'add_note', content: '{{first_name}} of {{company_name}}, {{lead_status}}{{job_title}}.' },
       { kind: 'set_field', field: 'origin', value: 'workforce' },
+      { kind: 'add_tag', tag: 'urgent' },
       { kind: 'stop_when', condition: { field: 'origin', op: 'neq', value: 'workforce' } },
       { kind: 'draft_message', channel: 'email', subject: 'For {{first_name}}', body: 'Hello {{first_name}}' },
     ];
     const workforce = await newWorkforce(tenant.key, { steps });
     const lead = await newLead({ company_name: 'Blue Lake' });
     const run = await runThatIs(ended, tenant.key, workforce, await enroll(tenant.key, workforce, lead.id));
-    expect(run).toMatchObject({ status: 'completed', steps_done: 5, error: null, next_step_at: null });
+    expect(run).toMatchObject({ status: 'completed', steps_done: 6, error: null, next_step_at: null });
     expect(run.steps.map(({ status, made }: Json) => [status, made?.object ?? null])).toEqual([
       ['done', 'tasks'],
       ['done', 'notes'],
+      ['done', null],
       ['done', null],
       ['done', null],
       ['done', 'message_drafts'],
@@ -56,7 +61,9 @@ describe('a run', () => {
       },
     ]);
     expect(await readLead(lead.id)).toMatchObject({ origin: 'workforce' });
-    const drafts = await expectStatus(200, 'GET', `/v1/messages/drafts/${run.steps[4].made.id}`, { key: tenant.key });
+    const { tags } = await listChildren(tenant.key, 'leads', lead.id, 'tags');
+    expect(tags).toMatchObject([{ name: 'Urgent', is_manual: true }]);
+    const drafts = await expectStatus(200, 'GET', `/v1/messages/drafts/${run.steps[5].made.id}`, { key: tenant.key });
     expect(drafts.body.data.draft).toMatchObject({
       ...{ status: 'draft', to: lead.email, subject: 'For Sara', body: 'Hello Sara', record_id: lead.id },
     });
@@ -67,6 +74,7 @@ describe('a run', () => {
       'task.create',
       'note.create',
       'lead.update',
+      'record.tag',
       'message_draft.create',
     ]);
     const told = await database()`

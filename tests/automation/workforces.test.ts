@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { newCustomField } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
+import { createSetting } from '../support/settings.ts';
 import { database, newKey, type Tenant } from '../support/tenants.ts';
 import { newWorkforce } from '../support/workforces.ts';
 
@@ -12,6 +13,8 @@ const path = '/v1/workforces';
 
 beforeAll(async () => {
   tenant = await newWideTenant();
+  const fields = [{ field: 'priority', operator: 'eq', value: 1 }];
+  await createSetting(tenant, '/v1/settings/tags/leads', { name: 'Urgent', color: '#DC2626', priority: 1, fields });
 });
 
 const create = (more: object, key = tenant.key): Promise<Answer> =>
@@ -86,6 +89,7 @@ describe('a workforce', () => {
       [{ kind: 'wait', minutes: 1 }, 'leads:view'],
       [{ kind: 'add_note', content: 'Hello' }, 'leads:edit'],
       [{ kind: 'set_field', field: 'origin', value: 'x' }, 'leads:edit'],
+      [{ kind: 'add_tag', tag: 'Urgent' }, 'leads:edit'],
       [{ kind: 'create_task', title: 'Call' }, 'tasks:create'],
       [{ kind: 'draft_message', channel: 'sms', body: 'Hello' }, 'inbox:create'],
     ];
@@ -101,6 +105,7 @@ describe('a workforce', () => {
 
 describe('steps', () => {
   test.each<[string, Json, number, string[]]>([
+    ['with a tag that there is not', { kind: 'add_tag', tag: 'Urgen' }, 422, ['steps[0].tag INVALID_OPTION']],
     ['without what they need', { kind: 'create_task' }, 400, ['steps[0].title REQUIRED']],
     ['with a field of another kind', { kind: 'wait', minutes: 1, title: 'x' }, 422, ['steps[0].title UNKNOWN_FIELD']],
     [

@@ -33,6 +33,9 @@ async function placesOf(operation: DeclaredOperation, ground: Ground): Promise<(
     const records = operation.method === 'GET' ? (ground.records.get(arranged?.recordsOf ?? '') ?? []) : [];
     return [made, ...[...builtin].map((object) => ({ object })), ...records.map((id) => ({ id }))];
   }
+  // What hangs on a record is there on the one that it was made for.
+  if (pathParameters(operation.path).length > 2)
+    return [await arrangedPaths[operation.path]?.exists(ground.tenant, 'live')];
   if (!pathParameters(operation.path).includes('id')) return [...ground.records.keys()].map((object) => ({ object }));
   const most = { GET: 4, DELETE: 1 }[operation.method] ?? 2;
   return [...ground.records].flatMap(([object, ids]) => {

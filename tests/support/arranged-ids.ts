@@ -131,6 +131,14 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     recordsOf: 'accounts',
   },
   '/v1/objects/{object}/records/{id}/notes': onRecord,
+  '/v1/objects/{object}/records/{id}/tags': {
+    exists: async (tenant, mode) => ({ object: 'leads', id: (await taggedLead(tenant, mode)).id }),
+    recordsOf: 'leads',
+  },
+  '/v1/objects/{object}/records/{id}/tags/{tag_id}': {
+    exists: async (tenant, mode) => ({ object: 'leads', ...(await taggedLead(tenant, mode)) }),
+    recordsOf: 'leads',
+  },
   '/v1/objects/{object}/records/{id}/tasks': onRecord,
   '/v1/objects/{object}/records/{id}/activities': onRecord,
   '/v1/objects/{object}/records/{id}/messages': onRecord,
@@ -273,6 +281,7 @@ export const arrangedBodies: Record<
 > = {
   createOnboarding: newSignup,
   createOnboardingAsPlatform: newSignup,
+  createRecordTag: async (_, tenant) => ({ name: `Item ${await newListItem(tenant, 'tags', { object: 'leads' })}` }),
   createObject: (example) => ({ ...example, slug: `o${randomUUID().slice(0, 8)}` }),
   createLead: async (example, tenant) => {
     await configureLists(tenant, example);
@@ -435,6 +444,15 @@ export async function newAttachment(tenant: Tenant, mode: Mode): Promise<string>
     ...fileForm(),
   });
   return body.data.attachment.id;
+}
+
+/** A lead that somebody put a tag on. */
+async function taggedLead(tenant: Tenant, mode: Mode): Promise<{ id: string; tag_id: string }> {
+  const [id, tag_id] = [await newRecord(tenant, mode, 'leads'), await newListItem(tenant, 'tags', { object: 'leads' })];
+  await database()`
+    insert into record_tags (company_id, test_mode, object, record_id, tag_id, is_manual)
+    values (${tenant.companyId}, ${mode === 'test'}, 'leads', ${id}, ${tag_id}, true)`;
+  return { id, tag_id };
 }
 
 /** A note on a record of its own. */

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { type Answer, expectStatus, type Json } from './client.ts';
 import { createRecord, recordsPath } from './records.ts';
 
-export type Child = 'notes' | 'tasks' | 'activities' | 'messages';
+export type Child = 'notes' | 'tags' | 'tasks' | 'activities' | 'messages';
 
 export function childrenPath(object: string, id: string, child: Child): string {
   return `${recordsPath(object, id)}/${child}`;

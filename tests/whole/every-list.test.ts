@@ -82,6 +82,7 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
     values (${companyId}, false, ${uuidv7()}, ${campaign}, 'completed', '{}', 'system', 'test', now())`;
   await create('/v1/settings/sources', { name });
   await create('/v1/settings/tags/leads', { name, fields: [{ field: 'priority', operator: 'eq', value: number }] });
+  await create(onLead('tags'), { name });
   await create('/v1/settings/sla-policies', { name, entity_type: 'lead', first_response_time: 60 });
 }
 

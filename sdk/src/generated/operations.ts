@@ -1295,6 +1295,35 @@ export interface Operations {
    */
   createNote: Method<'createNote'>;
   /**
+   * List the tags of a record
+   *
+   * The tags that a lead or a customer has, the most important first. `is_manual` tells those that somebody put on from those whose conditions the record fulfils.
+   *
+   * Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such record, or this key cannot see it.
+   */
+  listRecordTags: ListMethod<'listRecordTags', 'tags'>;
+  /**
+   * Put a tag on a record
+   *
+   * Puts one of the workspace's tags on a lead or a customer. It stays until somebody takes it off, whatever its conditions say. Putting on a tag that
+   * is there by hand changes nothing and answers the same; one that is there by its conditions stays from then on.
+   *
+   * Needs the edit scope of the object, e.g. `leads:edit`, and the right to view the record. **400**: `name` is missing or too long. **404**: there is no
+   * such record, or this key cannot see it. **422**: there is no such tag of the object (INVALID_OPTION, with those that there are in `allowed`), or a
+   * field is unknown.
+   */
+  createRecordTag: Method<'createRecordTag'>;
+  /**
+   * Delete a tag of a record
+   *
+   * Takes off a tag that was put on by hand. Where the record fulfils the tag's conditions, it keeps the tag as one of those, and `deleted` is false: change
+   * the record, or the tag, to be rid of it.
+   *
+   * Needs the edit scope of the object, e.g. `leads:edit`, and the right to view the record. **404**: there is no such record, this key cannot see it, or
+   * it does not have the tag. **409** CONFLICT `automatic_tag`: nobody put it on, its conditions did.
+   */
+  deleteRecordTag: Method<'deleteRecordTag'>;
+  /**
    * List the tasks of a record
    *
    * The tasks on a record that this key can see, the newest first. 100 on a page unless `limit` says otherwise. To change or
@@ -1834,6 +1863,7 @@ export interface Operations {
    * | `wait` | nothing, for so long | `minutes` |
    * | `create_task` | adds a task to the record | `title`, and where you like `task_type`, `due_in_minutes`, `assigned_to` |
    * | `add_note` | adds a note to the record | `content` |
+   * | `add_tag` | puts a tag on the record, a lead or a customer | `tag`, its name |
    * | `set_field` | changes a field of the record | `field`, `value` |
    * | `draft_message` | prepares a message to the record’s own phone or email, which a person lets go | `channel`, `body`, for emails `subject`, and where you like `from` |
    * | `stop_when` | ends the run as `stopped` where the condition holds | `condition` |
@@ -1845,7 +1875,7 @@ export interface Operations {
    * Needs `workforces:create` and the scopes that the steps need (`leads:edit` for a note on a lead, `tasks:create` for a task, `inbox:create` for a
    * message), with a live key that sees the whole company (403 `company_reach_required`), and workforces in the plan. **400**: a field of a step is missing,
    * or has the wrong length, range or format. **409** ALREADY_EXISTS: the name is taken, whatever the case; `workforce_limit_reached`: a workspace has 100.
-   * **422**: a field that a step of this kind does not have; a field, placeholder, task type, user or value that records of these types do not take; a
+   * **422**: a field that a step of this kind does not have; a field, placeholder, tag, task type, user or value that records of these types do not take; a
    * condition that cannot be read.
    */
   createWorkforce: Method<'createWorkforce'>;
@@ -2690,6 +2720,9 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   listSavedReports: { method: 'GET', path: '/v1/reports/saved', items: 'reports' },
   listNotes: { method: 'GET', path: '/v1/objects/{object}/records/{id}/notes', items: 'notes' },
   createNote: { method: 'POST', path: '/v1/objects/{object}/records/{id}/notes', takesKey: true },
+  listRecordTags: { method: 'GET', path: '/v1/objects/{object}/records/{id}/tags', items: 'tags' },
+  createRecordTag: { method: 'POST', path: '/v1/objects/{object}/records/{id}/tags', takesKey: true },
+  deleteRecordTag: { method: 'DELETE', path: '/v1/objects/{object}/records/{id}/tags/{tag_id}' },
   listRecordTasks: { method: 'GET', path: '/v1/objects/{object}/records/{id}/tasks', items: 'tasks' },
   createRecordTask: { method: 'POST', path: '/v1/objects/{object}/records/{id}/tasks', takesKey: true },
   listRecordActivities: { method: 'GET', path: '/v1/objects/{object}/records/{id}/activities', items: 'activities' },
