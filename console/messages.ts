@@ -12,7 +12,8 @@ import {
   rejectDraft,
   rejectRun,
 } from '../writes/draft-approvals.ts';
-import { type ConsoleParts, consolePage, inMode, type PersonalRequest } from './requests.ts';
+import { consolePage } from './frame.ts';
+import { type ConsoleParts, inMode, type PersonalRequest } from './requests.ts';
 
 /** On a page. */
 const most = 25;
