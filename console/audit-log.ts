@@ -28,15 +28,14 @@ async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
   const rows = logs.map((log) => [
     moment(log.occurred_at),
     log.actor.name ?? log.actor.id,
-    html`<code>${log.action}</code>`,
+    html`<code>${log.action}</code>${detailsOf(log, testMode)}`,
     log.record_id === null
       ? log.object
-      : html`${log.object} <a href="${inMode(home, testMode, { record_id: log.record_id })}">${log.record_id}</a>`,
-    detailsOf(log, testMode),
+      : html`${log.object} <a class="id" href="${inMode(home, testMode, { record_id: log.record_id })}"><code>${log.record_id}</code></a>`,
   ]);
   const nothing = next === null ? 'Nothing fits.' : 'Nothing fits so far; the log goes on.';
   const body = html`${filterForm(request, { form: query })}
-${rows.length === 0 ? html`<p>${nothing}</p>` : table('Audit log', ['When', 'Who', 'What', 'On', 'More'], rows)}
+${rows.length === 0 ? html`<p>${nothing}</p>` : table('Audit log', ['When', 'Who', 'What', 'On'], rows)}
 ${further(inMode(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Audit log', body);
 }
@@ -52,15 +51,15 @@ ${shown(changes)}${shown(metadata)}
 function filterForm({ testMode }: PersonalRequest, typed: Typed): Html {
   const isNarrowed = filters.some((name) => (typed.form?.get(name) ?? '') !== '');
   return html`<details${isNarrowed ? openAttribute : null}><summary>Filter</summary>
-<form method="get" action="${home}" class="inline">
+<form method="get" action="${home}" class="filter">
 ${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
 ${field('request_id', 'Request', typed, { hint: 'X-Request-Id of an answer.' })}
 ${field('record_id', 'Record', typed, { hint: 'The id of a record, user or key.' })}
 ${field('actor_id', 'Who', typed, { hint: 'The id of a user, key or app.' })}
 ${field('action', 'Action', typed, { hint: 'Such as lead.create.' })}
 ${field('object', 'Object', typed, { hint: 'Such as leads.' })}
-${field('from', 'From', typed, { type: 'date' })}
-${field('to', 'To', typed, { type: 'date' })}
+${field('from', 'From', typed, { type: 'date', hint: 'The first day, in UTC.' })}
+${field('to', 'To', typed, { type: 'date', hint: 'The last day, in UTC.' })}
 <button>Show</button>
 </form>
 <p><a href="${inMode(home, testMode)}">Clear</a></p></details>`;

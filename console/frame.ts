@@ -14,6 +14,8 @@ export interface Place {
   /** Whoever has one of these may go there; empty: everybody. */
   scopes?: readonly string[];
   role?: string;
+  /** Where the pages are that belong to it, beside those below its own address. */
+  further?: string;
   /** True where live and test mode show different things. */
   hasModes?: true;
 }
@@ -24,6 +26,7 @@ export const places: readonly Place[] = [
   { path: overview, name: 'Overview', about: '' },
   {
     ...{ path: '/console/messages', name: 'Messages', hasModes: true, scopes: ['inbox:create'] },
+    further: '/console/campaigns/',
     about: 'Approve or reject what was prepared for people outside.',
   },
   {
@@ -68,7 +71,10 @@ function frameOf({ person, testMode, address }: Pick<PersonalRequest, 'person' |
   const { caller, formToken, mustChangePassword } = person;
   const asked = (address.split('?')[0] ?? '').replace(/\/$/, '');
   const open = mustChangePassword ? [] : placesFor(caller);
-  const here = open.find(({ path }) => path !== overview && (asked === path || asked.startsWith(`${path}/`)));
+  const here = open.find(
+    ({ path, further = `${path}/` }) =>
+      path !== overview && (`${asked}/`.startsWith(`${path}/`) || asked.startsWith(further)),
+  );
   const item = ({ path, name }: Place): Html => {
     const current = path === asked ? 'page' : path === here?.path ? 'true' : 'false';
     return html`<li><a href="${inMode(path, testMode)}" aria-current="${current}">${name}</a></li>`;
@@ -111,10 +117,12 @@ nav a:hover { text-decoration: underline }
 nav [aria-current=page], nav [aria-current=true] { background: #dbeafe; color: ${link}; font-weight: 600 }
 main { max-width: 60rem; padding: 1.5rem 1rem 4rem }
 main:focus { outline: none }
-form.inline { display: flex; flex-wrap: wrap; align-items: end; gap: 0 1rem }
+form.inline { display: flex; flex-wrap: wrap; align-items: end; gap: 0 1rem; margin-bottom: 1rem; max-width: 44rem }
 form.inline > div { flex: 1 1 12rem }
+form.filter { display: grid; grid-template-columns: repeat(auto-fill, minmax(12rem, 1fr)); gap: 0 1rem; max-width: 44rem }
+form.filter button { justify-self: start; align-self: end }
 form.line { display: inline-block }
-form.line button { margin: 0 .5rem 0 0; padding: .25rem .75rem; min-height: 2rem }
+form.line button { margin: 0 .5rem .5rem 0; padding: .25rem .75rem; min-height: 2rem }
 main > form:not(.inline):not(.line), main > section > form:not(.inline):not(.line) { max-width: 36rem }
 .secret { user-select: all; display: block; padding: .75rem; background: ${ground}; border: 1px solid ${line}; border-radius: .25rem; font-size: 1rem }
 .facts { display: grid; grid-template-columns: minmax(8rem, max-content) 1fr; gap: .25rem 1.5rem }
@@ -123,6 +131,7 @@ main > form:not(.inline):not(.line), main > section > form:not(.inline):not(.lin
 .cards li { border: 1px solid ${line}; border-radius: .5rem; padding: 1rem }
 .cards a { font-weight: 600 }
 .cards p { margin: .25rem 0 0 }
+@media (min-width: 45.01rem) { td time, td summary, td .id, td > code { white-space: nowrap } }
 article { border: 1px solid ${line}; border-radius: .5rem; padding: 1rem; margin: 0 0 1rem; max-width: 40rem }
 summary { cursor: pointer; padding: .25rem 0 }
 @media (min-width: 60rem) {
@@ -136,7 +145,7 @@ summary { cursor: pointer; padding: .25rem 0 }
   .facts { display: block }
   .facts dd { margin-bottom: .5rem }
   table, tbody, tr, td { display: block }
-  thead { position: absolute; left: -100vw }
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
   tr { border: 1px solid ${line}; border-radius: .5rem; padding: .5rem .75rem; margin-bottom: .75rem }
   td { border: 0; padding: .15rem 0 }
   td[data-label]::before { content: attr(data-label) ": "; font-weight: 600 }

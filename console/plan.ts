@@ -43,7 +43,7 @@ async function planPage(
 ${planFacts(subscription)}
 ${mayChange ? (isPaid ? changeForms(request, subscription, plans, typed) : checkoutForm(request, plans, typed)) : null}
 <h2>Modules</h2>
-${modulesTable(request, modules, mayChange && isPaid)}
+${modulesTable(request, modules, mayChange && isPaid ? (subscription.plan?.package_code ?? '') : null)}
 <h2>Usage</h2>
 ${usageFacts(usage)}
 ${mayChange ? topUpForm(request, typed) : null}
@@ -139,13 +139,14 @@ const states: Readonly<Record<Module['status'], string>> = {
   ...{ active: 'active', inactive: 'not included', pending_webhook: 'on its way', scheduled_removal: 'leaves' },
 };
 
-function modulesTable(request: PersonalRequest, modules: readonly Module[], mayChange: boolean): Html {
+/** @param plan what the workspace is on, whose own modules stay with it; null where nothing may be changed */
+function modulesTable(request: PersonalRequest, modules: readonly Module[], plan: string | null): Html {
   const rows = modules.map((module) => [
     module.name,
     html`${states[module.status]}${module.active_until === null ? null : html`, until ${moment(module.active_until)}`}`,
     module.included_in.join(', '),
     `${money(module.price_monthly_minor, module.currency)} by month`,
-    mayChange ? moduleForm(request, module) : null,
+    plan === null ? null : module.included_in.includes(plan) ? 'part of the plan' : moduleForm(request, module),
   ]);
   return table('Modules', ['Module', 'Status', 'In the plans', 'Price beside others', 'Change'], rows);
 }
@@ -162,13 +163,14 @@ function moduleForm(request: PersonalRequest, { module_key: key, name, status }:
 function usageFacts({ period, api_calls: calls, wallet, storage, consumables }: Data<'getUsage'>['usage']): Html {
   return facts({
     Month: html`${moment(period.start)} to ${moment(period.end)}`,
-    'API calls': `${calls.used} of ${calls.limit ?? 'unlimited'}`,
+    'API calls': calls.limit === null ? counted(calls.used) : `${counted(calls.used)} of ${counted(calls.limit)}`,
     Files: `${megabytes(storage.used_bytes)}${storage.limit_bytes === null ? '' : ` of ${megabytes(storage.limit_bytes)}`}`,
     Wallet: money(wallet.balance_minor, wallet.currency),
     Spent: money(consumables.spend_minor, consumables.currency),
   });
 }
 
+const counted = (number: number): string => new Intl.NumberFormat('en').format(number);
 const megabytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MB`;
 
 function invoicesTable({ invoices, pending }: Data<'listInvoices'>): Html {

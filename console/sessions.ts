@@ -22,7 +22,7 @@ export const showSessions: Show = async (parts, request) => {
   const others = form(request, '/console/sessions/end-others', html`<button class="danger">End all others</button>`);
   const body = html`${done(request, told)}
 <p>Whatever you do not know, end it, and choose another <a href="/console/password">password</a>.</p>
-${table('Your sessions', ['Signed in', 'From', 'With', 'End'], rows)}
+${table('Your sessions', ['Signed in', 'From', 'With', 'Action'], rows)}
 ${sessions.length > 1 ? others : null}`;
   return consolePage(request, 200, 'Sessions', body);
 };

@@ -170,7 +170,7 @@ describe('a decision', () => {
     await visitor.signIn(own.admin.email);
     await expect.poll(async () => (await visitor.ask(home)).text, { timeout: 10_000 }).toContain(path);
     const page = await visitor.ask(path);
-    expect(page.text).toContain('3 messages are prepared.');
+    expect(page.text).toContain('3 messages prepared.');
     expect(page.text).toContain('Hello {{first_name}}');
     const form = await visitor.formOf(path, path);
     expect(await visitor.ask(path, { ...form, action: 'approve' })).toMatchObject({ status: 303 });
@@ -202,6 +202,8 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await page.goto(`${base}/console`);
     await page.getByLabel('Email').fill(own.admin.email);
     await page.getByLabel('Password').fill(adminPassword);
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: 'Messages' }).first().focus();
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Messages to decide about' }).waitFor();
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(320);
