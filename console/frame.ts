@@ -1,4 +1,4 @@
-// What stands around every page of the console: where one can go, who is signed in, and in which mode.
+// What stands around every page of the console: where one can go, who is signed in, the mode.
 import type { Caller } from '../runtime/caller.ts';
 import { type Frame, type Html, html, page } from '../runtime/html.ts';
 import type { PageAnswer } from '../runtime/screens.ts';

@@ -1,4 +1,4 @@
-// Webhook subscriptions: who is told of which events, how that goes, and sending again what did not arrive.
+// Webhook subscriptions: who is told of which events, how that goes, and sending it again.
 import { type Html, html } from '../runtime/html.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
 import {

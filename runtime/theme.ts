@@ -1,4 +1,4 @@
-// How all pages for people look: fonts and colours. Text on each ground has a contrast of at least 4.5 to 1.
+// How all pages for people look: fonts, and colours with enough contrast on their ground.
 
 export const fonts = {
   text: 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',

@@ -18,7 +18,7 @@ export interface Furnished {
 }
 
 /** Addresses of all pages that somebody who is signed in may see, by what they show. */
-export const pagesOf = (of: Furnished): Readonly<Record<string, string>> => ({
+export const pagesOf = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string, string>> => ({
   overview: '/console',
   messages: '/console/messages',
   run: `/console/campaigns/${of.campaign}/runs/${of.run}`,
