@@ -56,7 +56,7 @@ button:hover { background: ${linkPressed} }
 button.quiet { background: #fff; color: ${link} }
 button.danger { background: #fff; color: ${bad}; border-color: ${bad} }
 button.quiet:hover, button.danger:hover { background: ${ground} }
-:focus-visible { outline: 3px solid ${warning}; outline-offset: 2px }
+:focus-visible, input:focus-within { outline: 3px solid ${warning}; outline-offset: 2px }
 [role=alert] { border-left: 4px solid ${bad}; padding: .5rem 1rem; background: #fef2f2; color: #7f1d1d; margin: 1rem 0 }
 [role=alert] a { color: #7f1d1d }
 [role=status] { border-left: 4px solid ${good}; padding: .5rem 1rem; background: #f0fdf4; color: #14532d; margin: 1rem 0 }
