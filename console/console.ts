@@ -10,7 +10,15 @@ import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import { showOverview } from './overview.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
-import { type ConsoleParts, factsOf, inMode, type PersonalRequest, type Show, toSignIn } from './requests.ts';
+import {
+  type ConsoleParts,
+  factsOf,
+  inMode,
+  type PersonalRequest,
+  plainPage,
+  type Show,
+  toSignIn,
+} from './requests.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
 import { keptSession, renewed, signIn, signOut } from './sign-in.ts';
 import { replayDelivery, showDelivery } from './webhook-deliveries.ts';
@@ -84,14 +92,18 @@ const beforeThat = new Set(['/console/password', '/console/sign-out']);
 
 export function consoleScreens(parts: ConsoleParts): Screen[] {
   return [
-    { name: 'console_sign_in', path: /^\/console\/sign-in$/, show: (request) => signIn(parts, request) },
+    {
+      name: 'console_sign_in',
+      path: /^\/console\/sign-in$/,
+      show: (request) => (isForeign(request) ? foreignForm : signIn(parts, request)),
+    },
     {
       ...{ name: 'console_forgotten_password', path: /^\/console\/forgotten-password$/, limit: 'new-password' },
-      show: (request) => forgottenPassword(parts, request),
+      show: (request) => (isForeign(request) ? foreignForm : forgottenPassword(parts, request)),
     },
     {
       ...{ name: 'console_new_password', path: /^\/console\/new-password$/, limit: 'new-password' },
-      show: (request) => newPassword(parts, request),
+      show: (request) => (isForeign(request) ? foreignForm : newPassword(parts, request)),
     },
     ...routes.map((route) => ({
       ...{ name: 'console', path: new RegExp(`^${route.path}$`), limit: 'console' },
@@ -99,6 +111,14 @@ export function consoleScreens(parts: ConsoleParts): Screen[] {
     })),
   ];
 }
+
+/** True for a form on a page of others: before somebody is signed in, no token can tell. Browsers say where a form comes from. */
+const isForeign = ({ form, headers }: ScreenRequest): boolean =>
+  form !== undefined && !['same-origin', 'none', undefined].includes(headers['sec-fetch-site'] as string | undefined);
+
+const foreignForm = Promise.resolve(
+  plainPage(403, 'This form is not ours', 'Open the page here, and send it once more.'),
+);
 
 /** Answers somebody who is signed in, under a session that was renewed where it had to be; leads all others to the sign-in. */
 async function guarded(parts: ConsoleParts, request: ScreenRequest, route: Route): Promise<ScreenAnswer> {

@@ -1,4 +1,4 @@
-// The plan: what the workspace has, uses and pays, and changes of it. Cards go to the provider alone.
+// The plan: what the workspace has, uses and pays, and its changes. Cards go to the provider alone.
 import { money } from '../domain/billing/money.ts';
 import { type ApiError, notFound } from '../runtime/errors.ts';
 import { type Html, html } from '../runtime/html.ts';

@@ -1,4 +1,4 @@
-// Who sees which page of the console, whose forms are taken, and when the password is asked for again.
+// Who sees which page of the console, whose forms are taken, when the password is asked for again.
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { call, expectStatus } from '../support/client.ts';
@@ -66,6 +66,16 @@ describe('a page', () => {
         expect([path, status]).toEqual([path, expected.includes(path) ? 200 : 403]);
         if (status === 403) expect(text).toMatch(/it needs (\w+:\w+|Company_Admin)/);
       }
+    }
+  });
+
+  test('says which mode it shows, and leads to the other where there is one', async () => {
+    for (const path of ['/console/messages', '/console/webhooks', '/console/plan', '/console/audit-log']) {
+      const { status, text } = await admin.ask(`${path}?mode=test`);
+      expect([path, status, text.includes('Test mode'), text.includes(`href="${path}">Show live mode`)]).toEqual([
+        ...[path, 200, true, true],
+      ]);
+      expect((await admin.ask(path)).text).toContain(`href="${path}?mode=test">Show test mode`);
     }
   });
 
@@ -185,6 +195,14 @@ describe('the password', () => {
 });
 
 describe('signing in', () => {
+  test('is not done by a page of others for somebody', async () => {
+    const { email } = furnished.tenant.admin;
+    const foreign = { 'sec-fetch-site': 'cross-site' };
+    const refused = await new Visitor().ask('/console/sign-in', { email, password: adminPassword }, foreign);
+    expect([refused.status, refused.headers.get('set-cookie')]).toEqual([403, null]);
+    expect((await new Visitor().ask('/console/sign-in', undefined, foreign)).status).toBe(200);
+  });
+
   test('is refused to an address after ten tries in a minute, whoever it tries to be', async () => {
     const visitor = new Visitor();
     for (let tried = 0; tried < 10; tried += 1)

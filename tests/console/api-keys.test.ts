@@ -1,4 +1,4 @@
-// API keys at the console: minted and shown once, rotated, revoked; what was typed stays where it was wrong.
+// API keys at the console: minted and shown once, rotated, revoked; wrong fields keep their text.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call } from '../support/client.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';

@@ -1,4 +1,4 @@
-// The plan at the console: chosen and paid on the provider's page, changed, and never charged twice for one form.
+// The plan at the console: paid on the page of the provider, changed, charged once for one form.
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { charged, storedSubscription, subscribed } from '../support/billing.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';

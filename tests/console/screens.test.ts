@@ -1,4 +1,4 @@
-// Every screen in a real browser: for everybody, on a small screen, by keyboard alone, with and without JavaScript.
+// Every screen in a real browser: for everybody, on a small screen, by keyboard, without JavaScript.
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { accessibilityProblems } from '../support/accessibility.ts';
