@@ -43,7 +43,7 @@ async function planPage(
 ${planFacts(subscription)}
 ${mayChange ? (isPaid ? changeForms(request, subscription, plans, typed) : checkoutForm(request, plans, typed)) : null}
 <h2>Modules</h2>
-${modulesTable(request, modules, mayChange && isPaid ? (subscription.plan?.package_code ?? '') : null)}
+${modulesTable(request, typed, modules, mayChange && isPaid ? (subscription.plan?.package_code ?? '') : null)}
 <h2>Usage</h2>
 ${usageFacts(usage)}
 ${mayChange ? topUpForm(request, typed) : null}
@@ -73,16 +73,24 @@ function wordsOf({ action, package_code: plan, module_key: module, seats }: Subs
   return action === 'set_seats' ? `${seats} seats` : `the module ${module} leaves`;
 }
 
-/** A change of the subscription; sent twice it is done once. */
-const change = (request: PersonalRequest, action: string, body: Html, look: 'inline' | 'line' = 'inline'): Html =>
-  form(
-    request,
-    `${home}/change`,
-    html`<input type="hidden" name="action" value="${action}">
-<input type="hidden" name="once" value="${newRequestId()}">
-${body}`,
-    look,
-  );
+/**
+ * A form that changes the subscription. Sent twice it is done once; after a failure of which nobody knows what became of it, it goes on where
+ * that was left.
+ */
+function change(
+  request: PersonalRequest,
+  { form: typed, refused }: Typed,
+  what: { action: string; module_key?: string },
+  body: Html,
+  look: 'inline' | 'line' = 'inline',
+): Html {
+  const asked = Object.entries(what);
+  const isUnknown = refused?.status === 503 && asked.every(([name, value]) => typed?.get(name) === value);
+  const fields = html`${asked.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
+<input type="hidden" name="once" value="${(isUnknown ? typed?.get('once') : null) ?? newRequestId()}">
+${body}`;
+  return form(request, `${home}/change`, fields, look);
+}
 
 function changeForms(
   request: PersonalRequest,
@@ -93,15 +101,16 @@ function changeForms(
   const others = plans.filter(({ is_current, is_available }) => is_available && !is_current);
   const choices = Object.fromEntries(others.map((plan) => [plan.package_code, nameOf(plan)]));
   const end = isEnding
-    ? change(request, 'reactivate', html`<button>Keep</button>`, 'line')
-    : change(request, 'cancel', html`<button class="danger">Cancel</button>`, 'line');
+    ? change(request, typed, { action: 'reactivate' }, html`<button>Keep</button>`, 'line')
+    : change(request, typed, { action: 'cancel' }, html`<button class="danger">Cancel</button>`, 'line');
   return html`<h2>Change</h2>
 ${change(
   request,
-  'plan',
+  typed,
+  { action: 'plan' },
   html`${field('package_code', 'Another plan', typed, { choices })}<div><button name="direction" value="upgrade">Upgrade</button><button class="quiet" name="direction" value="downgrade">Downgrade</button></div>`,
 )}
-${change(request, 'seats', html`${field('seats', 'Seats', typed, { type: 'number', value: String(seats.allowance), min: 1, max: 100_000, required: true })}<div><button>Set</button></div>`)}
+${change(request, typed, { action: 'seats' }, html`${field('seats', 'Seats', typed, { type: 'number', value: String(seats.allowance), min: 1, max: 100_000, required: true })}<div><button>Set</button></div>`)}
 <p class="note">More is charged for the rest of the period at once; less holds from its end on.</p>
 <h3>${isEnding ? 'Keep the subscription' : 'Cancel the subscription'}</h3>
 <p>${isEnding ? 'It would end with the period.' : 'It ends with the period, which is paid for.'} ${end}</p>`;
@@ -140,24 +149,23 @@ const states: Readonly<Record<Module['status'], string>> = {
 };
 
 /** @param plan what the workspace is on, whose own modules stay with it; null where nothing may be changed */
-function modulesTable(request: PersonalRequest, modules: readonly Module[], plan: string | null): Html {
+function modulesTable(request: PersonalRequest, typed: Typed, modules: readonly Module[], plan: string | null): Html {
   const rows = modules.map((module) => [
     module.name,
     html`${states[module.status]}${module.active_until === null ? null : html`, until ${moment(module.active_until)}`}`,
     module.included_in.join(', '),
     `${money(module.price_monthly_minor, module.currency)} by month`,
-    plan === null ? null : module.included_in.includes(plan) ? 'part of the plan' : moduleForm(request, module),
+    plan === null ? null : module.included_in.includes(plan) ? 'part of the plan' : moduleForm(request, typed, module),
   ]);
   return table('Modules', ['Module', 'Status', 'In the plans', 'Price beside others', 'Change'], rows);
 }
 
-function moduleForm(request: PersonalRequest, { module_key: key, name, status }: Module): Html | null {
+function moduleForm(request: PersonalRequest, typed: Typed, { module_key: key, name, status }: Module): Html | null {
   const to = status === 'active' ? 'remove' : 'add';
   if (status === 'pending_webhook') return null;
   const label = to === 'add' ? 'Add' : 'Remove';
-  const fields = html`<input type="hidden" name="module_key" value="${key}">
-<button class="quiet" aria-label="${label} ${name}">${label}</button>`;
-  return change(request, `${to}_module`, fields, 'line');
+  const button = html`<button class="quiet" aria-label="${label} ${name}">${label}</button>`;
+  return change(request, typed, { action: `${to}_module`, module_key: key }, button, 'line');
 }
 
 function usageFacts({ period, api_calls: calls, wallet, storage, consumables }: Data<'getUsage'>['usage']): Html {

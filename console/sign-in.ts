@@ -44,13 +44,26 @@ export async function signIn(parts: ConsoleParts, request: ScreenRequest): Promi
   const body = { email: form.get('email') ?? '', password: form.get('password') ?? '' };
   const answer = (await parts.takeSignIn(ip, now)) ? await token(parts, request, 'password', body) : undefined;
   const session = answer && sessionOf(answer, now.getTime());
-  if (session) return { redirect: next, cookie: cookieOf(parts, parts.people.keep(session), keptSeconds) };
+  if (session) {
+    await endBefore(parts, request);
+    return { redirect: next, cookie: cookieOf(parts, parts.people.keep(session), keptSeconds) };
+  }
   if (answer && answer.status >= 500)
     return signInForm(503, { next, email: body.email, problem: 'That did not work just now. Try again shortly.' });
   return !answer || answer.status === 429
     ? signInForm(429, { next, email: body.email, problem: 'Too many attempts. Try again in a while.' })
     : signInForm(401, { next, email: body.email, problem: 'The email address or the password is wrong.' });
 }
+
+/** Ends the session that the browser had until now: it keeps one. */
+async function endBefore(parts: ConsoleParts, request: ScreenRequest): Promise<void> {
+  const before = keptSession(parts.people, request);
+  const person = before && (await parts.people.find(before, factsOf(request), request.now));
+  if (person) await end(parts, person);
+}
+
+const end = ({ perform }: ConsoleParts, { caller, configVersion }: Person): Promise<Performed> =>
+  perform({ operationId: 'endSession', by: { caller, configVersion }, path: {} });
 
 /** Who somebody is whose token has expired, and the cookie that keeps the session from now on; undefined where it has ended. */
 export async function renewed(
@@ -65,8 +78,7 @@ export async function renewed(
 }
 
 export const signOut: Show = async (parts, { person }) => {
-  const { caller, configVersion } = person;
-  await parts.perform({ operationId: 'endSession', by: { caller, configVersion }, path: {} });
+  await end(parts, person);
   return { redirect: '/console/sign-in?done=out', cookie: cookieOf(parts, '', 0) };
 };
 

@@ -177,7 +177,7 @@ ${field('to', 'To', typed, { type: 'date', required: true })}
 <button>Replay</button>`,
 )}`;
 
-export const changeWebhook: Show = async (parts, { ...request }) => {
+export const changeWebhook: Show = async (parts, request) => {
   const { id = '', to } = request.path;
   const isActive = to === 'enable';
   await ask(parts, request, 'updateWebhookSubscription', { path: { id }, body: { is_active: isActive } });

@@ -1,6 +1,7 @@
 // The plan at the console: paid on the page of the provider, changed, charged once for one form.
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { charged, storedSubscription, subscribed } from '../support/billing.ts';
+import { newPerson } from '../support/sessions.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
 import { hiddenFields, type Seen, Visitor } from '../support/visitor.ts';
 
@@ -54,11 +55,17 @@ describe('a checkout', () => {
     expect((await admin.ask(home)).text).toContain('12.34 USD');
   });
 
-  test('of somebody who may not is refused', async () => {
-    const { admin } = await newAdmin();
-    const form = await admin.formOf(home, `${home}/checkout`);
-    const answer = await admin.ask(`${home}/change`, { ...form, action: 'nonsense' });
-    expect(answer.status).toBe(404);
+  test('is started by an administrator alone, and no change has another name', async () => {
+    const { tenant, admin } = await newAdmin();
+    const viewer = new Visitor();
+    await viewer.signIn((await newPerson(tenant, 'Viewer')).email);
+    const form = await viewer.formOf('/console', '/console/sign-out');
+    for (const path of [`${home}/checkout`, `${home}/portal`, `${home}/change`]) {
+      const wanted = { kind: 'subscribe', package_code: 'growth', billing_cycle: 'monthly', action: 'cancel' };
+      expect([path, (await viewer.ask(path, { ...form, ...wanted })).status]).toEqual([path, 403]);
+    }
+    const own = await admin.formOf(home, `${home}/checkout`);
+    expect((await admin.ask(`${home}/change`, { ...own, action: 'nonsense' })).status).toBe(404);
   });
 });
 

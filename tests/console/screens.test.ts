@@ -1,4 +1,4 @@
-// Every screen in a real browser: for everybody, on a small screen, by keyboard, without JavaScript.
+// Every screen in a real browser: for everybody, on small screens, by keyboard, with no JavaScript.
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { accessibilityProblems } from '../support/accessibility.ts';

@@ -54,3 +54,14 @@ test('of a colleague are not there', async () => {
   expect((await admin.ask(`${home}/${row?.id}/end`, form)).status).toBe(404);
   expect((await other.ask('/console')).status).toBe(200);
 });
+
+test('of a browser that signs in once more end: it keeps one', async () => {
+  const tenant = await newTenant();
+  const visitor = new Visitor();
+  await visitor.signIn(tenant.admin.email);
+  const before = visitor.cookie;
+  await visitor.signIn(tenant.admin.email);
+  expect(idsIn((await visitor.ask(home)).text)).toEqual([]);
+  visitor.cookie = before;
+  expect((await visitor.ask(home)).to).toContain('/console/sign-in');
+});
