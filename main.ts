@@ -109,7 +109,7 @@ async function start(): Promise<void> {
   const stopSweeps = startSweeps(background, files, log);
   const stopBookings = startBookings(background, log);
   const { mailServer, mailFrom: from, dashboardUrl } = config;
-  const stopMail = await startMail(background, { server: mailServer, from, dashboardUrl }, log);
+  const stopMail = await startMail(background, { server: mailServer, from, dashboardUrl, secrets }, log);
   const backgroundPools = { platform: background, tenants: backgroundTenants };
   const stopSla = startSla(backgroundPools, log);
   const stopCampaigns = startCampaigns({ ...backgroundPools, log, now: () => new Date() });

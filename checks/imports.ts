@@ -98,6 +98,7 @@ const rules: Readonly<Record<string, Rule>> = {
   'handlers/index.ts': { may: ['handlers/', 'runtime/handler.ts'], packages: [], node: [] },
   jobs: {
     may: ['jobs/', 'payments/', 'db/', 'domain/', 'runtime/config.ts', 'runtime/log.ts', 'runtime/outgoing/'],
+    mayTypes: ['runtime/credentials/secrets.ts'],
     mayNot: writingRecords,
     packages: 'any',
     node: 'any',
@@ -117,11 +118,13 @@ const rules: Readonly<Record<string, Rule>> = {
   console: {
     may: [
       ...['console/', 'reads/', 'writes/', 'db/', 'domain/'],
-      ...['screens', 'html', 'people', 'in-process', 'errors', 'request-ids', 'credentials/authentication'].map(
-        (name) => `runtime/${name}.ts`,
-      ),
+      ...[
+        ...['screens', 'html', 'theme', 'people', 'in-process', 'errors', 'request-ids', 'credentials/authentication'],
+        ...['credentials/passwords', 'credentials/secrets', 'credentials/signed-tokens'],
+      ].map((name) => `runtime/${name}.ts`),
     ],
     mayNot: writingRecords,
+    mayTypes: ['runtime/caller.ts', 'runtime/handler.ts'],
     packages: [],
     node: [],
     mustNotUse: [...environment, ...network, ...clock, ...chance],

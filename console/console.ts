@@ -2,70 +2,181 @@
 import { ApiError } from '../runtime/errors.ts';
 import { html } from '../runtime/html.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
+import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys } from './api-keys.ts';
+import { showAuditLog } from './audit-log.ts';
+import { forgottenPassword, newPassword } from './forgotten-password.ts';
+import { consolePage, placesFor } from './frame.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
+import { showOverview } from './overview.ts';
+import { changePassword, showPassword } from './password.ts';
+import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
 import {
   type ConsoleParts,
-  consolePage,
   factsOf,
   inMode,
   type PersonalRequest,
   plainPage,
+  type Show,
   toSignIn,
 } from './requests.ts';
+import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
 import { keptSession, renewed, signIn, signOut } from './sign-in.ts';
+import { replayDelivery, showDelivery } from './webhook-deliveries.ts';
+import {
+  changeWebhook,
+  createWebhook,
+  newWebhook,
+  removeWebhook,
+  rotateSecret,
+  sendAgain,
+  showWebhook,
+  showWebhooks,
+  testWebhook,
+} from './webhooks.ts';
 
-type Show = (parts: ConsoleParts, request: PersonalRequest) => Promise<ScreenAnswer>;
+/** The policy of the addresses that pages of the console are asked from, by its name: many people may sit behind one. */
+export const consolePolicy = { console: [{ limit: 600, window: 60_000 }] };
+
+/** One address: a page, what a form sent to it does, or both. */
+interface Route {
+  path: string;
+  show?: Show;
+  send?: Show;
+  /** What needs the password given shortly before. */
+  recent?: 'all' | 'send';
+}
 
 const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
-/** Milliseconds after which the password is asked for again before something is decided. */
-const recently = 30 * 60_000;
+const key = `/console/api-keys/(?<id>${uuid})`;
+const webhook = `/console/webhooks/(?<id>${uuid})`;
+const delivery = `${webhook}/deliveries/(?<delivery>${uuid})`;
+
+const routes: readonly Route[] = [
+  { path: '/console/?', show: showOverview },
+  { path: '/console/sign-out', send: signOut },
+  { path: '/console/messages', show: showMessages },
+  { path: `/console/messages/(?<id>${uuid})`, send: decideDraft, recent: 'send' },
+  {
+    path: `/console/campaigns/(?<campaign>${uuid})/runs/(?<run>${uuid})`,
+    ...{ show: showRun, send: decideRun, recent: 'send' },
+  },
+  { path: '/console/api-keys', show: showKeys },
+  { path: '/console/api-keys/new', show: newKey, send: mintKey, recent: 'all' },
+  { path: key, show: showKey },
+  { path: `${key}/rotate`, send: rotateKey, recent: 'send' },
+  { path: `${key}/revoke`, send: revokeKey, recent: 'send' },
+  { path: '/console/webhooks', show: showWebhooks },
+  { path: '/console/webhooks/new', show: newWebhook, send: createWebhook, recent: 'all' },
+  { path: webhook, show: showWebhook },
+  { path: `${webhook}/(?<to>enable|disable)`, send: changeWebhook },
+  { path: `${webhook}/test`, send: testWebhook },
+  { path: `${webhook}/rotate`, send: rotateSecret, recent: 'send' },
+  { path: `${webhook}/delete`, send: removeWebhook, recent: 'send' },
+  { path: `${webhook}/(?<how>recover|replay)`, send: sendAgain },
+  { path: delivery, show: showDelivery },
+  { path: `${delivery}/replay`, send: replayDelivery },
+  { path: '/console/plan', show: showPlan },
+  { path: '/console/plan/checkout', send: startCheckout },
+  { path: '/console/plan/portal', send: openPortal },
+  { path: '/console/plan/change', send: changePlan },
+  { path: '/console/audit-log', show: showAuditLog },
+  { path: '/console/sessions', show: showSessions },
+  { path: `/console/sessions/(?<id>${uuid})/end`, send: endOneSession },
+  { path: '/console/sessions/end-others', send: endOtherSessions },
+  { path: '/console/password', show: showPassword, send: changePassword },
+  { path: '/console/.*' },
+];
+
+/** What somebody who must choose another password may do before. */
+const beforeThat = new Set(['/console/password', '/console/sign-out']);
 
 export function consoleScreens(parts: ConsoleParts): Screen[] {
-  const personal = (path: string, show: Show): Screen => ({
-    name: 'console',
-    path: new RegExp(`^${path}$`),
-    show: (request) => guarded(parts, request, show),
-  });
   return [
-    { name: 'console', path: /^\/console\/?$/, show: async () => ({ redirect: '/console/messages' }) },
-    { name: 'console_sign_in', path: /^\/console\/sign-in$/, show: (request) => signIn(parts, request) },
-    personal('/console/sign-out', signOut),
-    personal('/console/messages', showMessages),
-    personal(`/console/messages/(?<id>${uuid})`, recent(decideDraft)),
-    personal(`/console/campaigns/(?<campaign>${uuid})/runs/(?<run>${uuid})`, (all, request) =>
-      request.form ? recent(decideRun)(all, request) : showRun(all, request),
-    ),
+    {
+      name: 'console_sign_in',
+      path: /^\/console\/sign-in$/,
+      show: (request) => (isForeign(request) ? foreignForm : signIn(parts, request)),
+    },
+    {
+      ...{ name: 'console_forgotten_password', path: /^\/console\/forgotten-password$/, limit: 'new-password' },
+      show: (request) => (isForeign(request) ? foreignForm : forgottenPassword(parts, request)),
+    },
+    {
+      ...{ name: 'console_new_password', path: /^\/console\/new-password$/, limit: 'new-password' },
+      show: (request) => (isForeign(request) ? foreignForm : newPassword(parts, request)),
+    },
+    ...routes.map((route) => ({
+      ...{ name: 'console', path: new RegExp(`^${route.path}$`), limit: 'console' },
+      show: (request: ScreenRequest) => guarded(parts, request, route),
+    })),
   ];
 }
 
-async function guarded(parts: ConsoleParts, request: ScreenRequest, show: Show): Promise<ScreenAnswer> {
-  const session = keptSession(parts.people, request);
-  const here = { path: request.form ? '/console/messages' : request.address };
-  if (!session) return toSignIn(here);
-  const person = await parts.people.find(session, factsOf(request), request.now);
-  if (!person) return (request.form ? undefined : await renewed(parts, request, session)) ?? toSignIn(here);
-  if (request.form && !parts.people.isOwnForm(person, request.form))
-    return plainPage(403, 'This form is not yours', 'Go back, load the page again, and send it once more.');
+/** True for a form on a page of others: before somebody is signed in, no token can tell. Browsers say where a form comes from. */
+const isForeign = ({ form, headers }: ScreenRequest): boolean =>
+  form !== undefined && !['same-origin', 'none', undefined].includes(headers['sec-fetch-site'] as string | undefined);
+
+const foreignForm = Promise.resolve(
+  plainPage(403, 'This form is not ours', 'Open the page here, and send it once more.'),
+);
+
+/** Answers somebody who is signed in, under a session that was renewed where it had to be; leads all others to the sign-in. */
+async function guarded(parts: ConsoleParts, request: ScreenRequest, route: Route): Promise<ScreenAnswer> {
+  const kept = keptSession(parts.people, request);
+  if (!kept) return toSignIn(pageOf(request, route));
+  const found = await parts.people.find(kept, factsOf(request), request.now);
+  const met = found ? { person: found, cookie: undefined } : await renewed(parts, request, kept);
+  if (!met) return toSignIn(pageOf(request, route));
   const testMode = (request.form ?? request.query).get('mode') === 'test';
+  const personal = { ...request, person: met.person, testMode };
+  const answer = await answered(parts, personal, route);
+  return met.cookie !== undefined && ('html' in answer || 'redirect' in answer)
+    ? { cookie: met.cookie, ...answer }
+    : answer;
+}
+
+async function answered(parts: ConsoleParts, request: PersonalRequest, route: Route): Promise<ScreenAnswer> {
+  const { form, person, testMode, address, now } = request;
+  const [path = ''] = address.split('?');
+  if (form && !parts.people.isOwnForm(person, form))
+    return problemPage(request, 403, 'This form is not yours', 'Load the page again, and send it once more.');
+  if (person.mustChangePassword && !beforeThat.has(path)) return { redirect: '/console/password' };
+  const show = form ? route.send : route.show;
+  if (!show) return problemPage(request, 404, 'Not found', 'There is no such page.');
+  const isStale = now.getTime() - person.session.signedInAt > recently;
+  if (isStale && (route.recent === 'all' || (form && route.recent === 'send')))
+    return toSignIn(pageOf(request, route, testMode), true);
   try {
-    return await show(parts, { ...request, person, testMode });
+    return await show(parts, request);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    return consolePage(
-      { ...request, person, testMode },
-      error.status,
-      'That did not work',
-      html`<p role="alert">${error.message}</p>
-<p><a href="${inMode('/console/messages', testMode)}">Back to the messages</a></p>`,
-    );
+    return refusedPage(request, error);
   }
 }
 
-/** Lets a decision pass only shortly after the password was given: a screen that was left open decides nothing. */
-function recent(show: Show): Show {
-  return async (parts, request) => {
-    const { person, now, testMode } = request;
-    if (now.getTime() - person.session.signedInAt <= recently) return show(parts, request);
-    return toSignIn({ path: inMode('/console/messages', testMode) });
-  };
+/** Milliseconds after which the password is asked for again before something is decided. */
+const recently = 30 * 60_000;
+
+/** Where somebody is led back to: the page, or the one that the form is on. */
+function pageOf({ form, address }: ScreenRequest, { show }: Route, testMode = form?.get('mode') === 'test'): string {
+  if (!form) return address;
+  const [path = ''] = address.split('?');
+  return inMode(show ? path : path.slice(0, path.lastIndexOf('/')), testMode);
+}
+
+function refusedPage(request: PersonalRequest, { status, message, details }: ApiError): ScreenAnswer {
+  const { caller } = request.person;
+  if (status === 404)
+    return problemPage(request, 404, 'Not found', 'There is no such page, or what it showed is not there any more.');
+  const needed = (details?.required_scopes as string[] | undefined) ?? [];
+  if (status !== 403 || needed.length === 0) return problemPage(request, status, 'That did not work', message);
+  const what = needed.join(' or ');
+  const text = `Your roles do not permit this: it needs ${what}. Ask an administrator of ${caller.companyName}.`;
+  return problemPage(request, 403, 'You may not see this', text);
+}
+
+function problemPage(request: PersonalRequest, status: number, title: string, text: string): ScreenAnswer {
+  const back = placesFor(request.person.caller).findLast(({ path }) => request.address.startsWith(path));
+  const way = back && html`<p><a href="${inMode(back.path, request.testMode)}">Back to ${back.name}</a></p>`;
+  return consolePage(request, status, title, html`<p role="alert">${text}</p>${way ?? null}`);
 }

@@ -12,7 +12,8 @@ import {
   rejectDraft,
   rejectRun,
 } from '../writes/draft-approvals.ts';
-import { type ConsoleParts, consolePage, inMode, type PersonalRequest } from './requests.ts';
+import { consolePage } from './frame.ts';
+import { type ConsoleParts, inMode, type PersonalRequest } from './requests.ts';
 
 /** On a page. */
 const most = 25;
@@ -66,11 +67,11 @@ export async function showRun({ people }: ConsoleParts, request: PersonalRequest
     acting.authorize('campaigns:create');
     return found(await findRunToDecide(acting.sql, acting.caller, campaign, id));
   });
-  const body = html`<p>${run.total} messages are prepared. ${run.skipped} were left out: without an address, twice, or of somebody who said stop.</p>
+  const body = html`<p>${counted(run.total)} prepared. ${run.skipped} left out: without an address, twice, or of somebody who said stop.</p>
 ${run.content.channels.map(
   ({ channel, sender, subject, body }) => html`<section>
 <h2>${channel}</h2>
-<dl>
+<dl class="facts">
 <dt>From</dt><dd>${sender ?? 'the default'}</dd>
 <dt>To</dt><dd>${run.content.object}${run.content.filter === null ? ', all of them' : html` with <code>${JSON.stringify(run.content.filter)}</code>`}</dd>
 ${subject === null ? null : html`<dt>Subject</dt><dd>${subject}</dd>`}
@@ -78,7 +79,7 @@ ${subject === null ? null : html`<dt>Subject</dt><dd>${subject}</dd>`}
 <pre>${body}</pre>
 </section>`,
 )}
-${decisionForm(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `${run.total} messages of ${run.campaignName}`)}`;
+${decisionForm(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `${counted(run.total)} of ${run.campaignName}`)}`;
   return consolePage(request, 200, run.campaignName, body);
 }
 
@@ -101,14 +102,16 @@ function reasonOf(form: URLSearchParams | undefined): string | null {
 }
 const longestReason = 200;
 
+const counted = (messages: number): string => (messages === 1 ? '1 message' : `${messages} messages`);
+
 const runLine = (run: RunToDecide, testMode: boolean): Html =>
-  html`<p><a href="${inMode(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${run.campaignName}</a>: ${run.total} messages</p>`;
+  html`<p><a href="${inMode(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${run.campaignName}</a>: ${counted(run.total)}</p>`;
 
 function draftForm({ draft, saidStop }: DraftToApprove, request: PersonalRequest): Html {
   const { kind, name } = actorOf(draft);
   const by = name ?? kind;
   return html`<article aria-label="Message to ${draft.recipient}">
-<dl>
+<dl class="facts">
 <dt>${draft.channel} to</dt><dd>${draft.recipient}</dd>
 <dt>From</dt><dd>${draft.sender ?? 'the default'}</dd>
 ${draft.subject === null ? null : html`<dt>Subject</dt><dd>${draft.subject}</dd>`}

@@ -1,8 +1,12 @@
-// A request of the console: who makes it, in which mode, and the page that answers it.
+// A request of the console: who makes it and in which mode, and what it asks of the operations.
 import type { RequestFacts } from '../runtime/credentials/authentication.ts';
-import { type Html, html, page } from '../runtime/html.ts';
+import type { Secrets } from '../runtime/credentials/secrets.ts';
+import type { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
+import { ApiError } from '../runtime/errors.ts';
+import type { OperationId, Result } from '../runtime/handler.ts';
+import { html, page } from '../runtime/html.ts';
 import type { Perform } from '../runtime/in-process.ts';
-import type { People, Person } from '../runtime/people.ts';
+import type { Acting, People, Person } from '../runtime/people.ts';
 import { newRequestId } from '../runtime/request-ids.ts';
 import type { ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
 
@@ -11,6 +15,14 @@ export interface ConsoleParts {
   perform: Perform;
   /** Where the server is reached; https: cookies go over it alone. */
   baseUrl: () => string;
+  /** False where nobody receives mails. */
+  mailIsSent: boolean;
+  /** Counts a try of an address to sign in, as the operation does. @returns false where there were too many */
+  takeSignIn: (ip: string, now: Date) => Promise<boolean>;
+  /** Counts a mail with a link to a new password. @returns false where one address was written too many */
+  takeResetMail: (email: string, now: Date) => Promise<boolean>;
+  secrets: Pick<Secrets, 'encrypt'>;
+  tokens: SignedTokens;
 }
 
 /** A request of somebody who is signed in. */
@@ -19,50 +31,72 @@ export interface PersonalRequest extends ScreenRequest {
   testMode: boolean;
 }
 
+/** A page, or what a form on it does. */
+export type Show = (parts: ConsoleParts, request: PersonalRequest) => Promise<ScreenAnswer>;
+
 /** Who somebody is that asks for a page. */
 export const factsOf = ({ ip, headers }: ScreenRequest): RequestFacts => ({
   ...{ requestId: newRequestId(), ip },
   userAgent: headers['user-agent']?.slice(0, 500) ?? null,
 });
 
-/** The address of a page, in the mode of the request. */
+/** The address of a page, in the mode of the request. Empty texts are left out. */
 export const inMode = (path: string, testMode: boolean, more: Record<string, string> = {}): string => {
-  const query = new URLSearchParams({ ...(testMode ? { mode: 'test' } : {}), ...more }).toString();
+  const given = Object.entries({ mode: testMode ? 'test' : '', ...more }).filter(([, value]) => value !== '');
+  const query = new URLSearchParams(Object.fromEntries(given)).toString();
   return query === '' ? path : `${path}?${query}`;
 };
 
-/** Where somebody who is not signed in is led, and from there back. */
-export const toSignIn = ({ path }: { path: string }): ScreenAnswer => ({
-  redirect: `/console/sign-in?${new URLSearchParams({ next: path })}`,
+/** Where somebody who is not signed in is led, and from there back. @param again they are, and give their password once more */
+export const toSignIn = (path: string, again = false): ScreenAnswer => ({
+  redirect: `/console/sign-in?${new URLSearchParams({ next: path, ...(again ? { again: 'yes' } : {}) })}`,
 });
-
-/** A page with who is signed in, the mode, and the way out. */
-export function consolePage(
-  { person, testMode }: Pick<PersonalRequest, 'person' | 'testMode'>,
-  status: number,
-  title: string,
-  body: Html,
-): ScreenAnswer {
-  const { caller, formToken } = person;
-  const other = testMode
-    ? html`Test mode. <a href="/console/messages">Show live mode</a>`
-    : html`Live mode. <a href="/console/messages?mode=test">Show test mode</a>`;
-  return {
-    status,
-    html: page(
-      title,
-      html`${body}
-<hr>
-<p class="note">${caller.actor.name ?? ''}, ${caller.companyName}. ${other}</p>
-<form method="post" action="/console/sign-out">
-<input type="hidden" name="token" value="${formToken}">
-<button class="quiet">Sign out</button>
-</form>`,
-    ),
-  };
-}
 
 export const plainPage = (status: number, title: string, text: string): ScreenAnswer => ({
   status,
   html: page(title, html`<p role="alert">${text}</p>`),
 });
+
+interface Asked {
+  path?: Record<string, string>;
+  query?: Record<string, string>;
+  body?: unknown;
+  idempotencyKey?: string;
+}
+
+/** What an operation answers in `data`. */
+export type Data<Id extends OperationId> = Extract<Result<Id>, { data: unknown }>['data'];
+
+/**
+ * Has an operation performed in the name of the person, with what their roles permit.
+ * @param asked empty texts of the query are left out
+ * @throws ApiError what the operation refuses, and why it failed
+ */
+export async function ask<Id extends OperationId>(
+  { perform }: Pick<ConsoleParts, 'perform'>,
+  { person, testMode }: Pick<PersonalRequest, 'person' | 'testMode'>,
+  operationId: Id,
+  { path = {}, query = {}, ...asked }: Asked = {},
+): Promise<Data<Id>> {
+  const { configVersion } = person;
+  const given = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== ''));
+  const by = { configVersion, caller: { ...person.caller, testMode } };
+  const { status, body } = await perform({ operationId, by, path, query: given, ...asked });
+  const answer = body as {
+    data: Data<Id>;
+    error: { code: ApiError['code']; message: string; details?: Record<string, unknown> };
+  };
+  if (status < 400) return answer.data;
+  const { code, message, details } = answer.error;
+  throw new ApiError(code, message, details, { status });
+}
+
+/** Does something in the name of the person with the statements that operations have. */
+export function act<Result>(
+  { people }: Pick<ConsoleParts, 'people'>,
+  { person, testMode, now }: PersonalRequest,
+  scopes: readonly string[],
+  work: (acting: Acting) => Promise<Result>,
+): Promise<Result> {
+  return people.act(person, testMode, scopes, now, work);
+}

@@ -2,9 +2,9 @@
 import { anonymous } from '../runtime/credentials/authentication.ts';
 import { html, page } from '../runtime/html.ts';
 import type { Performed } from '../runtime/in-process.ts';
-import type { KeptSession, People } from '../runtime/people.ts';
-import type { ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
-import { type ConsoleParts, factsOf, type PersonalRequest } from './requests.ts';
+import type { KeptSession, People, Person } from '../runtime/people.ts';
+import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
+import { type ConsoleParts, factsOf, type Show } from './requests.ts';
 
 const cookieName = 'console_session';
 /** Seconds that a browser keeps the cookie: as long as a session can be renewed. */
@@ -22,39 +22,65 @@ function cookieOf({ baseUrl }: ConsoleParts, value: string, seconds: number): st
   return `${cookieName}=${value}; Path=/console; HttpOnly; SameSite=Lax; Max-Age=${seconds}${secure}`;
 }
 
-/** Only within the console: nobody is led elsewhere. */
-const nextOf = (given: string | null): string =>
-  given !== null && /^\/console\/[\w/?=&-]*$/.test(given) ? given : '/console/messages';
+const home = '/console';
 
-export async function signIn(parts: ConsoleParts, request: ScreenRequest): Promise<ScreenAnswer> {
-  const { form, query, now } = request;
-  const next = nextOf((form ?? query).get('next'));
-  if (!form) return signInForm(200, next, '');
-  const body = { email: form.get('email') ?? '', password: form.get('password') ?? '' };
-  const answer = await token(parts, request, 'password', body);
-  const session = sessionOf(answer, now.getTime());
-  if (session) return { redirect: next, cookie: cookieOf(parts, parts.people.keep(session), keptSeconds) };
-  const why =
-    answer.status === 429 ? 'Too many attempts. Try again in a while.' : 'The email address or the password is wrong.';
-  return signInForm(answer.status === 429 ? 429 : 401, next, why, body.email);
+/** Only within the console: nobody is led elsewhere. */
+function nextOf(given: string | null): string {
+  if (!given?.startsWith('/') || !URL.canParse(given, 'http://console')) return home;
+  const { host, pathname, search } = new URL(given, 'http://console');
+  return host === 'console' && `${pathname}/`.startsWith(`${home}/`) ? pathname + search : home;
 }
 
-/** The page once more, under a session that was renewed; undefined where it cannot be. */
+const told: Readonly<Record<string, string>> = {
+  password: 'Your password was changed. Sign in with the new one.',
+  out: 'You are signed out.',
+};
+
+export async function signIn(parts: ConsoleParts, request: ScreenRequest): Promise<ScreenAnswer> {
+  const { form, query, now, ip } = request;
+  const next = nextOf((form ?? query).get('next'));
+  const shown = { next, again: query.has('again'), done: told[query.get('done') ?? ''] };
+  if (!form) return signInForm(200, shown);
+  const body = { email: form.get('email') ?? '', password: form.get('password') ?? '' };
+  const answer = (await parts.takeSignIn(ip, now)) ? await token(parts, request, 'password', body) : undefined;
+  const session = answer && sessionOf(answer, now.getTime());
+  if (session) {
+    await endBefore(parts, request);
+    return { redirect: next, cookie: cookieOf(parts, parts.people.keep(session), keptSeconds) };
+  }
+  if (answer && answer.status >= 500)
+    return signInForm(503, { next, email: body.email, problem: 'That did not work just now. Try again shortly.' });
+  return !answer || answer.status === 429
+    ? signInForm(429, { next, email: body.email, problem: 'Too many attempts. Try again in a while.' })
+    : signInForm(401, { next, email: body.email, problem: 'The email address or the password is wrong.' });
+}
+
+/** Ends the session that the browser had until now: it keeps one. */
+async function endBefore(parts: ConsoleParts, request: ScreenRequest): Promise<void> {
+  const before = keptSession(parts.people, request);
+  const person = before && (await parts.people.find(before, factsOf(request), request.now));
+  if (person) await end(parts, person);
+}
+
+const end = ({ perform }: ConsoleParts, { caller, configVersion }: Person): Promise<Performed> =>
+  perform({ operationId: 'endSession', by: { caller, configVersion }, path: {} });
+
+/** Who somebody is whose token has expired, and the cookie that keeps the session from now on; undefined where it has ended. */
 export async function renewed(
   parts: ConsoleParts,
   request: ScreenRequest,
   { refreshToken, signedInAt }: KeptSession,
-): Promise<ScreenAnswer | undefined> {
+): Promise<{ person: Person; cookie: string } | undefined> {
   const answer = await token(parts, request, 'refresh_token', { refresh_token: refreshToken });
   const session = sessionOf(answer, signedInAt);
-  return session && { redirect: request.address, cookie: cookieOf(parts, parts.people.keep(session), keptSeconds) };
+  const person = session && (await parts.people.find(session, factsOf(request), request.now));
+  return person && { person, cookie: cookieOf(parts, parts.people.keep(person.session), keptSeconds) };
 }
 
-export async function signOut(parts: ConsoleParts, { person, form }: PersonalRequest): Promise<ScreenAnswer> {
-  const by = { caller: person.caller, configVersion: 0 };
-  if (form) await parts.perform({ operationId: 'endSession', by, path: {} });
-  return { redirect: '/console/sign-in', cookie: cookieOf(parts, '', 0) };
-}
+export const signOut: Show = async (parts, { person }) => {
+  await end(parts, person);
+  return { redirect: '/console/sign-in?done=out', cookie: cookieOf(parts, '', 0) };
+};
 
 function token(
   { perform }: ConsoleParts,
@@ -72,9 +98,19 @@ function sessionOf({ status, body }: Performed, signedInAt: number): KeptSession
   return { token: own, refreshToken, signedInAt };
 }
 
-function signInForm(status: number, next: string, problem: string, email = ''): ScreenAnswer {
-  const alert = problem === '' ? null : html`<p role="alert">${problem}</p>`;
-  const body = html`${alert}
+interface Shown {
+  next: string;
+  /** True for somebody who is signed in and gives the password once more. */
+  again?: boolean;
+  done?: string | undefined;
+  problem?: string;
+  email?: string;
+}
+
+function signInForm(status: number, { next, again = false, done, problem, email = '' }: Shown): PageAnswer {
+  const body = html`${problem === undefined ? null : html`<p role="alert">${problem}</p>`}
+${done === undefined ? null : html`<p role="status">${done}</p>`}
+${again ? html`<p role="status">Give your password once more: what you are about to do needs it shortly before.</p>` : null}
 <form method="post" action="/console/sign-in">
 <input type="hidden" name="next" value="${next}">
 <label for="email">Email</label>
@@ -82,6 +118,7 @@ function signInForm(status: number, next: string, problem: string, email = ''): 
 <label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="current-password" required>
 <button>Sign in</button>
-</form>`;
+</form>
+<p><a href="/console/forgotten-password">Forgotten password</a></p>`;
   return { status, html: page('Sign in', body) };
 }

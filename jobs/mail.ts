@@ -5,6 +5,7 @@ import { closeMail, type MailRow, postponeMail, takeMails } from '../db/messagin
 import { composeMail } from '../domain/messaging/mails.ts';
 import { isInvitation } from '../domain/scheduling/invitation.ts';
 import type { MailServer } from '../runtime/config.ts';
+import type { Secrets } from '../runtime/credentials/secrets.ts';
 import type { Log } from '../runtime/log.ts';
 import { messageIdOf, openMailTransport } from '../runtime/outgoing/mail-transport.ts';
 import { everyRound } from './rounds.ts';
@@ -16,6 +17,8 @@ export interface MailSettings {
   from: string;
   /** The address of the web app. */
   dashboardUrl: string;
+  /** What opens what was sealed in the table. */
+  secrets: Pick<Secrets, 'decrypt'>;
 }
 
 /** Milliseconds between two looks for mails that are due. */
@@ -66,11 +69,11 @@ async function deliverBatch(
 async function deliver(
   platform: Pool,
   transport: Transporter,
-  { from, dashboardUrl }: MailSettings,
+  { from, dashboardUrl, secrets }: MailSettings,
   mail: MailRow,
   log: Log,
 ): Promise<void> {
-  const content = composeMail(mail.template, mail.data, dashboardUrl);
+  const content = composeMail(mail.template, opened(mail.data, secrets), dashboardUrl);
   if (!content) {
     await platform.use((sql) => closeMail(sql, mail, 'failed'));
     log.error('a mail is given up: this version does not know its template');
@@ -91,6 +94,11 @@ async function deliver(
   }
   await platform.use((sql) => closeMail(sql, mail, 'sent'));
   log.info({ attempts: mail.attempts }, 'a mail was sent');
+}
+
+/** Whoever reads the table sees no link that opens anything; whoever gets the mail does. */
+function opened({ sealed_link: sealed, ...data }: MailRow['data'], secrets: MailSettings['secrets']): MailRow['data'] {
+  return sealed === undefined ? data : { ...data, link: secrets.decrypt(sealed) };
 }
 
 /** What calendars understand of an invitation; nothing in other mails. */

@@ -7,6 +7,7 @@ import { openSubscription, savePaymentMethod } from '../db/billing/subscriptions
 import type { TenantScope } from '../db/tenant.ts';
 import { type CardForm, readCard } from '../domain/billing/cards.ts';
 import { addOns, plans } from '../domain/billing/catalogue.ts';
+import { money } from '../domain/billing/money.ts';
 import { extraSeats } from '../domain/billing/proration.ts';
 import { type Change, shadowSubscription } from '../domain/billing/subscription.ts';
 import { inTransaction } from '../jobs/transactions.ts';
@@ -40,8 +41,6 @@ const notFound: ScreenAnswer = {
     html`<p>There is no such page, or it is no longer open. Start again where you came from.</p>`,
   ),
 };
-
-const money = (minor: number, currency: string): string => `${(minor / 100).toFixed(2)} ${currency}`;
 
 async function showCheckout(parts: OrderParts, request: ScreenRequest): Promise<ScreenAnswer> {
   const { path, form, now } = request;

@@ -10,7 +10,8 @@ const adminRole = 'Company_Admin';
  * @throws ApiError 403 for a session of somebody else
  */
 export function openUser({ caller, path }: Pick<Call, 'caller'> & { path: { id: string } }): void {
-  if (caller.kind !== 'session' || caller.userId === path.id.toLowerCase() || caller.scopes.includes(adminRole)) return;
+  const isPerson = caller.kind === 'session' || caller.kind === 'person';
+  if (!isPerson || caller.userId === path.id.toLowerCase() || caller.scopes.includes(adminRole)) return;
   const message = `Only the user, or somebody with the role ${adminRole}, may do that.`;
   throw new ApiError('FORBIDDEN_SCOPE', message, { required_scopes: [adminRole] });
 }

@@ -13,9 +13,12 @@ export interface Actor {
 /** The rows that a credential can see; the id of `own` is the user's. */
 export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
 
-/** Who calls. For public operations the company is empty and nothing is granted; `system` is this server itself. */
+/**
+ * Who calls. For public operations the company is empty and nothing is granted; `person` is somebody who is signed in at a screen of this
+ * server, `system` the server itself.
+ */
 export interface Caller {
-  kind: 'anonymous' | 'api_key' | 'oauth_client' | 'session' | 'gateway' | 'system';
+  kind: 'anonymous' | 'api_key' | 'oauth_client' | 'session' | 'person' | 'gateway' | 'system';
   companyId: string;
   companyName: string;
   testMode: boolean;

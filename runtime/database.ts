@@ -155,6 +155,8 @@ export interface SessionRecord {
   sessionId: string;
   userId: string;
   fullName: string;
+  /** True while the password is one that was made for the user. */
+  mustChangePassword: boolean;
   roles: string[];
   /** What the user may do at screens, and whose records that reaches with all of the scopes. */
   permits: { allows(scope: string): boolean; reachOf(scopes: readonly string[]): Reach };

@@ -1,5 +1,7 @@
 // Text of pages: what is put into it is escaped, unless it is such text itself.
 
+import { colors, fonts } from './theme.ts';
+
 /** Text that may stand in a page as it is. */
 export class Html {
   readonly text: string;
@@ -33,22 +35,49 @@ export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): 
   );
 }
 
-const style = `
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 32rem; margin: 2rem auto; padding: 0 1rem; color: #1f2937; background: #fff }
-h1 { font-size: 1.5rem }
-label { display: block; margin: 1rem 0 .25rem; font-weight: 600 }
-input { font: inherit; width: 100%; box-sizing: border-box; padding: .5rem; border: 1px solid #4b5563; border-radius: .25rem }
-button { font: inherit; margin: 1.5rem .5rem 0 0; padding: .6rem 1.4rem; border: 1px solid #1d4ed8; border-radius: .25rem; background: #1d4ed8; color: #fff; min-height: 2.75rem }
-button.quiet { background: #fff; color: #1d4ed8 }
-input:focus, button:focus, a:focus { outline: 3px solid #d97706; outline-offset: 2px }
-[role=alert] { border-left: 4px solid #b91c1c; padding: .5rem 1rem; background: #fef2f2; color: #7f1d1d }
-[role=status] { border-left: 4px solid #15803d; padding: .5rem 1rem; background: #f0fdf4; color: #14532d }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; padding: .25rem .5rem .25rem 0; border-bottom: 1px solid #d1d5db }
-.note { color: #4b5563; font-size: .9rem }`;
+const { text, quiet, link, linkPressed, ground, line, edge, good, bad, warning } = colors;
 
-/** A whole page. */
-export function page(title: string, body: Html): string {
+const style = `
+*, ::before, ::after { box-sizing: border-box }
+body { font: 1rem/1.6 ${fonts.text}; max-width: 32rem; margin: 2rem auto; padding: 0 1rem; color: ${text}; background: #fff; overflow-wrap: break-word }
+h1, h2, h3 { line-height: 1.3; font-weight: 650 }
+h1 { font-size: 1.6rem; margin: 0 0 1rem }
+h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem }
+h3 { font-size: 1rem; margin: 1.5rem 0 .5rem }
+a { color: ${link} }
+a:hover { color: ${linkPressed} }
+label, legend { display: block; margin: 1rem 0 .25rem; font-weight: 600; padding: 0 }
+input, select, textarea { font: inherit; color: inherit; width: 100%; padding: .5rem; border: 1px solid ${edge}; border-radius: .25rem; background: #fff }
+input[type=checkbox] { width: 1.5rem; height: 1.5rem; margin: 0 .5rem 0 0; vertical-align: middle }
+textarea { font-family: ${fonts.code}; font-size: .9rem; min-height: 7rem }
+[aria-invalid=true] { border: 2px solid ${bad} }
+button { font: inherit; margin: 1rem .5rem 0 0; padding: .5rem 1.25rem; border: 1px solid ${link}; border-radius: .25rem; background: ${link}; color: #fff; min-height: 2.75rem; cursor: pointer }
+button:hover { background: ${linkPressed} }
+button.quiet { background: #fff; color: ${link} }
+button.danger { background: #fff; color: ${bad}; border-color: ${bad} }
+button.quiet:hover, button.danger:hover { background: ${ground} }
+:focus-visible, input:focus-within { outline: 3px solid ${warning}; outline-offset: 2px }
+[role=alert] { border-left: 4px solid ${bad}; padding: .5rem 1rem; background: #fef2f2; color: #7f1d1d; margin: 1rem 0 }
+[role=alert] a { color: #7f1d1d }
+[role=status] { border-left: 4px solid ${good}; padding: .5rem 1rem; background: #f0fdf4; color: #14532d; margin: 1rem 0 }
+.problem { color: ${bad}; font-weight: 600; margin: .25rem 0 }
+table { border-collapse: collapse; width: 100% }
+th, td { text-align: left; vertical-align: top; padding: .5rem .75rem .5rem 0; border-bottom: 1px solid ${line} }
+code, pre { font-family: ${fonts.code}; font-size: .875rem; overflow-wrap: anywhere }
+pre { background: ${ground}; border: 1px solid ${line}; border-radius: .25rem; padding: .75rem; white-space: pre-wrap; margin: .5rem 0 }
+dl { margin: .5rem 0 }
+dt { font-weight: 600 }
+dd { margin: 0 0 .5rem }
+.note { color: ${quiet}; font-size: .9rem; margin: .25rem 0 }`;
+
+/** What stands around the content of a page, and how that looks. */
+export interface Frame {
+  before: Html;
+  style: string;
+}
+
+/** A whole page. @param frame of pages that belong together; a page without one stands alone */
+export function page(title: string, body: Html, frame?: Frame): string {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -56,10 +85,11 @@ export function page(title: string, body: Html): string {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${title}</title>
 <link rel="icon" href="data:,">
-<style>${new Html(style)}</style>
+<style>${new Html(style + (frame?.style ?? ''))}</style>
 </head>
 <body>
-<main>
+${frame?.before ?? null}
+<main id="content" tabindex="-1">
 <h1>${title}</h1>
 ${body}
 </main>

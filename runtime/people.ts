@@ -1,8 +1,15 @@
 // People at screens of this server: who they are by their cookie, and what they do at once.
 import type { Caller } from './caller.ts';
-import { authenticatePerson, type CredentialParts, type RequestFacts } from './credentials/authentication.ts';
+import {
+  anonymous,
+  authenticatePerson,
+  type CredentialParts,
+  type PersonAtScreen,
+  type RequestFacts,
+} from './credentials/authentication.ts';
 import { type ModuleState, requireScope } from './credentials/authorization.ts';
 import { type Secrets, sameText, sign } from './credentials/secrets.ts';
+import type { Scope } from './database.ts';
 import { ApiError } from './errors.ts';
 import type { Call, Change } from './handler.ts';
 
@@ -18,8 +25,7 @@ export interface KeptSession {
 }
 
 /** Somebody who is signed in. */
-export interface Person {
-  caller: Caller;
+export interface Person extends PersonAtScreen {
   session: KeptSession;
   /** What each form carries, so that no page of others can send it. */
   formToken: string;
@@ -60,8 +66,8 @@ export class People {
   /** Whose session it is; undefined where its token has expired or the session has ended. */
   async find(session: KeptSession, facts: RequestFacts, now: Date): Promise<Person | undefined> {
     try {
-      const caller = await authenticatePerson(session.token, facts, this.#parts, now);
-      return { caller, session, formToken: this.#formToken(caller.sessionId ?? '') };
+      const person = await authenticatePerson(session.token, facts, this.#parts, now);
+      return { ...person, session, formToken: this.#formToken(person.caller.sessionId ?? '') };
     } catch (error) {
       if (error instanceof ApiError && error.status === 401) return undefined;
       throw error;
@@ -86,9 +92,33 @@ export class People {
     now: Date,
     work: (acting: Acting) => Promise<Result>,
   ): Promise<Result> {
-    const { database, moduleState } = this.#parts;
     const caller: Caller = { ...person, testMode, reach: reachOf?.(scopes) ?? person.reach };
-    const transaction = await database.open({ companyId: caller.companyId, testMode });
+    return this.#work({ companyId: caller.companyId, testMode }, caller, now, work);
+  }
+
+  /**
+   * Does something for somebody who is not signed in, in one transaction with its audit rows, which name the company and who acts.
+   * @param companyId in live mode of a company; null: of whichever there are, under the platform role
+   * @throws ApiError what the work throws; nothing is done then
+   */
+  actForNobody<Result>(
+    facts: RequestFacts,
+    companyId: string | null,
+    now: Date,
+    work: (acting: Acting) => Promise<Result>,
+  ): Promise<Result> {
+    const scope: Scope = companyId === null ? 'platform' : { companyId, testMode: false };
+    return this.#work(scope, anonymous(facts), now, work);
+  }
+
+  async #work<Result>(
+    scope: Scope,
+    caller: Caller,
+    now: Date,
+    work: (acting: Acting) => Promise<Result>,
+  ): Promise<Result> {
+    const { database, moduleState } = this.#parts;
+    const transaction = await database.open(scope);
     const changes: Change[] = [];
     const began = performance.now();
     try {

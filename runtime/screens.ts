@@ -24,8 +24,17 @@ export interface ScreenRequest {
   now: Date;
 }
 
+export interface PageAnswer {
+  status: number;
+  html: string;
+  /** Other places that forms may lead to. */
+  leadsTo?: readonly string[];
+  /** A cookie to be kept, with its attributes. */
+  cookie?: string;
+}
+
 export type ScreenAnswer =
-  | { status: number; html: string /** Other places that forms may lead to. */; leadsTo?: readonly string[] }
+  | PageAnswer
   | { redirect: string /** A cookie to be kept, with its attributes. */; cookie?: string }
   /** For a program that asks for no more than that it was heard. */
   | { received: true }
@@ -125,13 +134,19 @@ function sent(answer: ScreenAnswer): Answer {
       body: '',
       headers: {
         ...{ ...headers, location: answer.redirect, 'content-type': 'text/plain' },
-        ...(answer.cookie === undefined ? {} : { 'set-cookie': answer.cookie }),
+        ...keptBy(answer),
       },
     };
   const { status, html, leadsTo = [] } = answer;
   return {
     status,
     body: html,
-    headers: { ...headers, 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy(leadsTo) },
+    headers: {
+      ...{ ...headers, 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy(leadsTo) },
+      ...keptBy(answer),
+    },
   };
 }
+
+const keptBy = ({ cookie }: { cookie?: string }): Record<string, string> =>
+  cookie === undefined ? {} : { 'set-cookie': cookie };

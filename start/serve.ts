@@ -4,7 +4,8 @@ import { type AddressInfo, Server as NetServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JWK } from 'jose';
 import { openCalendars } from '../calendars/chosen-calendars.ts';
-import { consoleScreens } from '../console/console.ts';
+import { consolePolicy, consoleScreens } from '../console/console.ts';
+import { newPasswordPolicy } from '../console/forgotten-password.ts';
 import { moduleState } from '../domain/billing/plans.ts';
 import { twilioDoor, twilioPolicy } from '../gateways/twilio.ts';
 import { handlers } from '../handlers/index.ts';
@@ -92,6 +93,10 @@ export async function serve(
   const baseUrl = (): string => config.baseUrl.replace(/:0$/, `:${(server.address() as AddressInfo).port}`);
   const { provider: payments, stripe } = await openPayments(config, paymentsPool, baseUrl, log);
   const people = new People({ database, sessionTokens, secrets, moduleState });
+  const limits = new RateLimits(redis ?? new MemoryCounters(), {
+    ...{ ...policies, ...eventPolicy, ...unsubscribePolicy, ...twilioPolicy, ...consolePolicy, ...newPasswordPolicy },
+  });
+  const signInOperation = { id: 'createSession', publicLimit: 'sign-in' };
   const twilio = config.messagingProvider;
   const inboundUrl = (provider: string, companyId: string, environment: string): string =>
     `${baseUrl()}/v1/inbound/${provider}?company_id=${companyId}&environment=${environment}`;
@@ -132,16 +137,19 @@ export async function serve(
         ? [eventDoorbell({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
       unsubscribePage(pools.tenants, signedTokens),
-      ...consoleScreens({ people, perform: (order) => perform(order), baseUrl }),
+      ...consoleScreens({
+        ...{ people, perform: (order) => perform(order), baseUrl, secrets, tokens: signedTokens },
+        mailIsSent: config.mailServer !== undefined,
+        takeSignIn: async (ip, now) => (await limits.takePublic(signInOperation, ip, now.getTime())).allowed,
+        takeResetMail: async (email, now) => (await limits.takeResetMail(email, now.getTime())).allowed,
+      }),
     ],
     mailIsSent: config.mailServer !== undefined,
     sessionTokens,
     moduleState,
     news,
     bearerTokens: new BearerTokens({ issuer, audience, keys, isOwn: jwksUri === undefined }),
-    limits: new RateLimits(redis ?? new MemoryCounters(), {
-      ...{ ...policies, ...eventPolicy, ...unsubscribePolicy, ...twilioPolicy },
-    }),
+    limits,
     trustedProxies: config.trustedProxies,
     anonKey: config.anonKey,
     pages: docsPages(document),

@@ -84,7 +84,7 @@ export async function rejectRun(
 
 /** Nothing that runs by itself lets messages go: neither a key nor an app in somebody's name. @throws ApiError 403 */
 function requirePerson({ caller, authorize }: Approving, scopes: readonly string[]): void {
-  if (caller.kind !== 'session' || caller.actor.kind !== 'user')
+  if (caller.kind !== 'person' || caller.actor.kind !== 'user')
     throw new ApiError('FORBIDDEN_SCOPE', 'Only a person who is signed in decides about messages.', {
       required_scopes: [],
       reason: 'session_token_required',

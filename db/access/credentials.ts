@@ -98,6 +98,7 @@ export interface SessionRow extends SubscriptionRow, UserRow {
   disabledModules: string[];
   sessionId: string;
   fullName: string;
+  mustChangePassword: boolean;
 }
 
 /** Finds sessions of a company that have not ended, of active users. @returns rows by session id */
@@ -110,6 +111,9 @@ export async function findSessions(
     select c.id as "companyId", c.name as "companyName", c.config_version as "configVersion", c.disabled_modules as "disabledModules",
       ${subscriptionColumns(sql)}, i.id as "sessionId", u.id as "userId", u.full_name as "fullName", u.branch_id as "branchId", u.team_id as "teamId",
       ${profileOf(sql, companyId, sql`u.profile_id`)} as profile,
+      coalesce((
+        select must_change_password from sign_ins where company_id = ${companyId} and user_id = u.id
+      ), false) as "mustChangePassword",
       array(
         select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = u.id
       ) as roles

@@ -39,12 +39,24 @@ export interface NewSession {
   expiresAt: Date;
 }
 
+/** Where somebody signs in from. */
+export interface Origin {
+  ip: string;
+  userAgent: string | null;
+}
+
 /** Begins a session with its first refresh token, and notes when the person signed in. */
-export async function createSession(sql: Sql, session: NewSession, tokenHash: Buffer, now: Date): Promise<void> {
+export async function createSession(
+  sql: Sql,
+  session: NewSession,
+  { ip, userAgent }: Origin,
+  tokenHash: Buffer,
+  now: Date,
+): Promise<void> {
   await Promise.all([
     sql`
-      insert into sessions (company_id, id, user_id, created_at, expires_at)
-      values (${session.companyId}, ${session.sessionId}, ${session.userId}, ${now}, ${session.expiresAt})`.execute(),
+      insert into sessions (company_id, id, user_id, created_at, expires_at, ip, user_agent)
+      values (${session.companyId}, ${session.sessionId}, ${session.userId}, ${now}, ${session.expiresAt}, ${ip}, ${userAgent})`.execute(),
     insertRefreshToken(sql, session, tokenHash, now),
     sql`
       update users set last_sign_in_at = ${now}
@@ -117,6 +129,37 @@ export async function endSession(sql: Sql, companyId: string, sessionId: string,
     where company_id = ${companyId} and id = ${sessionId} and ended_at is null`;
 }
 
+export interface SessionRow {
+  id: string;
+  createdAt: Date;
+  expiresAt: Date;
+  /** null: it began before that was noted. */
+  ip: string | null;
+  userAgent: string | null;
+}
+
+/** The sessions of a user that go on, the newest first. */
+export async function listSessionsOf(sql: Sql, companyId: string, userId: string, now: Date): Promise<SessionRow[]> {
+  return sql<SessionRow[]>`
+    select id, created_at as "createdAt", expires_at as "expiresAt", ip, user_agent as "userAgent" from sessions
+    where company_id = ${companyId} and user_id = ${userId} and ended_at is null and expires_at > ${now}
+    order by created_at desc, id desc`;
+}
+
+/** Ends one session of a user. @returns false where they have no such session that goes on */
+export async function endSessionOf(
+  sql: Sql,
+  companyId: string,
+  userId: string,
+  sessionId: string,
+  now: Date,
+): Promise<boolean> {
+  const ended = await sql`
+    update sessions set ended_at = ${now}
+    where company_id = ${companyId} and user_id = ${userId} and id = ${sessionId} and ended_at is null`;
+  return ended.count === 1;
+}
+
 /** Ends all sessions of a user. @param but one that goes on */
 export async function endSessionsOf(
   sql: Sql,
@@ -139,6 +182,21 @@ export async function findSignInOf(
   const [row] = await sql<{ email: string; passwordHash: string }[]>`
     select email, password_hash as "passwordHash" from sign_ins
     where company_id = ${companyId} and user_id = ${userId}`;
+  return row;
+}
+
+/** The same of a user who may sign in, and nobody else may change how until the transaction ends; for the platform role. */
+export async function lockSignInOf(
+  sql: Sql,
+  companyId: string,
+  userId: string,
+): Promise<{ email: string; passwordHash: string; fullName: string } | undefined> {
+  const [row] = await sql<{ email: string; passwordHash: string; fullName: string }[]>`
+    select i.email, i.password_hash as "passwordHash", u.full_name as "fullName" from sign_ins i
+    join users u on u.company_id = ${companyId} and u.id = i.user_id and u.status = 'active'
+    join companies c on c.id = ${companyId} and c.status = 'active'
+    where i.company_id = ${companyId} and i.user_id = ${userId}
+    for update of i`;
   return row;
 }
 

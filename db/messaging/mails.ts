@@ -7,7 +7,7 @@ export interface NewMail {
   companyId: string;
   recipient: string;
   template: string;
-  /** What the template shows. Never a password, nor anything else that opens a door. */
+  /** What the template shows. Never a password; what opens a door only sealed, as `sealed_link`. */
   data: Record<string, string>;
 }
 

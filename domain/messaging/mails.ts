@@ -52,6 +52,18 @@ const templates: Readonly<Record<string, Template>> = {
   booking_scheduled: booking('Meeting with %s', () => ['your meeting is booked.']),
   booking_moved: booking('Meeting with %s moved', () => ['your meeting was moved. It is now at another time:']),
   booking_cancelled: booking('Meeting with %s cancelled', () => ['your meeting was cancelled. It would have been:']),
+  new_password: (data) => ({
+    subject: 'Choose a new password',
+    text: [
+      `Hello ${plainName(data.full_name ?? '')},`,
+      '',
+      'somebody asked for a new password for this email address. If it was you, choose one here, within an hour:',
+      data.link ?? '',
+      '',
+      'If it was not you, there is nothing to do: your password stays as it is.',
+      '',
+    ].join('\n'),
+  }),
   welcome: (data, signInAt) => {
     const company = plainName(data.company_name ?? '');
     return {

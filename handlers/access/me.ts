@@ -2,7 +2,7 @@
 import type { Handler } from '../../runtime/handler.ts';
 
 export const getMe: Handler<'getMe'> = async ({ caller }) => {
-  const isSession = caller.kind === 'session';
+  const isSession = caller.kind === 'session' || caller.kind === 'person';
   return {
     status: 200,
     data: {

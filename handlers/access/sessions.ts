@@ -57,7 +57,7 @@ async function signIn(call: Call<'createSession'>, email: string, password: stri
   }
   const session = sessionOf(found, uuidv7(), now);
   const refresh = newRefreshToken(found.companyId);
-  await beginSession(call.sql, session, refresh.hash, now);
+  await beginSession(call.sql, session, call.caller, refresh.hash, now);
   note(call, 'session.create', found, session.sessionId);
   return answer(call, found, session.sessionId, refresh.token);
 }

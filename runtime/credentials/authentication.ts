@@ -212,6 +212,12 @@ async function findSession(
   return { record, expiresAt: verdict.expiresAt };
 }
 
+/** Somebody who is signed in at a screen. */
+export interface PersonAtScreen extends Pick<Authenticated, 'caller' | 'configVersion'> {
+  /** True while the password is one that was made for them. */
+  mustChangePassword: boolean;
+}
+
 /**
  * The user of a session at a screen of this server, with all that their roles permit; the same session opens little over HTTP.
  * @throws ApiError 401 for a token that is not good
@@ -221,10 +227,12 @@ export async function authenticatePerson(
   facts: RequestFacts,
   parts: Pick<CredentialParts, 'database' | 'sessionTokens'>,
   now: Date,
-): Promise<Caller> {
+): Promise<PersonAtScreen> {
   const { record, expiresAt } = await findSession(token, parts, now);
-  const { allows, reachOf } = record.permits;
-  return { ...sessionCaller(record, expiresAt, facts), grants: { allows }, reachOf, reach: reachOf([]) };
+  const { permits, configVersion, mustChangePassword } = record;
+  const { allows, reachOf } = permits;
+  const as = { kind: 'person' as const, grants: { allows }, reachOf, reach: reachOf([]) };
+  return { caller: { ...sessionCaller(record, expiresAt, facts), ...as }, configVersion, mustChangePassword };
 }
 
 function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFacts): Caller {

@@ -10,15 +10,16 @@ import { ApiError, notFound } from '../errors.ts';
 /** Whether a module is on for a workspace, and if not, why. @param modules the workspace's */
 export type ModuleState = (module: string, modules: Modules) => 'on' | 'not_in_plan' | 'disabled_by_admin';
 
-/** The server itself acts by scopes, as a key does. */
-const schemeOf = {
-  api_key: 'apiKey',
-  oauth_client: 'oauth',
-  session: 'session',
-  gateway: 'signature',
-  system: 'apiKey',
-  anonymous: '',
-} as const;
+/** The server itself acts by scopes, as a key does; people at screens by all that their roles permit. */
+const schemesOf: Readonly<Record<Caller['kind'], readonly Operation['requirements'][number]['scheme'][]>> = {
+  api_key: ['apiKey'],
+  oauth_client: ['oauth'],
+  session: ['session'],
+  person: ['session', 'apiKey'],
+  gateway: ['signature'],
+  system: ['apiKey'],
+  anonymous: [],
+};
 
 /**
  * Lets a caller pass, with the reach that it has here, or refuses.
@@ -30,26 +31,25 @@ export function authorize(
   path: Record<string, string>,
   moduleState: ModuleState,
 ): void {
-  const alternatives = operation.requirements.filter((requirement) => requirement.scheme === schemeOf[caller.kind]);
+  const alternatives = operation.requirements.filter(({ scheme }) => schemesOf[caller.kind].includes(scheme));
   if (alternatives.length === 0) throw otherCredential(operation, caller);
   if (caller.grants.allows(platformScope) && !alternatives.some(({ scopes }) => scopes.includes(platformScope)))
     throw platformKey();
   const missing: string[][] = [];
-  let opened: string[] | undefined;
+  let opened: { byRole: boolean; scopes: string[] } | undefined;
   for (const alternative of alternatives) {
+    const byRole = alternative.scheme === 'session';
     const scopes = alternative.scopes.map((scope) => scopeFor(scope, path, caller));
-    const lacking = scopes.filter((scope) =>
-      caller.kind === 'session' ? !caller.scopes.includes(scope) : !caller.grants.allows(scope),
-    );
+    const lacking = scopes.filter((scope) => (byRole ? !caller.scopes.includes(scope) : !caller.grants.allows(scope)));
     if (lacking.length === 0) {
-      opened = scopes;
+      opened = { byRole, scopes };
       break;
     }
     missing.push(lacking);
   }
-  if (!opened) throw lacks(missing, caller);
-  if (caller.kind !== 'session') for (const scope of opened) checkModule(moduleOf(scope), caller, moduleState);
-  if (caller.reachOf) caller.reach = caller.reachOf(opened);
+  if (!opened) throw lacks(missing, alternatives[0]?.scheme === 'session');
+  if (!opened.byRole) for (const scope of opened.scopes) checkModule(moduleOf(scope), caller, moduleState);
+  if (caller.reachOf) caller.reach = caller.reachOf(opened.scopes);
   if (operation.liveOnly && caller.testMode) {
     throw new ApiError('FORBIDDEN_SCOPE', 'Both modes share this configuration: change it with a live key.', {
       required_scopes: [],
@@ -69,14 +69,14 @@ export function authorize(
  * @throws ApiError 403 naming what is missing
  */
 export function requireScope(scope: string, caller: Caller, moduleState: ModuleState): void {
-  if (!caller.grants.allows(scope)) throw lacks([[scope]], caller);
+  if (!caller.grants.allows(scope)) throw lacks([[scope]], false);
   checkModule(moduleOf(scope), caller, moduleState);
 }
 
 /** @param ways what is missing for each of the alternatives: all of one of them would do */
-function lacks(ways: string[][], caller: Caller): ApiError {
+function lacks(ways: string[][], byRole: boolean): ApiError {
   const required = [...new Set(ways.flat())];
-  const what = `${caller.kind === 'session' ? 'role' : 'scope'}${ways.some((way) => way.length > 1) ? 's' : ''}`;
+  const what = `${byRole ? 'role' : 'scope'}${ways.some((way) => way.length > 1) ? 's' : ''}`;
   const named = [...new Set(ways.map((way) => way.join(' and ')))].join(', or ');
   return new ApiError('FORBIDDEN_SCOPE', `This needs the ${what} ${named}.`, { required_scopes: required });
 }
@@ -85,6 +85,7 @@ const nameOf = {
   api_key: 'An API key',
   oauth_client: 'An OAuth token',
   session: 'A session token',
+  person: 'A person at a screen',
   gateway: 'A signature',
   system: 'The server itself',
   anonymous: '',

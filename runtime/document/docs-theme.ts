@@ -1,7 +1,7 @@
 // How the documentation page looks: Redoc's options, and a little style for what they do not reach.
+import { colors, fonts } from '../theme.ts';
 
-const text = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
-const code = 'ui-monospace, SFMono-Regular, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
+const { text, code } = fonts;
 
 export const options = {
   expandResponses: '200,201',
@@ -17,14 +17,16 @@ export const options = {
   theme: {
     spacing: { sectionVertical: 20 },
     colors: {
-      primary: { main: '#1d4ed8' },
-      success: { main: '#15803d' },
-      error: { main: '#b42318' },
-      text: { primary: '#1f2937', secondary: '#4b5563' },
-      border: { light: '#e5e7eb', dark: '#cbd5e1' },
-      http: { get: '#15803d', post: '#1d4ed8', put: '#b45309', patch: '#b45309', delete: '#b42318' },
+      primary: { main: colors.link },
+      success: { main: colors.good },
+      error: { main: colors.bad },
+      text: { primary: colors.text, secondary: colors.quiet },
+      border: { light: '#e5e7eb', dark: colors.line },
+      http: {
+        ...{ get: colors.good, post: colors.link, put: colors.warning, patch: colors.warning, delete: colors.bad },
+      },
     },
-    schema: { requireLabelColor: '#b42318', nestedBackground: '#f8fafc', linesColor: '#cbd5e1' },
+    schema: { requireLabelColor: colors.bad, nestedBackground: colors.ground, linesColor: colors.line },
     typography: {
       fontSize: '15px',
       lineHeight: '1.6',
@@ -32,16 +34,16 @@ export const options = {
       smoothing: 'auto',
       headings: { fontFamily: text, fontWeight: '650', lineHeight: '1.3' },
       code: { fontSize: '13px', fontFamily: code, color: '#9f1239', backgroundColor: '#f1f5f9', wrap: true },
-      links: { color: '#1d4ed8', visited: '#1d4ed8', hover: '#1e40af' },
+      links: { color: colors.link, visited: colors.link, hover: colors.linkPressed },
     },
-    sidebar: { width: '280px', backgroundColor: '#f8fafc', textColor: '#1f2937' },
+    sidebar: { width: '280px', backgroundColor: colors.ground, textColor: colors.text },
     rightPanel: { backgroundColor: '#0f172a', textColor: '#e2e8f0' },
     codeBlock: { backgroundColor: '#1e293b' },
   },
 };
 
 export const style = `
-body { margin: 0; color: #1f2937; background: #fff; }
+body { margin: 0; color: ${colors.text}; background: #fff; }
 #docs > p { font: 15px/1.6 ${text}; margin: 4rem auto; max-width: 30rem; padding: 0 1.5rem; }
 /* The menu: entries close together, and no link of the maker's. */
 #docs .menu-content { padding-top: 0.75rem; }

@@ -48,6 +48,8 @@ const day = 24 * hour;
 const failedAuthentication: Allowance = { limit: 30, window: minute };
 /** Wrong passwords for one address of an e-mail account. */
 const failedSignIns: Allowance = { limit: 5, window: 15 * minute };
+/** Mails with a link to a new password for one address of an e-mail account. */
+const resetMails: Allowance = { limit: 3, window: hour };
 /** Reports of what came in for a workspace, in each mode. */
 const reports: Allowance = { limit: 600, window: minute };
 /** What a signed-in person may call, per endpoint; keys say themselves what they may. */
@@ -137,6 +139,11 @@ export class RateLimits {
   /** Counts a wrong password. */
   takeWrongPassword(email: string, now: number): Verdict | Promise<Verdict> {
     return this.#takeFailure({ key: `account:${email}`, ...failedSignIns }, now);
+  }
+
+  /** Counts a mail with a link to a new password. */
+  takeResetMail(email: string, now: number): Verdict | Promise<Verdict> {
+    return this.#counters.take([{ key: `reset:${email}`, ...resetMails }], now);
   }
 
   /** The figures of answers that nothing was counted for: what the address may do without a credential. */

@@ -1,50 +1,18 @@
 // The console: who may decide about messages, and what a decision is bound to.
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { openBrowser, watchedPage } from '../support/browser.ts';
 import { call, type Json } from '../support/client.ts';
 import { newCampaign, newDraft } from '../support/messaging.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { createRecords } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
-import { adminPassword, database, newUser, type Tenant } from '../support/tenants.ts';
+import { newPerson } from '../support/sessions.ts';
+import { adminPassword, database, type Tenant } from '../support/tenants.ts';
+import { Visitor } from '../support/visitor.ts';
 
 const base = inject('baseUrl');
 const home = '/console/messages';
-
-/** A browser without one: keeps its cookie, follows nothing. */
-class Visitor {
-  cookie = '';
-
-  async ask(path: string, form?: Record<string, string>, headers: Record<string, string> = {}) {
-    const answer = await fetch(base + path, {
-      redirect: 'manual',
-      headers: { ...(this.cookie === '' ? {} : { cookie: this.cookie }), ...headers },
-      ...(form ? { method: 'POST', body: new URLSearchParams(form) } : {}),
-    });
-    const [kept] = answer.headers.getSetCookie();
-    if (kept !== undefined) this.cookie = kept.split(';')[0] ?? '';
-    const text = await answer.text();
-    return { status: answer.status, text, to: answer.headers.get('location'), headers: answer.headers };
-  }
-
-  signIn(email: string, password = adminPassword, more: Record<string, string> = {}) {
-    return this.ask('/console/sign-in', { email, password, ...more });
-  }
-
-  /** What the form of a draft or a run would send. */
-  async formOf(path: string, action: string): Promise<Record<string, string>> {
-    const { text } = await this.ask(path);
-    const form = text.split(`action="${action}"`)[1]?.split('</form>')[0] ?? '';
-    return Object.fromEntries(
-      [...form.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g)].map(([, name = '', value = '']) => [
-        name,
-        value,
-      ]),
-    );
-  }
-}
 
 let tenant: Tenant;
 let admin: Visitor;
@@ -71,7 +39,7 @@ describe('signing in', () => {
     );
     for (const next of ['https://evil.example', '//evil.example', '/console/../v1/leads', '/v1/leads']) {
       const away = await new Visitor().signIn(tenant.admin.email, adminPassword, { next });
-      expect(away.to).toBe(home);
+      expect(away.to).toBe('/console');
     }
   });
 
@@ -88,7 +56,7 @@ describe('signing in', () => {
     await visitor.signIn(tenant.admin.email);
     const form = await visitor.formOf(home, '/console/sign-out');
     const kept = visitor.cookie;
-    expect((await visitor.ask('/console/sign-out', form)).to).toBe('/console/sign-in');
+    expect((await visitor.ask('/console/sign-out', form)).to).toBe('/console/sign-in?done=out');
     visitor.cookie = kept;
     expect((await visitor.ask(home)).to).toContain('/console/sign-in');
   });
@@ -138,12 +106,9 @@ describe('a decision', () => {
   });
 
   test('long after the password was given asks for it again', async () => {
-    const people = new Secrets(inject('secretKey'));
     const visitor = new Visitor();
     await visitor.signIn(tenant.admin.email);
-    const session = JSON.parse(people.decrypt(visitor.cookie.slice('console_session='.length)));
-    const old = { ...session, signedInAt: Date.now() - 31 * 60_000 };
-    visitor.cookie = `console_session=${people.encrypt(JSON.stringify(old))}`;
+    visitor.growStale();
     const { id } = await newDraft(tenant.key);
     const form = await visitor.formOf(home, to(id));
     expect((await visitor.ask(to(id), { ...form, action: 'approve' })).to).toContain('/console/sign-in');
@@ -174,11 +139,7 @@ describe('a decision', () => {
   });
 
   test('is for those whose roles permit it', async () => {
-    const { id: userId, email } = await newUser(tenant, { role: 'Viewer' });
-    await database()`
-      insert into sign_ins (email, company_id, user_id, password_hash, must_change_password, created_at)
-      select ${email}, company_id, ${userId}, password_hash, false, now() from sign_ins where email = ${tenant.admin.email}`;
-    await database()`update user_places set email = ${email} where user_id = ${userId}`;
+    const { email } = await newPerson(tenant, 'Viewer');
     const viewer = new Visitor();
     await viewer.signIn(email);
     const refused = await viewer.ask(home);
@@ -209,7 +170,7 @@ describe('a decision', () => {
     await visitor.signIn(own.admin.email);
     await expect.poll(async () => (await visitor.ask(home)).text, { timeout: 10_000 }).toContain(path);
     const page = await visitor.ask(path);
-    expect(page.text).toContain('3 messages are prepared.');
+    expect(page.text).toContain('3 messages prepared.');
     expect(page.text).toContain('Hello {{first_name}}');
     const form = await visitor.formOf(path, path);
     expect(await visitor.ask(path, { ...form, action: 'approve' })).toMatchObject({ status: 303 });
@@ -241,6 +202,8 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await page.goto(`${base}/console`);
     await page.getByLabel('Email').fill(own.admin.email);
     await page.getByLabel('Password').fill(adminPassword);
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: 'Messages' }).first().focus();
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Messages to decide about' }).waitFor();
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(320);

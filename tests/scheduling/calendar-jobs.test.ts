@@ -1,6 +1,6 @@
 // What calendars hold and are told, and invitations, under a clock that tests move.
 import ICAL from 'ical.js';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { migrate } from '../../db/migrate.ts';
 import { findDueOrders, finishOrder, placeCalendarOrder, takeOrder } from '../../db/scheduling/calendar-orders.ts';
@@ -8,6 +8,7 @@ import { findCalendars, findDueCalendars, noteLook, takeCalendar } from '../../d
 import { invitationOf } from '../../domain/scheduling/invitation.ts';
 import { carryOutOrders, lookAtCalendars } from '../../jobs/calendars.ts';
 import { startMail } from '../../jobs/mail.ts';
+import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { openLog } from '../../runtime/log.ts';
 import { cancelOrderedBooking, newOrderedBooking, newOwner, openParts } from '../support/calendar-jobs.ts';
 import type { Json } from '../support/client.ts';
@@ -229,7 +230,8 @@ describe('an invitation', () => {
       password: undefined,
       verify: true,
     };
-    const settings = { server: mailServer, from: 'crm@example.com', dashboardUrl: 'https://app.example' };
+    const secrets = new Secrets(inject('secretKey'));
+    const settings = { server: mailServer, from: 'crm@example.com', dashboardUrl: 'https://app.example', secrets };
     stop = await startMail(server.parts.platform, settings, openLog('silent').log);
   });
   afterAll(async () => {

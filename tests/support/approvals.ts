@@ -49,7 +49,7 @@ export function openPeople(url: string) {
 
 function callerOf(tenant: Tenant, { testMode = false, scopes, caller, packageCode }: PersonOptions): Caller {
   return {
-    ...{ kind: 'session', companyId: tenant.companyId, companyName: 'Tenant', testMode },
+    ...{ kind: 'person', companyId: tenant.companyId, companyName: 'Tenant', testMode },
     actor: { kind: 'user', id: tenant.admin.id, name: 'Ada Admin' },
     ...{ grants: grantsOf(scopes ?? ['*']), scopes: [], reach: { kind: 'company' }, expiresAt: null },
     ...{ userId: tenant.admin.id, sessionId: randomUUID() },

@@ -503,7 +503,8 @@ export interface Operations {
    * does this at the first sign-in. **All other sessions of the person end at once**; the one that calls goes on.
    *
    * The current password must be sent too: a wrong one is refused with 400, code RULE_FAILED, and counts as a wrong sign-in, of which there
-   * may be 5 in 15 minutes. The new password must be another one.
+   * may be 5 in 15 minutes. The new password must be another one. Whoever has forgotten theirs asks for a link by mail, at
+   * `/console/forgotten-password` of this server.
    *
    * Needs the session token of the person; API keys and access tokens are nobody's.
    */

@@ -1,0 +1,167 @@
+// API keys: what programs of the workspace sign in with. A key is shown once, when it is minted.
+import { moduleActions } from '../domain/access/scopes.ts';
+import { type Html, html } from '../runtime/html.ts';
+import type { ScreenAnswer } from '../runtime/screens.ts';
+import {
+  done,
+  facts,
+  field,
+  form,
+  further,
+  linesOf,
+  moment,
+  numberOf,
+  orAgain,
+  refusal,
+  type Typed,
+  table,
+} from './forms.ts';
+import { consolePage } from './frame.ts';
+import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
+
+type ApiKey = Data<'getApiKey'>['api_key'];
+
+const home = '/console/api-keys';
+const told = { revoked: 'The key is revoked. No call with it is accepted any more.' };
+const statuses = { '': 'All', active: 'Active', expired: 'Expired', revoked: 'Revoked' };
+const environments = { live: 'Live', test: 'Test' };
+
+/** Keys are of the workspace, not of a mode: as the operations have it. */
+const live = (request: PersonalRequest): PersonalRequest => ({ ...request, testMode: false });
+
+export const showKeys: Show = async (parts, request) => {
+  const [status, cursor] = [request.query.get('status') ?? '', request.query.get('cursor') ?? ''];
+  const { api_keys: keys, next_cursor: next } = await ask(parts, live(request), 'listApiKeys', {
+    query: { status, cursor, limit: '50' },
+  });
+  const rows = keys.map((key) => [
+    html`<a href="${inMode(`${home}/${key.id}`, request.testMode)}">${key.name}</a>`,
+    html`<code>${key.prefix}…${key.last4}</code>`,
+    key.status,
+    moment(key.last_used_at, 'never'),
+    moment(key.expires_at, 'never'),
+  ]);
+  const body = html`${done(request, told)}
+<p><a href="${inMode(`${home}/new`, request.testMode)}">Mint a key</a></p>
+${filter(request, status)}
+${keys.length === 0 ? html`<p>There are none.</p>` : table('API keys', ['Name', 'Key', 'Status', 'Last used', 'Expires'], rows)}
+${further(inMode(home, request.testMode, { status, cursor: next ?? '' }), next)}`;
+  return consolePage(request, 200, 'API keys', body);
+};
+
+const filter = (
+  { testMode }: PersonalRequest,
+  status: string,
+): Html => html`<form method="get" action="${home}" class="inline">
+${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
+${field('status', 'Status', {}, { choices: statuses, value: status })}
+<button class="quiet">Show</button>
+</form>`;
+
+export const newKey: Show = async (_, request) => newKeyPage(request, 200);
+
+function newKeyPage(request: PersonalRequest, status: number, typed: Typed = {}): ScreenAnswer {
+  const scopes = Object.entries(moduleActions).map(
+    ([module, actions]) => html`<li><code>${actions.map((action) => `${module}:${action}`).join(', ')}</code></li>`,
+  );
+  const fields = html`
+${field('name', 'Name', typed, { required: true, maxlength: 100, hint: 'Shown in lists and in the audit log.' })}
+${field('environment', 'Environment', typed, { choices: environments, value: request.testMode ? 'test' : 'live' })}
+${field('scopes', 'Scopes', typed, { long: true, required: true, hint: 'What the key may do, one a line, such as leads:create. leads:* is all of leads, * is everything.' })}
+<details><summary>Scopes there are</summary><ul>${scopes}<li><code>object:name:view</code> and the like for objects of your own</li></ul></details>
+${field('ip_allowlist', 'Addresses', typed, { long: true, hint: 'Where the key may be used from, one address or network a line, such as 203.0.113.0/24. Empty: from anywhere.' })}
+${field('expires_at', 'Expires on', typed, { type: 'date', hint: 'From the beginning of that day in UTC. Empty: never.' })}
+${field('rate_limit_per_minute', 'Calls per minute and endpoint', typed, { type: 'number', value: '60', min: 1, max: 6000 })}
+${field('rate_limit_per_hour', 'Calls per hour', typed, { type: 'number', value: '1000', min: 1, max: 200_000 })}
+${field('description', 'Description', typed, { maxlength: 1000 })}
+<button>Mint</button>`;
+  return consolePage(request, status, 'Mint a key', html`${refusal(typed)}${form(request, `${home}/new`, fields)}`);
+}
+
+export const mintKey: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  const expires = given.get('expires_at') ?? '';
+  const body = {
+    ...{ name: given.get('name') ?? '', environment: given.get('environment') ?? '' },
+    ...{ scopes: linesOf(given.get('scopes')), ip_allowlist: linesOf(given.get('ip_allowlist')) },
+    expires_at: expires === '' ? null : `${expires}T00:00:00Z`,
+    rate_limit_per_minute: numberOf(given.get('rate_limit_per_minute')),
+    rate_limit_per_hour: numberOf(given.get('rate_limit_per_hour')),
+    description: given.get('description') || null,
+  };
+  return orAgain(
+    async () => minted(request, await ask(parts, live(request), 'createApiKey', { body })),
+    async (refused) => newKeyPage(request, refused.status, { form: given, refused }),
+  );
+};
+
+/** The only page that shows a key. */
+function minted(request: PersonalRequest, { api_key: key, key: secret }: Data<'createApiKey'>): ScreenAnswer {
+  const body = html`<p role="status">Keep this key now: it is shown this once, and nobody can show it again.</p>
+<p><code class="secret" tabindex="0">${secret}</code></p>
+${factsOf(key)}
+<p><a href="${inMode(home, request.testMode)}">Back to API keys</a></p>`;
+  return consolePage(request, 201, `The key ${key.name}`, body);
+}
+
+export const showKey: Show = (parts, request) => keyPage(parts, request, 200);
+
+async function keyPage(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  status: number,
+  typed: Typed = {},
+): Promise<ScreenAnswer> {
+  const { id = '' } = request.path;
+  const { api_key: key } = await ask(parts, live(request), 'getApiKey', { path: { id } });
+  const rotate = html`<h2>Rotate</h2>
+<p>Mints a key with the same settings. This one goes on for the hours that you give, and then expires.</p>
+${form(request, `${home}/${id}/rotate`, html`${field('overlap_hours', 'Hours that this key goes on', typed, { type: 'number', value: '24', min: 0, max: 168 })}<button>Rotate</button>`)}`;
+  const revoke = html`<h2>Revoke</h2>
+<p>From then on no call with the key is accepted. It cannot be undone.</p>
+${form(request, `${home}/${id}/revoke`, html`${field('reason', 'Reason', typed, { maxlength: 200 })}<button class="danger">Revoke</button>`)}`;
+  const body = html`${done(request, told)}${refusal(typed)}
+${factsOf(key)}
+${key.status === 'active' ? rotate : null}
+${key.status === 'revoked' ? null : revoke}`;
+  return consolePage(request, status, `The key ${key.name}`, body);
+}
+
+const factsOf = (key: ApiKey): Html =>
+  facts({
+    ...{ Key: html`<code>${key.prefix}…${key.last4}</code>`, Status: key.status, Environment: key.environment },
+    Scopes: html`<code>${key.scopes.join(' ')}</code>`,
+    Addresses: key.ip_allowlist.length === 0 ? 'any' : key.ip_allowlist.join(' '),
+    Reach: key.reach.kind,
+    Calls: `${key.rate_limit_per_minute} per minute and endpoint, ${key.rate_limit_per_hour} per hour`,
+    Minted: html`${moment(key.created_at)}${key.created_by.full_name === null ? null : ` by ${key.created_by.full_name}`}`,
+    Expires: moment(key.expires_at, 'never'),
+    'Last used': moment(key.last_used_at, 'never'),
+    'Used, in all': `${key.total_requests} calls`,
+    Revoked: moment(key.revoked_at),
+    Reason: key.revoke_reason,
+    Description: key.description,
+  });
+
+export const rotateKey: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  const { id = '' } = request.path;
+  const body = { overlap_hours: numberOf(given.get('overlap_hours')) };
+  return orAgain(
+    async () => minted(request, await ask(parts, live(request), 'rotateApiKey', { path: { id }, body })),
+    (refused) => keyPage(parts, request, refused.status, { form: given, refused }),
+  );
+};
+
+export const revokeKey: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  const { id = '' } = request.path;
+  return orAgain(
+    async () => {
+      const body = { reason: given.get('reason') || null };
+      await ask(parts, live(request), 'revokeApiKey', { path: { id }, body });
+      return { redirect: inMode(home, request.testMode, { done: 'revoked' }) };
+    },
+    (refused) => keyPage(parts, request, refused.status, { form: given, refused }),
+  );
+};

@@ -1,0 +1,68 @@
+// The audit log: who did what and when, and all that one request did.
+import { type Html, html } from '../runtime/html.ts';
+import { field, further, moment, orAgain, refusal, type Typed, table } from './forms.ts';
+import { consolePage } from './frame.ts';
+import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
+
+type AuditLog = Data<'listAuditLogs'>['audit_logs'][number];
+
+const home = '/console/audit-log';
+const filters = ['request_id', 'record_id', 'actor_id', 'action', 'object', 'from', 'to'] as const;
+
+export const showAuditLog: Show = (parts, request) =>
+  orAgain(
+    () => auditPage(parts, request),
+    async (refused) => {
+      const typed = { form: request.query, refused };
+      return consolePage(request, refused.status, 'Audit log', html`${refusal(typed)}${filterForm(request, typed)}`);
+    },
+  );
+
+async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
+  const { query, testMode } = request;
+  const wanted = Object.fromEntries(filters.map((name) => [name, query.get(name)?.trim() ?? '']));
+  const cursor = query.get('cursor') ?? '';
+  const { audit_logs: logs, next_cursor: next } = await ask(parts, request, 'listAuditLogs', {
+    query: { ...wanted, cursor, limit: '50' },
+  });
+  const rows = logs.map((log) => [
+    moment(log.occurred_at),
+    log.actor.name ?? log.actor.id,
+    html`<code>${log.action}</code>${detailsOf(log, testMode)}`,
+    log.record_id === null
+      ? log.object
+      : html`${log.object} <a class="id" href="${inMode(home, testMode, { record_id: log.record_id })}"><code>${log.record_id}</code></a>`,
+  ]);
+  const nothing = next === null ? 'Nothing fits.' : 'Nothing fits so far; the log goes on.';
+  const body = html`${filterForm(request, { form: query })}
+${rows.length === 0 ? html`<p>${nothing}</p>` : table('Audit log', ['When', 'Who', 'What', 'On'], rows)}
+${further(inMode(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
+  return consolePage(request, 200, 'Audit log', body);
+}
+
+function detailsOf({ changes, metadata, request_id: request, ip }: AuditLog, testMode: boolean): Html {
+  const shown = (given: unknown): Html | null =>
+    given === null ? null : html`<pre tabindex="0">${JSON.stringify(given, null, 1)}</pre>`;
+  return html`<details><summary>Details</summary>
+${shown(changes)}${shown(metadata)}
+<p class="note">From ${ip || 'this server'}, by the request <a href="${inMode(home, testMode, { request_id: request })}">${request}</a></p></details>`;
+}
+
+function filterForm({ testMode }: PersonalRequest, typed: Typed): Html {
+  const isNarrowed = filters.some((name) => (typed.form?.get(name) ?? '') !== '');
+  return html`<details${isNarrowed ? openAttribute : null}><summary>Filter</summary>
+<form method="get" action="${home}" class="filter">
+${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
+${field('request_id', 'Request', typed, { hint: 'X-Request-Id of an answer.' })}
+${field('record_id', 'Record', typed, { hint: 'The id of a record, user or key.' })}
+${field('actor_id', 'Who', typed, { hint: 'The id of a user, key or app.' })}
+${field('action', 'Action', typed, { hint: 'Such as lead.create.' })}
+${field('object', 'Object', typed, { hint: 'Such as leads.' })}
+${field('from', 'From', typed, { type: 'date', hint: 'The first day, in UTC.' })}
+${field('to', 'To', typed, { type: 'date', hint: 'The last day, in UTC.' })}
+<button>Show</button>
+</form>
+<p><a href="${inMode(home, testMode)}">Clear</a></p></details>`;
+}
+
+const openAttribute = html` open`;

@@ -1,0 +1,124 @@
+// A forgotten password: a mail with a link that works once, for an hour, and the page behind it.
+import { endSessionsOf, findSignIn, lockSignInOf, type SignInRow, updatePassword } from '../db/access/sessions.ts';
+import { insertMail } from '../db/messaging/mails.ts';
+import { hashPassword } from '../runtime/credentials/passwords.ts';
+import { sha256 } from '../runtime/credentials/secrets.ts';
+import { validationFailed } from '../runtime/errors.ts';
+import { html, page } from '../runtime/html.ts';
+import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
+import { field, refusal, type Typed } from './forms.ts';
+import { passwordFields, passwordProblem } from './password.ts';
+import { type ConsoleParts, factsOf } from './requests.ts';
+
+/** The policy of the addresses that ask for a new password, by its name; asking for the page counts as well. */
+export const newPasswordPolicy = { 'new-password': [{ limit: 20, window: 15 * 60_000 }] };
+
+const purpose = 'new password';
+/** Milliseconds. */
+const worksFor = 60 * 60_000;
+
+/** What a link says: whose password, until when, and a digest of how they sign in now, so that any change of that voids it. */
+type Link = readonly [companyId: string, userId: string, until: number, signIn: string];
+
+const digestOf = ({ email, passwordHash }: Pick<SignInRow, 'email' | 'passwordHash'>): string =>
+  sha256(`${email}\n${passwordHash}`).toString('base64url');
+
+export async function forgottenPassword(parts: ConsoleParts, request: ScreenRequest): Promise<ScreenAnswer> {
+  const { form } = request;
+  if (!parts.mailIsSent)
+    return {
+      status: 200,
+      html: page(
+        'Forgotten password',
+        html`<p role="alert">This server sends no mails. Ask whoever runs it for a new password.</p>
+<p><a href="/console/sign-in">Back to the sign-in</a></p>`,
+      ),
+    };
+  const email = form?.get('email')?.trim().toLowerCase() ?? '';
+  if (!form || email === '') return askingForm();
+  await writeMail(parts, request, email);
+  // The same whoever it is: nobody learns who has an account.
+  const body = html`<p role="status">If somebody signs in with ${email}, a mail is on its way to them. Its link works once, for an hour.</p>
+<p>No mail after a few minutes? Look among the junk, and whether this is the address that you sign in with.</p>
+<p><a href="/console/sign-in">Back to the sign-in</a></p>`;
+  return { status: 200, html: page('Look into your mail', body) };
+}
+
+function askingForm(): PageAnswer {
+  const body = html`<p>We send you a mail with a link, on which you choose a new password.</p>
+<form method="post" action="/console/forgotten-password">
+${field('email', 'Email', {}, { type: 'email', autocomplete: 'username', required: true })}
+<button>Send</button>
+</form>
+<p><a href="/console/sign-in">Back to the sign-in</a></p>`;
+  return { status: 200, html: page('Forgotten password', body) };
+}
+
+async function writeMail(parts: ConsoleParts, request: ScreenRequest, email: string): Promise<void> {
+  const { people, secrets, tokens, baseUrl } = parts;
+  const { now } = request;
+  if (!(await parts.takeResetMail(email, now))) return;
+  const facts = factsOf(request);
+  const found = await people.actForNobody(facts, null, now, ({ sql }) => findSignIn(sql, email));
+  if (!found?.isActive) return;
+  const { companyId, userId, fullName } = found;
+  const link: Link = [companyId, userId, now.getTime() + worksFor, digestOf(found)];
+  const address = `${baseUrl()}/console/new-password?link=${tokens.write(purpose, link)}`;
+  await people.actForNobody(facts, companyId, now, async ({ sql, record }) => {
+    const data = { full_name: fullName, sealed_link: secrets.encrypt(address) };
+    await insertMail(sql, { companyId, recipient: found.email, template: 'new_password', data }, now);
+    record({
+      ...{ action: 'user.password_forgotten', object: 'users', recordId: userId, companyId },
+      actor: { kind: 'user', id: userId, name: fullName },
+    });
+  });
+}
+
+export async function newPassword(parts: ConsoleParts, request: ScreenRequest): Promise<ScreenAnswer> {
+  const { form, query, now } = request;
+  const text = (form ?? query).get('link') ?? '';
+  const [companyId, userId, until = 0, signIn] = (parts.tokens.read(purpose, text) ?? []) as Partial<Link>;
+  if (!companyId || !userId || until <= now.getTime()) return deadLink;
+  const facts = factsOf(request);
+  if (!form) {
+    const found = await parts.people.actForNobody(facts, null, now, ({ sql }) => lockSignInOf(sql, companyId, userId));
+    return found && digestOf(found) === signIn ? choosingForm(200, text) : deadLink;
+  }
+  const problem = passwordProblem(form);
+  if (problem) return choosingForm(400, text, { refused: validationFailed([problem], 400) });
+  // Before the transaction: hashing takes long.
+  const passwordHash = await hashPassword(form.get('password') ?? '');
+  const isChanged = await parts.people.actForNobody(facts, null, now, async ({ sql, record }) => {
+    // Of two that use the link at once the second sees what the first did.
+    const found = await lockSignInOf(sql, companyId, userId);
+    if (!found || digestOf(found) !== signIn) return false;
+    await updatePassword(sql, companyId, userId, passwordHash);
+    await endSessionsOf(sql, companyId, userId, now);
+    record({
+      ...{ action: 'user.password_reset', object: 'users', recordId: userId, companyId },
+      actor: { kind: 'user', id: userId, name: found.fullName },
+    });
+    return true;
+  });
+  return isChanged ? { redirect: '/console/sign-in?done=password' } : deadLink;
+}
+
+const deadLink: PageAnswer = {
+  status: 410,
+  html: page(
+    'This link does not work any more',
+    html`<p role="alert">It works once, for an hour, and only while the password is the one that it was asked for.</p>
+<p><a href="/console/forgotten-password">Ask for another one</a></p>`,
+  ),
+};
+
+function choosingForm(status: number, link: string, typed: Typed = {}): PageAnswer {
+  const body = html`${refusal(typed)}
+<p>You are signed out everywhere else then.</p>
+<form method="post" action="/console/new-password">
+<input type="hidden" name="link" value="${link}">
+${passwordFields(typed)}
+<button>Change</button>
+</form>`;
+  return { status, html: page('Choose a new password', body) };
+}

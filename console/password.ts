@@ -1,0 +1,60 @@
+// One's own password: changed by whoever knows it, or has to before anything else.
+import { type FieldProblem, problem as problemWith, validationFailed } from '../runtime/errors.ts';
+import { type Html, html } from '../runtime/html.ts';
+import type { ScreenAnswer } from '../runtime/screens.ts';
+import { done, field, form, orAgain, refusal, type Typed } from './forms.ts';
+import { consolePage } from './frame.ts';
+import { ask, type PersonalRequest, type Show } from './requests.ts';
+
+const told = { changed: 'Your password was changed. All your other sessions have ended.' };
+
+/** What the operations ask of passwords that people choose. */
+const length = { min: 8, max: 200 };
+
+export const showPassword: Show = async (_, request) => passwordPage(request, 200);
+
+function passwordPage(request: PersonalRequest, status: number, typed: Typed = {}): ScreenAnswer {
+  const why = request.person.mustChangePassword
+    ? html`<p role="status">The password that you signed in with was made for you. Choose one of your own to go on.</p>`
+    : html`<p>All your other sessions end then.</p>`;
+  const current = field('current_password', 'Present password', typed, {
+    ...{ type: 'password', autocomplete: 'current-password', required: true },
+  });
+  const body = html`${done(request, told)}${refusal(typed)}${why}
+${form(request, '/console/password', html`${current}${passwordFields(typed)}<button>Change</button>`)}`;
+  return consolePage(request, status, 'Password', body);
+}
+
+export const changePassword: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  return orAgain(
+    async () => {
+      const body = { current_password: given.get('current_password'), password: given.get('password') };
+      const problem = passwordProblem(given);
+      if (problem) return passwordPage(request, 400, { form: given, refused: validationFailed([problem], 400) });
+      await ask(parts, request, 'updatePassword', { body });
+      return { redirect: '/console/password?done=changed' };
+    },
+    async (refused) => passwordPage(request, refused.status, { form: given, refused }),
+  );
+};
+
+/** Two fields: a typing error would lock somebody out. */
+export const passwordFields = (typed: Typed): Html => {
+  const options = { type: 'password', autocomplete: 'new-password', required: true, minlength: length.min } as const;
+  const hint = `At least ${length.min} characters.`;
+  return html`${field('password', 'New password', typed, { ...options, maxlength: length.max, hint })}
+${field('repeated', 'New password, once more', typed, options)}`;
+};
+
+/** What is wrong with a password that somebody chose; undefined: nothing that the form could tell. */
+export function passwordProblem(given: URLSearchParams): FieldProblem | undefined {
+  const password = given.get('password') ?? '';
+  if (password.length < length.min)
+    return problemWith('password', 'TOO_SHORT', `The new password needs at least ${length.min} characters.`);
+  if (password.length > length.max)
+    return problemWith('password', 'TOO_LONG', `The new password may have at most ${length.max} characters.`);
+  if (password !== given.get('repeated'))
+    return problemWith('repeated', 'RULE_FAILED', 'The new password was not typed the same way twice.');
+  return undefined;
+}

@@ -1,0 +1,279 @@
+// The plan: what the workspace has, uses and pays, and its changes. Cards go to the provider alone.
+import { money } from '../domain/billing/money.ts';
+import { type ApiError, notFound } from '../runtime/errors.ts';
+import { type Html, html } from '../runtime/html.ts';
+import { newRequestId } from '../runtime/request-ids.ts';
+import type { ScreenAnswer } from '../runtime/screens.ts';
+import { done, facts, field, form, moment, numberOf, orAgain, refusal, type Typed, table } from './forms.ts';
+import { consolePage } from './frame.ts';
+import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
+
+type Subscription = Data<'getSubscription'>['subscription'];
+type Plan = Data<'listPlans'>['plans'][number];
+type Module = Data<'listModules'>['modules'][number];
+
+const home = '/console/plan';
+const cycles = { monthly: 'By month', yearly: 'By year' };
+const told = {
+  now: 'That is changed, from now on.',
+  later: 'That is noted. It is changed when the period ends.',
+  paid: 'Thank you. What you paid for is here as soon as the payment provider has told us, normally within seconds.',
+  back: 'Nothing was charged.',
+};
+
+export const showPlan: Show = (parts, request) => planPage(parts, request, 200);
+
+async function planPage(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  status: number,
+  typed: Typed = {},
+): Promise<ScreenAnswer> {
+  const [{ subscription }, { plans }, { modules }, invoices, { usage }] = await Promise.all([
+    ask(parts, request, 'getSubscription'),
+    ask(parts, request, 'listPlans'),
+    ask(parts, request, 'listModules'),
+    ask(parts, request, 'listInvoices'),
+    ask(parts, request, 'getUsage'),
+  ]);
+  const { caller } = request.person;
+  const mayChange = caller.grants.allows('billing:configure');
+  const isPaid = subscription.current_period !== null && subscription.status !== 'trialing';
+  const body = html`${done(request, told)}${refusal(typed)}
+${planFacts(subscription)}
+${mayChange ? (isPaid ? changeForms(request, subscription, plans, typed) : checkoutForm(request, plans, typed)) : null}
+<h2>Modules</h2>
+${modulesTable(request, typed, modules, mayChange && isPaid ? (subscription.plan?.package_code ?? '') : null)}
+<h2>Usage</h2>
+${usageFacts(usage)}
+${mayChange ? topUpForm(request, typed) : null}
+<h2>Invoices</h2>
+${invoicesTable(invoices)}
+${mayChange && subscription.payment_method !== null ? portalForm(request) : null}`;
+  return consolePage(request, status, 'Plan', body);
+}
+
+function planFacts({ plan, seats, payment_method: card, ...rest }: Subscription): Html {
+  const price = plan?.price_minor == null ? null : money(plan.price_minor, plan.currency);
+  return facts({
+    Plan: plan === null ? 'none' : plan.name,
+    Price: price === null || plan === null ? null : `${price}, ${cycles[plan.billing_cycle].toLowerCase()}`,
+    Status: rest.status.replaceAll('_', ' '),
+    'Trial until': rest.status === 'trialing' ? moment(rest.trial_end) : null,
+    Period: rest.current_period && html`${moment(rest.current_period.start)} to ${moment(rest.current_period.end)}`,
+    'Ends on': moment(rest.ends_at),
+    Seats: `${seats.used} of ${seats.allowance} in use, ${seats.included} of them in the plan`,
+    'When the period ends': rest.scheduled_changes.length === 0 ? null : rest.scheduled_changes.map(wordsOf).join('; '),
+    Card: card === null ? 'none' : `${card.brand}, ending in ${card.last4}`,
+  });
+}
+
+function wordsOf({ action, package_code: plan, module_key: module, seats }: Subscription['scheduled_changes'][number]) {
+  if (action === 'downgrade') return `the plan becomes ${plan}`;
+  return action === 'set_seats' ? `${seats} seats` : `the module ${module} leaves`;
+}
+
+/**
+ * A form that changes the subscription. Sent twice it is done once; after a failure of which nobody knows what became of it, it goes on where
+ * that was left.
+ */
+function change(
+  request: PersonalRequest,
+  { form: typed, refused }: Typed,
+  what: { action: string; module_key?: string },
+  body: Html,
+  look: 'inline' | 'line' = 'inline',
+): Html {
+  const asked = Object.entries(what);
+  const isUnknown = refused?.status === 503 && asked.every(([name, value]) => typed?.get(name) === value);
+  const fields = html`${asked.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
+<input type="hidden" name="once" value="${(isUnknown ? typed?.get('once') : null) ?? newRequestId()}">
+${body}`;
+  return form(request, `${home}/change`, fields, look);
+}
+
+function changeForms(
+  request: PersonalRequest,
+  { seats, cancel_at_period_end: isEnding }: Subscription,
+  plans: readonly Plan[],
+  typed: Typed,
+): Html {
+  const others = plans.filter(({ is_current, is_available }) => is_available && !is_current);
+  const choices = Object.fromEntries(others.map((plan) => [plan.package_code, nameOf(plan)]));
+  const end = isEnding
+    ? change(request, typed, { action: 'reactivate' }, html`<button>Keep</button>`, 'line')
+    : change(request, typed, { action: 'cancel' }, html`<button class="danger">Cancel</button>`, 'line');
+  return html`<h2>Change</h2>
+${change(
+  request,
+  typed,
+  { action: 'plan' },
+  html`${field('package_code', 'Another plan', typed, { choices })}<div><button name="direction" value="upgrade">Upgrade</button><button class="quiet" name="direction" value="downgrade">Downgrade</button></div>`,
+)}
+${change(request, typed, { action: 'seats' }, html`${field('seats', 'Seats', typed, { type: 'number', value: String(seats.allowance), min: 1, max: 100_000, required: true })}<div><button>Set</button></div>`)}
+<p class="note">More is charged for the rest of the period at once; less holds from its end on.</p>
+<h3>${isEnding ? 'Keep the subscription' : 'Cancel the subscription'}</h3>
+<p>${isEnding ? 'It would end with the period.' : 'It ends with the period, which is paid for.'} ${end}</p>`;
+}
+
+const nameOf = ({ name, price_monthly_minor: price, currency, included_seats: seats }: Plan): string =>
+  `${name}${price === null ? '' : `, ${money(price, currency)} by month`}, ${seats} seats`;
+
+function checkoutForm(request: PersonalRequest, plans: readonly Plan[], typed: Typed): Html {
+  const choices = Object.fromEntries(
+    plans.filter(({ is_available }) => is_available).map((plan) => [plan.package_code, nameOf(plan)]),
+  );
+  const fields = html`<input type="hidden" name="kind" value="subscribe">
+${field('package_code', 'Plan', typed, { choices })}
+${field('billing_cycle', 'Paid', typed, { choices: cycles })}
+<div><button>Choose</button></div>`;
+  return html`<h2>Choose a plan</h2>${form(request, `${home}/checkout`, fields, 'inline')}`;
+}
+
+const topUpForm = (request: PersonalRequest, typed: Typed): Html =>
+  form(
+    request,
+    `${home}/checkout`,
+    html`<input type="hidden" name="kind" value="wallet_topup">
+${field('amount', 'Put into the wallet', typed, { type: 'number', value: '50', min: 5, max: 10_000, required: true, hint: 'In USD; texts and calls are paid from it.' })}
+<div><button>Pay</button></div>`,
+    'inline',
+  );
+
+const portalForm = (request: PersonalRequest): Html => html`<h2>Card</h2>
+<p>The card on file is changed on a page of the payment provider.</p>
+${form(request, `${home}/portal`, html`<button>Open</button>`)}`;
+
+const states: Readonly<Record<Module['status'], string>> = {
+  ...{ active: 'active', inactive: 'not included', pending_webhook: 'on its way', scheduled_removal: 'leaves' },
+};
+
+/** @param plan what the workspace is on, whose own modules stay with it; null where nothing may be changed */
+function modulesTable(request: PersonalRequest, typed: Typed, modules: readonly Module[], plan: string | null): Html {
+  const rows = modules.map((module) => [
+    module.name,
+    html`${states[module.status]}${module.active_until === null ? null : html`, until ${moment(module.active_until)}`}`,
+    module.included_in.join(', '),
+    `${money(module.price_monthly_minor, module.currency)} by month`,
+    plan === null ? null : module.included_in.includes(plan) ? 'part of the plan' : moduleForm(request, typed, module),
+  ]);
+  return table('Modules', ['Module', 'Status', 'In the plans', 'Price beside others', 'Change'], rows);
+}
+
+function moduleForm(request: PersonalRequest, typed: Typed, { module_key: key, name, status }: Module): Html | null {
+  const to = status === 'active' ? 'remove' : 'add';
+  if (status === 'pending_webhook') return null;
+  const label = to === 'add' ? 'Add' : 'Remove';
+  const button = html`<button class="quiet" aria-label="${label} ${name}">${label}</button>`;
+  return change(request, typed, { action: `${to}_module`, module_key: key }, button, 'line');
+}
+
+function usageFacts({ period, api_calls: calls, wallet, storage, consumables }: Data<'getUsage'>['usage']): Html {
+  return facts({
+    Month: html`${moment(period.start)} to ${moment(period.end)}`,
+    'API calls': calls.limit === null ? counted(calls.used) : `${counted(calls.used)} of ${counted(calls.limit)}`,
+    Files: `${megabytes(storage.used_bytes)}${storage.limit_bytes === null ? '' : ` of ${megabytes(storage.limit_bytes)}`}`,
+    Wallet: money(wallet.balance_minor, wallet.currency),
+    Spent: money(consumables.spend_minor, consumables.currency),
+  });
+}
+
+const counted = (number: number): string => new Intl.NumberFormat('en').format(number);
+const megabytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MB`;
+
+function invoicesTable({ invoices, pending }: Data<'listInvoices'>): Html {
+  const next =
+    pending === null
+      ? null
+      : html`<p>The next one will be ${money(pending.total_minor, pending.currency)}${pending.next_charge_at === null ? null : html`, on ${moment(pending.next_charge_at)}`}.</p>`;
+  const rows = invoices.map(({ number, issued_at, total_minor, currency, status, pdf_url, hosted_url }) => {
+    const file = pdf_url ?? hosted_url;
+    return [
+      file === null ? number : html`<a href="${file}">${number}</a>`,
+      moment(issued_at),
+      money(total_minor, currency),
+      status,
+    ];
+  });
+  return html`${next}${rows.length === 0 ? html`<p>There are none yet.</p>` : table('Invoices', ['Number', 'Date', 'Amount', 'Status'], rows)}`;
+}
+
+/** Starts a checkout, and links to its page: it may be elsewhere, where forms of this page do not lead. */
+export const startCheckout: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  const { testMode } = request;
+  const back = (name: string): string => parts.baseUrl() + inMode(home, testMode, { done: name });
+  const amount = numberOf(given.get('amount'));
+  const what =
+    given.get('kind') === 'wallet_topup'
+      ? { amount_minor: typeof amount === 'number' ? Math.round(amount * 100) : amount }
+      : { package_code: given.get('package_code') ?? '', billing_cycle: given.get('billing_cycle') ?? '' };
+  const body = { kind: given.get('kind') ?? '', ...what, success_url: back('paid'), cancel_url: back('back') };
+  return orAgain(
+    async () => {
+      const { checkout_session: session } = await ask(parts, request, 'createCheckoutSession', { body });
+      return awayPage(request, 'Pay', 'The checkout is a page of the payment provider.', session.url);
+    },
+    againWith(parts, request),
+  );
+};
+
+export const openPortal: Show = (parts, request) => {
+  const back = parts.baseUrl() + inMode(home, request.testMode);
+  // The operation takes addresses over https alone.
+  const body = back.startsWith('https:') ? { return_url: back } : {};
+  return orAgain(
+    async () => {
+      const { url } = await ask(parts, request, 'createPortalSession', { body });
+      return awayPage(
+        request,
+        'Change the card',
+        'It is a page of the payment provider, and can be opened for five minutes.',
+        url,
+      );
+    },
+    againWith(parts, request),
+  );
+};
+
+function awayPage(request: PersonalRequest, title: string, text: string, url: string): ScreenAnswer {
+  const body = html`<p>${text}</p>
+<p><a href="${url}">Go on to ${new URL(url).host}</a></p>
+<p><a href="${inMode(home, request.testMode)}">Back to the plan</a></p>`;
+  return consolePage(request, 200, title, body);
+}
+
+export const changePlan: Show = (parts, request) =>
+  orAgain(
+    async () => {
+      const { applies } = await changed(parts, request, request.form as URLSearchParams);
+      return { redirect: inMode(home, request.testMode, { done: applies === 'period_end' ? 'later' : 'now' }) };
+    },
+    againWith(parts, request),
+  );
+
+async function changed(parts: ConsoleParts, request: PersonalRequest, given: URLSearchParams) {
+  const once = { idempotencyKey: given.get('once') ?? '' };
+  const [plan, module] = [given.get('package_code') ?? '', given.get('module_key') ?? ''];
+  switch (given.get('action')) {
+    case 'plan': {
+      const operation = given.get('direction') === 'downgrade' ? 'downgradeSubscription' : 'upgradeSubscription';
+      return ask(parts, request, operation, { ...once, body: { package_code: plan } });
+    }
+    case 'seats':
+      return ask(parts, request, 'updateSubscriptionSeats', { ...once, body: { seats: numberOf(given.get('seats')) } });
+    case 'add_module':
+      return ask(parts, request, 'createSubscriptionModule', { ...once, body: { module_key: module } });
+    case 'remove_module':
+      return ask(parts, request, 'deleteSubscriptionModule', { ...once, path: { module_key: module } });
+    case 'reactivate':
+      return ask(parts, request, 'reactivateSubscription', once);
+    case 'cancel':
+      return ask(parts, request, 'cancelSubscription', once);
+    default:
+      throw notFound();
+  }
+}
+
+const againWith = (parts: ConsoleParts, request: PersonalRequest) => (refused: ApiError) =>
+  planPage(parts, request, refused.status, { form: request.form, refused });

@@ -1,0 +1,60 @@
+// One's own sessions: where one is signed in, and the end of what should not go on.
+import { endSessionOf, endSessionsOf, listSessionsOf } from '../db/access/sessions.ts';
+import { notFound } from '../runtime/errors.ts';
+import { html } from '../runtime/html.ts';
+import { done, form, moment, table } from './forms.ts';
+import { consolePage } from './frame.ts';
+import { act, type Show } from './requests.ts';
+
+const told = { ended: 'The session has ended.', others: 'All other sessions have ended.' };
+
+export const showSessions: Show = async (parts, request) => {
+  const { companyId, userId, sessionId } = idsOf(request.person.caller);
+  const sessions = await act(parts, request, [], ({ sql, now }) => listSessionsOf(sql, companyId, userId, now));
+  const rows = sessions.map(({ id, createdAt, ip, userAgent }) => [
+    moment(createdAt),
+    ip ?? 'not noted',
+    userAgent ?? 'not noted',
+    id === sessionId
+      ? 'This one'
+      : form(request, `/console/sessions/${id}/end`, html`<button class="quiet">End</button>`, 'line'),
+  ]);
+  const others = form(request, '/console/sessions/end-others', html`<button class="danger">End all others</button>`);
+  const body = html`${done(request, told)}
+<p>Whatever you do not know, end it, and choose another <a href="/console/password">password</a>.</p>
+${table('Your sessions', ['Signed in', 'From', 'With', 'Action'], rows)}
+${sessions.length > 1 ? others : null}`;
+  return consolePage(request, 200, 'Sessions', body);
+};
+
+export const endOneSession: Show = async (parts, request) => {
+  const { companyId, userId } = idsOf(request.person.caller);
+  const { id = '' } = request.path;
+  await act(parts, request, [], async ({ sql, now, record }) => {
+    if (!(await endSessionOf(sql, companyId, userId, id, now))) throw notFound();
+    record({ action: 'session.end', object: 'sessions', recordId: id });
+  });
+  return { redirect: '/console/sessions?done=ended' };
+};
+
+export const endOtherSessions: Show = async (parts, request) => {
+  const { companyId, userId, sessionId } = idsOf(request.person.caller);
+  await act(parts, request, [], async ({ sql, now, record }) => {
+    await endSessionsOf(sql, companyId, userId, now, sessionId);
+    record({ action: 'session.end_others', object: 'users', recordId: userId });
+  });
+  return { redirect: '/console/sessions?done=others' };
+};
+
+function idsOf({
+  companyId,
+  userId,
+  sessionId,
+}: {
+  companyId: string;
+  userId: string | null;
+  sessionId: string | null;
+}) {
+  if (userId === null || sessionId === null) throw new Error('whoever is at a screen has a session');
+  return { companyId, userId, sessionId };
+}

@@ -1,0 +1,76 @@
+// Deliveries of a webhook: what was sent, what the receiver answered, and sending one again.
+import { type Html, html } from '../runtime/html.ts';
+import type { ScreenAnswer } from '../runtime/screens.ts';
+import { done, facts, form, moment, orAgain, refusal, type Typed, table } from './forms.ts';
+import { consolePage } from './frame.ts';
+import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
+
+type Delivery = Data<'listWebhookDeliveries'>['deliveries'][number];
+
+export const statuses: Readonly<Record<Delivery['status'], string>> = {
+  ...{ pending: 'Not tried yet', retrying: 'Failed, tried again', succeeded: 'Succeeded' },
+  ...{ failed: 'Given up', cancelled: 'Cancelled', skipped: 'Skipped while disabled' },
+};
+
+const told = { replayed: 'A copy is on its way.' };
+
+/** @param here the page of the webhook */
+export function deliveriesTable(deliveries: readonly Delivery[], here: string, testMode: boolean): Html {
+  if (deliveries.length === 0) return html`<p>There are none.</p>`;
+  const rows = deliveries.map((each) => [
+    html`<a href="${inMode(`${here}/deliveries/${each.id}`, testMode)}">${each.event}</a>`,
+    statuses[each.status],
+    each.last_response_code ?? each.last_error,
+    `${each.attempts} of ${each.max_attempts}`,
+    moment(each.created_at),
+  ]);
+  return table('Deliveries', ['Event', 'Status', 'Answer', 'Attempts', 'Made'], rows);
+}
+
+export const showDelivery: Show = (parts, request) => deliveryPage(parts, request, 200);
+
+async function deliveryPage(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  status: number,
+  typed: Typed = {},
+): Promise<ScreenAnswer> {
+  const { path, testMode } = request;
+  const { id = '', delivery: deliveryId = '' } = path;
+  const { delivery } = await ask(parts, request, 'getWebhookDelivery', { path: { id, deliveryId } });
+  const webhook = `/console/webhooks/${id}`;
+  const here = `${webhook}/deliveries/${deliveryId}`;
+  const original = delivery.replay_of;
+  const body = html`${done(request, told)}${refusal(typed)}
+${facts({
+  Status: statuses[delivery.status],
+  Event: html`<code>${delivery.event_id}</code>`,
+  Attempts: `${delivery.attempts} of ${delivery.max_attempts}`,
+  'Latest answer': delivery.last_response_code ?? delivery.last_error ?? 'none',
+  'It took': delivery.duration_ms === null ? null : `${delivery.duration_ms} ms`,
+  'Tried again': moment(delivery.next_attempt_at),
+  Made: moment(delivery.created_at),
+  Ended: moment(delivery.completed_at),
+  'Copy of':
+    original === null ? null : html`<a href="${inMode(`${webhook}/deliveries/${original}`, testMode)}">${original}</a>`,
+})}
+${form(request, `${here}/replay`, html`<button>Replay</button>`)}
+<h2>What was sent</h2>
+<pre tabindex="0">${delivery.request_body}</pre>
+<h2>What was answered</h2>
+${delivery.last_response_snippet ? html`<pre tabindex="0">${delivery.last_response_snippet}</pre>` : html`<p>Nothing.</p>`}
+<p><a href="${inMode(webhook, testMode)}">Back to the webhook</a></p>`;
+  return consolePage(request, status, `Delivery of ${delivery.event}`, body);
+}
+
+export const replayDelivery: Show = (parts, request) => {
+  const { id = '', delivery: deliveryId = '' } = request.path;
+  return orAgain(
+    async () => {
+      const { delivery } = await ask(parts, request, 'replayWebhookDelivery', { path: { deliveryId } });
+      const to = `/console/webhooks/${id}/deliveries/${delivery.id}`;
+      return { redirect: inMode(to, request.testMode, { done: 'replayed' }) };
+    },
+    (refused) => deliveryPage(parts, request, refused.status, { refused }),
+  );
+};

@@ -1,0 +1,234 @@
+// Webhook subscriptions: who is told of which events, how that goes, and sending it again.
+import { type Html, html } from '../runtime/html.ts';
+import type { ScreenAnswer } from '../runtime/screens.ts';
+import {
+  done,
+  facts,
+  field,
+  form,
+  further,
+  linesOf,
+  moment,
+  orAgain,
+  refusal,
+  type Typed,
+  table,
+  tick,
+} from './forms.ts';
+import { consolePage } from './frame.ts';
+import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
+import { deliveriesTable, statuses } from './webhook-deliveries.ts';
+
+type Subscription = Data<'getWebhookSubscription'>['subscription'];
+
+const home = '/console/webhooks';
+const told = {
+  enabled: 'The webhook is enabled. What was skipped meanwhile can be recovered below.',
+  disabled: 'The webhook is disabled. What happens meanwhile is kept, and can be recovered.',
+  deleted: 'The webhook is deleted.',
+  queued: 'The deliveries are on their way.',
+  none: 'There was nothing to send.',
+  more: 'The first 10,000 deliveries are on their way. There are others: send them with the same form.',
+};
+
+const mayChange = ({ person }: PersonalRequest): boolean =>
+  ['webhooks:configure', 'settings:configure'].some((scope) => person.caller.grants.allows(scope));
+
+export const showWebhooks: Show = async (parts, request) => {
+  const { testMode, query } = request;
+  const cursor = query.get('cursor') ?? '';
+  const { subscriptions, next_cursor: next } = await ask(parts, request, 'listWebhookSubscriptions', {
+    query: { cursor },
+  });
+  const rows = subscriptions.map(
+    ({ id, url, events, status, consecutive_failures: failures, last_success_at: last }) => [
+      html`<a href="${inMode(`${home}/${id}`, testMode)}">${url}</a>`,
+      events.join(', '),
+      failures > 0 ? `${status}, ${failures} failures in a row` : status,
+      moment(last, 'never'),
+    ],
+  );
+  const add = html`<p><a href="${inMode(`${home}/new`, testMode)}">Add a webhook</a></p>`;
+  const body = html`${done(request, told)}
+${mayChange(request) ? add : null}
+${rows.length === 0 ? html`<p>There are none.</p>` : table('Webhooks', ['Address', 'Events', 'Status', 'Last success'], rows)}
+${further(inMode(home, testMode, { cursor: next ?? '' }), next)}`;
+  return consolePage(request, 200, 'Webhooks', body);
+};
+
+export const newWebhook: Show = (parts, request) => newWebhookPage(parts, request, 200);
+
+async function newWebhookPage(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  status: number,
+  typed: Typed = {},
+): Promise<ScreenAnswer> {
+  const { events } = await ask(parts, request, 'listWebhookEvents', { query: { limit: '200' } });
+  const fields = html`
+${field('url', 'Address', typed, { type: 'url', required: true, maxlength: 2048, hint: 'Where events are posted to; https.' })}
+${field('events', 'Events', typed, { long: true, required: true, hint: 'One a line. record.* is a group, * is everything.' })}
+<details><summary>Events there are</summary><ul>${events.map(({ name }) => html`<li><code>${name}</code></li>`)}</ul></details>
+${field('description', 'Description', typed, { maxlength: 200 })}
+${tick('changes', 'Tell what fields were and are', typed)}
+<button>Add</button>`;
+  return consolePage(request, status, 'Add a webhook', html`${refusal(typed)}${form(request, `${home}/new`, fields)}`);
+}
+
+export const createWebhook: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  const body = {
+    ...{ url: given.get('url') ?? '', events: linesOf(given.get('events')) },
+    description: given.get('description') || null,
+    include: given.has('changes') ? ['changes'] : [],
+  };
+  return orAgain(
+    async () => secretPage(request, await ask(parts, request, 'createWebhookSubscription', { body }), 201),
+    (refused) => newWebhookPage(parts, request, refused.status, { form: given, refused }),
+  );
+};
+
+/** The only page that shows a secret. */
+function secretPage(
+  request: PersonalRequest,
+  { subscription, secret }: Pick<Data<'createWebhookSubscription'>, 'subscription' | 'secret'>,
+  status: number,
+): ScreenAnswer {
+  const body = html`<p role="status">Keep this secret now: your receiver checks signatures with it, and it is shown this once.</p>
+<p><code class="secret" tabindex="0">${secret}</code></p>
+<p><a href="${inMode(`${home}/${subscription.id}`, request.testMode)}">Go on to the webhook</a></p>`;
+  return consolePage(request, status, 'The secret of the webhook', body);
+}
+
+export const showWebhook: Show = (parts, request) => webhookPage(parts, request, 200);
+
+async function webhookPage(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  status: number,
+  typed: Typed = {},
+  tested?: Data<'testWebhookSubscription'>['delivery'],
+): Promise<ScreenAnswer> {
+  const { path, query, testMode } = request;
+  const id = path.id ?? '';
+  const [wanted, cursor] = [query.get('status') ?? '', query.get('cursor') ?? ''];
+  const { subscription } = await ask(parts, request, 'getWebhookSubscription', { path: { id } });
+  const { deliveries, next_cursor: next } = await ask(parts, request, 'listWebhookDeliveries', {
+    ...{ path: { id }, query: { status: wanted, cursor, limit: '25' } },
+  });
+  const here = `${home}/${id}`;
+  const body = html`${done(request, told)}${refusal(typed)}${tested ? outcomeOf(tested) : null}
+${factsOf(subscription)}
+${mayChange(request) ? buttons(request, here, subscription) : null}
+<h2>Deliveries</h2>
+<form method="get" action="${here}" class="inline">
+${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
+${field('status', 'Status', {}, { choices: { '': 'All', ...statuses }, value: wanted })}
+<button class="quiet">Show</button>
+</form>
+${deliveriesTable(deliveries, here, testMode)}
+${further(inMode(here, testMode, { status: wanted, cursor: next ?? '' }), next)}
+${mayChange(request) ? sendingForms(request, here, typed) : null}`;
+  return consolePage(request, status, `Webhook to ${new URL(subscription.url).host}`, body);
+}
+
+const factsOf = (each: Subscription): Html =>
+  facts({
+    ...{ Address: each.url, Description: each.description, Events: each.events.join(', ') },
+    Filter: each.filter === null ? null : html`<code>${JSON.stringify(each.filter)}</code>`,
+    Status: each.disabled_reason === null ? each.status : `${each.status}: ${reasons[each.disabled_reason]}`,
+    'Failures in a row': each.consecutive_failures,
+    'Last success': moment(each.last_success_at, 'never'),
+    Secret: `ends in ${each.secret_last4}`,
+    'Secret before, until': moment(each.previous_secret_expires_at),
+    Added: html`${moment(each.created_at)} by ${each.created_by.name ?? each.created_by.kind}`,
+  });
+
+const reasons = { manual: 'by hand', failures: 'its receiver kept failing', gone: 'its receiver said that it is gone' };
+
+function buttons(request: PersonalRequest, here: string, { status }: Subscription): Html {
+  const to = status === 'active' ? 'disable' : 'enable';
+  const one = (action: string, name: string, look: string): Html =>
+    form(request, `${here}/${action}`, html`<button class="${look}">${name}</button>`, 'line');
+  return html`<h2>Change</h2>
+<p>${one(to, to === 'enable' ? 'Enable' : 'Disable', 'quiet')}${one('test', 'Test', 'quiet')}${one('rotate', 'Rotate', 'quiet')}${one('delete', 'Delete', 'danger')}</p>
+<p class="note">Test sends a sample and shows the answer. Rotate makes another secret; both sign for 24 hours.</p>`;
+}
+
+const outcomeOf = ({
+  status,
+  last_response_code: code,
+  last_error: fault,
+}: Data<'testWebhookSubscription'>['delivery']): Html =>
+  status === 'succeeded'
+    ? html`<p role="status">The receiver answered ${code}.</p>`
+    : html`<p role="alert">The test failed: ${code === null ? (fault ?? 'no answer') : `the receiver answered ${code}`}.</p>`;
+
+const sendingForms = (request: PersonalRequest, here: string, typed: Typed): Html => html`<h2>Recover</h2>
+<p>Sends once more what failed or was skipped since a day.</p>
+${form(request, `${here}/recover`, html`${field('since', 'Since', typed, { type: 'date', required: true })}<button>Recover</button>`)}
+<h2>Replay</h2>
+<p>Sends copies of all deliveries of some days, for a receiver that lost what it had. At most 1,000, the oldest first.</p>
+${form(
+  request,
+  `${here}/replay`,
+  html`${field('from', 'From', typed, { type: 'date', required: true })}
+${field('to', 'To', typed, { type: 'date', required: true })}
+<button>Replay</button>`,
+)}`;
+
+export const changeWebhook: Show = async (parts, request) => {
+  const { id = '', to } = request.path;
+  const isActive = to === 'enable';
+  await ask(parts, request, 'updateWebhookSubscription', { path: { id }, body: { is_active: isActive } });
+  return { redirect: inMode(`${home}/${id}`, request.testMode, { done: isActive ? 'enabled' : 'disabled' }) };
+};
+
+export const testWebhook: Show = (parts, request) => {
+  const { id = '' } = request.path;
+  return orAgain(
+    async () => {
+      const { delivery } = await ask(parts, request, 'testWebhookSubscription', { path: { id } });
+      return webhookPage(parts, request, 200, {}, delivery);
+    },
+    (refused) => webhookPage(parts, request, refused.status, { refused }),
+  );
+};
+
+export const rotateSecret: Show = (parts, request) => {
+  const { id = '' } = request.path;
+  return orAgain(
+    async () => secretPage(request, await ask(parts, request, 'rotateWebhookSecret', { path: { id } }), 200),
+    (refused) => webhookPage(parts, request, refused.status, { refused }),
+  );
+};
+
+export const removeWebhook: Show = async (parts, request) => {
+  const { id = '' } = request.path;
+  await ask(parts, request, 'deleteWebhookSubscription', { path: { id } });
+  return { redirect: inMode(home, request.testMode, { done: 'deleted' }) };
+};
+
+/** What failed or was skipped, or copies of everything. */
+export const sendAgain: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  const { id = '', how } = request.path;
+  const [since, from, to] = ['since', 'from', 'to'].map((name) => given.get(name) ?? '');
+  return orAgain(
+    async () => {
+      const path = { id };
+      const { queued, more } =
+        how === 'recover'
+          ? await ask(parts, request, 'recoverWebhookDeliveries', { path, body: { since } }).then((answer) => ({
+              ...{ queued: answer.queued, more: answer.has_more },
+            }))
+          : await ask(parts, request, 'replayWebhookDeliveries', { path, body: { from, to } }).then((answer) => ({
+              ...{ queued: answer.queued, more: false },
+            }));
+      return {
+        redirect: inMode(`${home}/${id}`, request.testMode, { done: more ? 'more' : queued > 0 ? 'queued' : 'none' }),
+      };
+    },
+    (refused) => webhookPage(parts, request, refused.status, { form: given, refused }),
+  );
+};

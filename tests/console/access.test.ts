@@ -1,0 +1,220 @@
+// Who sees which page of the console, whose forms are taken, when the password is asked for again.
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { Secrets } from '../../runtime/credentials/secrets.ts';
+import { call, expectStatus } from '../support/client.ts';
+import { type Furnished, furnishedTenant, pagesOf } from '../support/console.ts';
+import { newPerson } from '../support/sessions.ts';
+import { adminPassword, database, newTenant } from '../support/tenants.ts';
+import { person } from '../support/users.ts';
+import { hiddenFields, Visitor } from '../support/visitor.ts';
+
+let furnished: Furnished;
+let admin: Visitor;
+beforeAll(async () => {
+  furnished = await furnishedTenant();
+  admin = new Visitor();
+  await admin.signIn(furnished.tenant.admin.email);
+});
+
+const visitorOf = async (email: string): Promise<Visitor> => {
+  const visitor = new Visitor();
+  await visitor.signIn(email);
+  return visitor;
+};
+
+/** Addresses in the menu of a page. */
+const menuOf = (text: string): string[] =>
+  [...(text.split('<nav')[1]?.split('</nav>')[0] ?? '').matchAll(/href="([^"]+)"/g)].map((match) => match[1] ?? '');
+
+/** All that forms can be sent to, beside the pages themselves. */
+const actionsOf = ({ apiKey, webhook, delivery }: Furnished): string[] => [
+  ...[`/console/api-keys/${apiKey}/rotate`, `/console/api-keys/${apiKey}/revoke`],
+  ...['enable', 'disable', 'test', 'rotate', 'delete', 'recover', 'replay'].map(
+    (action) => `/console/webhooks/${webhook}/${action}`,
+  ),
+  `/console/webhooks/${webhook}/deliveries/${delivery}/replay`,
+  ...['/console/plan/checkout', '/console/plan/portal', '/console/plan/change'],
+];
+
+describe('a page', () => {
+  test('leads whoever is not signed in to the sign-in, and from there back', async () => {
+    for (const path of Object.values(pagesOf(furnished))) {
+      const answer = await new Visitor().ask(path);
+      expect(answer.to).toBe(`/console/sign-in?${new URLSearchParams({ next: path })}`);
+    }
+    const next = `/console/audit-log?request_id=${furnished.run}&from=2026-11-01`;
+    expect((await new Visitor().signIn(furnished.tenant.admin.email, adminPassword, { next })).to).toBe(next);
+  });
+
+  test('is in the menu of those who may use it, and refused to others with what they lack', async () => {
+    const everybody = ['/console', '/console/sessions', '/console/password'];
+    const menus = {
+      Company_Admin: [
+        ...['/console', '/console/messages', '/console/api-keys', '/console/webhooks', '/console/plan'],
+        ...['/console/audit-log', '/console/sessions', '/console/password'],
+      ],
+      Viewer: ['/console', '/console/webhooks', '/console/audit-log', '/console/sessions', '/console/password'],
+      nobody: everybody,
+    };
+    for (const [role, expected] of Object.entries(menus)) {
+      const { email, id } = await newPerson(furnished.tenant, role === 'nobody' ? 'Viewer' : role);
+      if (role === 'nobody') await database()`delete from user_roles where user_id = ${id}`;
+      const visitor = await visitorOf(email);
+      expect(menuOf((await visitor.ask('/console')).text)).toEqual(expected);
+      for (const path of menus.Company_Admin) {
+        const { status, text } = await visitor.ask(path);
+        expect([path, status]).toEqual([path, expected.includes(path) ? 200 : 403]);
+        if (status === 403) expect(text).toMatch(/it needs (\w+:\w+|Company_Admin)/);
+      }
+    }
+  });
+
+  test('says which mode it shows, and leads to the other where there is one', async () => {
+    for (const path of ['/console/messages', '/console/webhooks', '/console/plan', '/console/audit-log']) {
+      const { status, text } = await admin.ask(`${path}?mode=test`);
+      expect([path, status, text.includes('Test mode'), text.includes(`href="${path}">Show live mode`)]).toEqual([
+        ...[path, 200, true, true],
+      ]);
+      expect((await admin.ask(path)).text).toContain(`href="${path}?mode=test">Show test mode`);
+    }
+  });
+
+  test('that there is not looks like the others', async () => {
+    const { status, text } = await admin.ask('/console/nowhere');
+    expect([status, menuOf(text).length]).toEqual([404, 8]);
+    expect((await admin.ask(`/console/api-keys/${furnished.webhook}`)).status).toBe(404);
+  });
+
+  test('of another company is as if it were not there, and its forms change nothing', async () => {
+    const other = await furnishedTenant();
+    const { apiKey, webhook, delivery } = other;
+    const paths = [
+      ...[`/console/api-keys/${apiKey}`, `/console/webhooks/${webhook}`],
+      ...[`/console/webhooks/${webhook}/deliveries/${delivery}`, pagesOf(other).run ?? ''],
+    ];
+    for (const path of paths) expect([path, (await admin.ask(path)).status]).toEqual([path, 404]);
+    const form = await admin.formOf('/console', '/console/sign-out');
+    const filled = { ...form, overlap_hours: '0', since: '2026-01-01', from: '2026-01-01', to: '2027-01-01' };
+    for (const action of actionsOf(other).filter((each) => !each.startsWith('/console/plan')))
+      expect([action, (await admin.ask(action, filled)).status]).toEqual([action, 404]);
+    const [row] = await database()`select revoked_at, expires_at from api_keys where id = ${apiKey}`;
+    expect(row).toEqual({ revoked_at: null, expires_at: null });
+    const kept = await expectStatus(200, 'GET', `/v1/webhooks/${webhook}`, { key: other.tenant.key });
+    expect(kept.body.data.subscription.status).toBe('active');
+  });
+});
+
+describe('a form', () => {
+  test('without its own token, or with that of another session, does nothing', async () => {
+    const other = await visitorOf(furnished.tenant.admin.email);
+    const { token = '' } = await other.formOf('/console', '/console/sign-out');
+    for (const action of [
+      ...actionsOf(furnished),
+      '/console/password',
+      '/console/sessions/end-others',
+      '/console/api-keys/new',
+    ])
+      for (const sent of [undefined, '', 'A'.repeat(43), token]) {
+        const { status, text } = await admin.ask(action, sent === undefined ? {} : { token: sent });
+        expect([action, status, text.includes('This form is not yours')]).toEqual([action, 403, true]);
+      }
+  });
+
+  test('is taken under a session that was renewed meanwhile, which the browser keeps', async () => {
+    const visitor = await visitorOf(furnished.tenant.admin.email);
+    const form = await visitor.formOf('/console/sessions', '/console/sign-out');
+    const secrets = new Secrets(inject('secretKey'));
+    const kept = JSON.parse(secrets.decrypt(visitor.cookie.slice('console_session='.length)));
+    const expired = { ...kept, token: 'no longer good' };
+    visitor.cookie = `console_session=${secrets.encrypt(JSON.stringify(expired))}`;
+    const before = visitor.cookie;
+    const answer = await visitor.ask('/console/webhooks/new', { ...form, url: 'x', events: '*' });
+    expect([answer.status, visitor.cookie === before]).toEqual([400, false]);
+    expect((await visitor.ask('/console')).status).toBe(200);
+  });
+});
+
+describe('the password', () => {
+  test('is asked for again before keys and secrets, and leads back to where somebody was', async () => {
+    const { apiKey, webhook } = furnished;
+    const visitor = await visitorOf(furnished.tenant.admin.email);
+    const form = await visitor.formOf('/console', '/console/sign-out');
+    visitor.growStale();
+    const again = (next: string): string => `/console/sign-in?${new URLSearchParams({ next, again: 'yes' })}`;
+    expect((await visitor.ask('/console/api-keys/new?mode=test')).to).toBe(again('/console/api-keys/new?mode=test'));
+    expect((await visitor.ask('/console/api-keys/new', form)).to).toBe(again('/console/api-keys/new'));
+    for (const action of ['rotate', 'revoke'])
+      expect((await visitor.ask(`/console/api-keys/${apiKey}/${action}`, form)).to).toBe(
+        again(`/console/api-keys/${apiKey}`),
+      );
+    expect((await visitor.ask(`/console/webhooks/${webhook}/rotate`, { ...form, mode: 'test' })).to).toBe(
+      again(`/console/webhooks/${webhook}?mode=test`),
+    );
+    expect((await visitor.ask('/console/api-keys')).status).toBe(200);
+    expect((await visitor.ask(again('/console/api-keys'))).text).toContain('Give your password once more');
+  });
+
+  test('that was made for somebody has to be changed before anything else', async () => {
+    const tenant = await newTenant();
+    const body = person({ role: 'Company_Admin' });
+    const { temp_password: password } = (await expectStatus(201, 'POST', '/v1/users', { key: tenant.key, body })).body
+      .data;
+    const visitor = new Visitor();
+    await visitor.signIn(body.email, password);
+    for (const path of ['/console', '/console/api-keys', '/console/sessions'])
+      expect((await visitor.ask(path)).to).toBe('/console/password');
+    const shown = await visitor.ask('/console/password');
+    expect([shown.status, menuOf(shown.text), shown.text.includes('was made for you')]).toEqual([200, [], true]);
+    const form = hiddenFields(shown.text, '/console/password');
+    expect((await visitor.ask('/console/sessions/end-others', form)).to).toBe('/console/password');
+    const chosen = { current_password: password, password: 'a phrase of mine', repeated: 'a phrase of mine' };
+    expect((await visitor.ask('/console/password', { ...form, ...chosen })).to).toBe('/console/password?done=changed');
+    expect((await visitor.ask('/console')).status).toBe(200);
+  });
+
+  test('is changed by whoever knows it, typed twice the same; all other sessions end', async () => {
+    const { email } = await newPerson(furnished.tenant);
+    const [visitor, elsewhere] = [await visitorOf(email), await visitorOf(email)];
+    const wrong = [
+      [{ current_password: 'wrong', password: 'another phrase', repeated: 'another phrase' }, 'is not your password'],
+      [{ current_password: adminPassword, password: 'short', repeated: 'short' }, 'at least 8 characters'],
+      [
+        { current_password: adminPassword, password: 'another phrase', repeated: 'another phase' },
+        'the same way twice',
+      ],
+    ] as const;
+    for (const [fields, why] of wrong) {
+      const { status, text } = await visitor.send('/console/password', fields);
+      expect([status, text.includes(why), text.includes(fields.password)]).toEqual([400, true, false]);
+    }
+    const fields = { current_password: adminPassword, password: 'another phrase', repeated: 'another phrase' };
+    expect((await visitor.send('/console/password', fields)).status).toBe(303);
+    expect((await visitor.ask('/console')).status).toBe(200);
+    expect((await elsewhere.ask('/console')).to).toContain('/console/sign-in');
+  });
+});
+
+describe('signing in', () => {
+  test('is not done by a page of others for somebody', async () => {
+    const { email } = furnished.tenant.admin;
+    const foreign = { 'sec-fetch-site': 'cross-site' };
+    const refused = await new Visitor().ask('/console/sign-in', { email, password: adminPassword }, foreign);
+    expect([refused.status, refused.headers.get('set-cookie')]).toEqual([403, null]);
+    expect((await new Visitor().ask('/console/sign-in', undefined, foreign)).status).toBe(200);
+  });
+
+  test('is refused to an address after ten tries in a minute, whoever it tries to be', async () => {
+    const visitor = new Visitor();
+    for (let tried = 0; tried < 10; tried += 1)
+      expect((await visitor.signIn(`nobody-${tried}@x.example`, 'wrong')).status).toBe(401);
+    expect((await visitor.signIn(furnished.tenant.admin.email)).status).toBe(429);
+  });
+
+  test('of somebody who is not active any more is over with the next page', async () => {
+    const user = await newPerson(furnished.tenant);
+    const visitor = await visitorOf(user.email);
+    expect((await visitor.ask('/console')).status).toBe(200);
+    await call('PATCH', `/v1/users/${user.id}`, { key: furnished.tenant.key, body: { status: 'inactive' } });
+    expect((await visitor.ask('/console')).to).toContain('/console/sign-in');
+  });
+});

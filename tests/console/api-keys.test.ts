@@ -1,0 +1,106 @@
+// API keys at the console: minted and shown once, rotated, revoked; wrong fields keep their text.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { call } from '../support/client.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { Visitor } from '../support/visitor.ts';
+
+const home = '/console/api-keys';
+const blank = { environment: 'live', ip_allowlist: '', expires_at: '', description: '' };
+const limits = { rate_limit_per_minute: '60', rate_limit_per_hour: '1000' };
+
+let tenant: Tenant;
+let admin: Visitor;
+beforeAll(async () => {
+  tenant = await newTenant();
+  admin = new Visitor();
+  await admin.signIn(tenant.admin.email);
+});
+
+const mint = (fields: Record<string, string>) => admin.send(`${home}/new`, { ...blank, ...limits, ...fields });
+const keyIn = (text: string): string => /svc_(?:live|test)_[0-9a-f]{32}/.exec(text)?.[0] ?? '';
+const idOf = async (name: string): Promise<string> => {
+  const [row] =
+    await database()`select id from api_keys where company_id = ${tenant.companyId} and name = ${name} order by created_at limit 1`;
+  return row?.id;
+};
+const statusWith = async (key: string): Promise<number> => (await call('GET', '/v1/me', { key })).status;
+
+describe('a key', () => {
+  test('is minted as it was asked for, works, and is shown on that page alone', async () => {
+    const minted = await mint({
+      ...{ name: 'Office', scopes: 'leads:view\nleads:create, tasks:*', ip_allowlist: '203.0.113.0/24\n198.51.100.7' },
+      ...{ environment: 'test', expires_at: '2099-01-01', description: 'For the front desk' },
+    });
+    const key = keyIn(minted.text);
+    expect([minted.status, key.startsWith('svc_test_')]).toEqual([201, true]);
+    expect((await call('GET', '/v1/me', { key, ip: '198.51.100.7' })).body.data).toMatchObject({
+      ...{ environment: 'test', scopes: ['leads:view', 'leads:create', 'tasks:*'] },
+      expires_at: '2099-01-01T00:00:00.000Z',
+    });
+    for (const path of [home, `${home}/${await idOf('Office')}`]) {
+      const { text } = await admin.ask(path);
+      expect([text.includes(key.slice(-4)), text.includes(key)]).toEqual([true, false]);
+    }
+    const [row] = await database()`
+      select actor_kind, actor_id from audit_logs where company_id = ${tenant.companyId} and action = 'api_key.create'`;
+    expect(row).toEqual({ actor_kind: 'user', actor_id: tenant.admin.id });
+  });
+
+  test('that cannot be minted: each field says why, and keeps what was typed', async () => {
+    const { status, text } = await mint({ name: 'Wrong <one>', scopes: 'leads:fly', expires_at: '2020-01-01' });
+    expect(status).toBe(400);
+    expect(text).toContain('value="Wrong &lt;one&gt;"');
+    expect(text).toContain('leads:fly</textarea>');
+    expect(text).toMatch(
+      /<textarea id="scopes"[^>]*aria-describedby="scopes-hint scopes-problem"[^>]*aria-invalid="true"/,
+    );
+    expect(text).toMatch(/<input id="expires_at"[^>]*aria-invalid="true"[^>]*value="2020-01-01"/);
+    expect(await idOf('Wrong <one>')).toBeUndefined();
+    expect((await mint({ name: '', scopes: '' })).text).toContain('href="#name"');
+    expect((await mint({ name: 'Words', scopes: '*', rate_limit_per_minute: 'many' })).text).toContain(
+      'href="#rate_limit_per_minute"',
+    );
+  });
+
+  test('is rotated: the new one works at once, the old one as long as was said', async () => {
+    const first = keyIn((await mint({ name: 'Rotated', scopes: '*' })).text);
+    const path = `${home}/${await idOf('Rotated')}`;
+    const wrong = await admin.send(path, { overlap_hours: '1000' }, `${path}/rotate`);
+    expect([wrong.status, wrong.text.includes('value="1000"')]).toEqual([400, true]);
+    const rotated = await admin.send(path, { overlap_hours: '0' }, `${path}/rotate`);
+    const second = keyIn(rotated.text);
+    expect([rotated.status, second === first]).toEqual([201, false]);
+    expect([await statusWith(first), await statusWith(second)]).toEqual([401, 200]);
+  });
+
+  test('is revoked with a reason, for good', async () => {
+    const key = keyIn((await mint({ name: 'Revoked', scopes: '*' })).text);
+    const path = `${home}/${await idOf('Revoked')}`;
+    const answer = await admin.send(path, { reason: 'Laptop lost' }, `${path}/revoke`);
+    expect([answer.status, answer.to]).toEqual([303, `${home}?done=revoked`]);
+    expect(await statusWith(key)).toBe(401);
+    const { text } = await admin.ask(path);
+    expect([text.includes('Laptop lost'), text.includes('Rotate</button>'), text.includes('Revoke</button>')]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+  });
+});
+
+test('the list shows one status, page by page', async () => {
+  const own = await newTenant();
+  await database()`
+    insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour,
+      ip_allowlist, reach_kind, created_by_id, created_at, updated_at, is_legacy)
+    select company_id, gen_random_uuid(), sha256(n::text::bytea || id::text::bytea), 'Key ' || n, environment, prefix, last4, scopes, 60, 1000,
+      '{}', 'company', 'test', now() - n * interval '1 minute', now(), false
+    from api_keys, generate_series(1, 60) n where company_id = ${own.companyId} and environment = 'live'`;
+  const visitor = new Visitor();
+  await visitor.signIn(own.admin.email);
+  const first = await visitor.ask(`${home}?status=active`);
+  const older = /href="([^"]*cursor=[^"]*)"/.exec(first.text)?.[1]?.replaceAll('&amp;', '&') ?? '';
+  expect([older.startsWith(`${home}?status=active&cursor=`), first.text.includes('Key 60<')]).toEqual([true, false]);
+  expect((await visitor.ask(older)).text).toContain('Key 60<');
+  expect((await visitor.ask(`${home}?status=revoked`)).text).toContain('There are none.');
+});

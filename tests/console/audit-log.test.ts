@@ -1,0 +1,42 @@
+// The audit log at the console: by what it is narrowed, and all that one request did.
+import { expect, test } from 'vitest';
+import { call } from '../support/client.ts';
+import { createRecords } from '../support/records.ts';
+import { newTenant } from '../support/tenants.ts';
+import { Visitor } from '../support/visitor.ts';
+
+const home = '/console/audit-log';
+
+test('shows who did what, one request by its id, and each mode its own', async () => {
+  const tenant = await newTenant();
+  const admin = new Visitor();
+  await admin.signIn(tenant.admin.email);
+  const made = await call('POST', '/v1/leads', {
+    key: tenant.key,
+    body: { first_name: 'Ada', email: 'ada@x.example' },
+  });
+  await createRecords(tenant.testKey, 'leads', [{ first_name: 'Ben', email: 'ben@x.example' }]);
+  const request = made.headers.get('x-request-id') ?? '';
+  const { id } = made.body.data.lead;
+  const all = await admin.ask(home);
+  for (const part of ['lead.create', 'session.create', 'Ada Admin', 'Test key', id]) expect(all.text).toContain(part);
+  const link = `${home}?request_id=${request}`;
+  expect(all.text).toContain(link);
+  const one = await admin.ask(link);
+  expect([one.text.includes(id), one.text.includes('session.create')]).toEqual([true, false]);
+  const narrowed = await admin.ask(`${home}?request_id=&record_id=&action=session.create&from=2026-01-01&to=`);
+  expect([narrowed.text.includes('session.create'), narrowed.text.includes(id)]).toEqual([true, false]);
+  const ofTest = await admin.ask(`${home}?mode=test`);
+  expect([ofTest.text.includes('>lead.create<'), ofTest.text.includes(id)]).toEqual([true, false]);
+  const wrong = await admin.ask(`${home}?from=yesterday`);
+  expect([wrong.status, wrong.text.includes('href="#from"')]).toEqual([400, true]);
+});
+
+test('of another company shows nothing', async () => {
+  const [tenant, other] = [await newTenant(), await newTenant()];
+  const made = await call('POST', '/v1/leads', { key: other.key, body: { first_name: 'Ada', email: 'ada@x.example' } });
+  const admin = new Visitor();
+  await admin.signIn(tenant.admin.email);
+  const { status, text } = await admin.ask(`${home}?request_id=${made.headers.get('x-request-id')}`);
+  expect([status, text.includes('Nothing fits.')]).toEqual([200, true]);
+});

@@ -1,0 +1,122 @@
+// The plan at the console: paid on the page of the provider, changed, charged once for one form.
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { charged, storedSubscription, subscribed } from '../support/billing.ts';
+import { newPerson } from '../support/sessions.ts';
+import { newTenant, type Tenant } from '../support/tenants.ts';
+import { hiddenFields, type Seen, Visitor } from '../support/visitor.ts';
+
+const home = '/console/plan';
+
+async function newAdmin(): Promise<{ tenant: Tenant; admin: Visitor }> {
+  const tenant = await newTenant();
+  const admin = new Visitor();
+  await admin.signIn(tenant.admin.email);
+  return { tenant, admin };
+}
+
+/** What the form of one of the changes would send. */
+const formFor = (text: string, action: string): Record<string, string> => {
+  const start = text.lastIndexOf('<form', text.indexOf(`name="action" value="${action}"`));
+  return hiddenFields(text.slice(start), `${home}/change`);
+};
+
+const pay = (url: string): Promise<Response> =>
+  fetch(url, {
+    ...{ method: 'POST', redirect: 'manual' },
+    body: new URLSearchParams({ card_number: '4242 4242 4242 4242', expiry: '12/35', code: '123', action: 'pay' }),
+  });
+
+const linkIn = ({ text }: Seen): string => new RegExp(`href="(${inject('baseUrl')}/[^"]+)"`).exec(text)?.[1] ?? '';
+
+describe('a checkout', () => {
+  test('leads to the page of the provider, and from there back to the plan that was paid', async () => {
+    const { tenant, admin } = await newAdmin();
+    const shown = await admin.ask(home);
+    expect([shown.text.includes('trialing'), shown.text.includes('Choose a plan')]).toEqual([true, true]);
+    const fields = { package_code: 'starter', billing_cycle: 'yearly' };
+    const started = await admin.ask(`${home}/checkout`, { ...hiddenFields(shown.text, `${home}/checkout`), ...fields });
+    expect(linkIn(started)).toContain('/checkout/live/');
+    const paid = await pay(linkIn(started));
+    expect([paid.status, paid.headers.get('location')]).toEqual([303, `${inject('baseUrl')}${home}?done=paid`]);
+    expect(await storedSubscription(tenant)).toMatchObject({ package_code: 'starter', billing_cycle: 'yearly' });
+    const { text } = await admin.ask(home);
+    for (const part of ['Starter', 'by year', 'visa, ending in 4242', 'Upgrade</button>']) expect(text).toContain(part);
+    expect(text).not.toContain('Choose a plan');
+  });
+
+  test('of the wallet takes whole amounts and cents, and refuses what is too little', async () => {
+    const { tenant, admin } = await newAdmin();
+    const form = { ...(await admin.formOf(home, `${home}/checkout`)), kind: 'wallet_topup' };
+    const little = await admin.ask(`${home}/checkout`, { ...form, amount: '1' });
+    expect([little.status, little.text.includes('value="1"')]).toEqual([400, true]);
+    const started = await admin.ask(`${home}/checkout`, { ...form, amount: '12.34' });
+    await pay(linkIn(started));
+    expect(await charged(tenant)).toEqual([1234]);
+    expect((await admin.ask(home)).text).toContain('12.34 USD');
+  });
+
+  test('is started by an administrator alone, and no change has another name', async () => {
+    const { tenant, admin } = await newAdmin();
+    const viewer = new Visitor();
+    await viewer.signIn((await newPerson(tenant, 'Viewer')).email);
+    const form = await viewer.formOf('/console', '/console/sign-out');
+    for (const path of [`${home}/checkout`, `${home}/portal`, `${home}/change`]) {
+      const wanted = { kind: 'subscribe', package_code: 'growth', billing_cycle: 'monthly', action: 'cancel' };
+      expect([path, (await viewer.ask(path, { ...form, ...wanted })).status]).toEqual([path, 403]);
+    }
+    const own = await admin.formOf(home, `${home}/checkout`);
+    expect((await admin.ask(`${home}/change`, { ...own, action: 'nonsense' })).status).toBe(404);
+  });
+});
+
+describe('a subscription', () => {
+  let tenant: Tenant;
+  let admin: Visitor;
+  beforeAll(async () => {
+    ({ tenant, admin } = await newAdmin());
+    await subscribed(tenant);
+  });
+
+  const change = async (action: string, fields: Record<string, string> = {}): Promise<Seen> =>
+    admin.ask(`${home}/change`, { ...formFor((await admin.ask(home)).text, action), ...fields });
+
+  test('gets seats, charged once however often the form is sent', async () => {
+    const form = { ...formFor((await admin.ask(home)).text, 'seats'), seats: '5' };
+    const before = await charged(tenant);
+    const answers = [await admin.ask(`${home}/change`, form), await admin.ask(`${home}/change`, form)];
+    expect(answers.map(({ to }) => to)).toEqual([`${home}?done=now`, `${home}?done=now`]);
+    expect((await charged(tenant)).length).toBe(before.length + 1);
+    expect((await admin.ask(home)).text).toContain('1 of 5 in use');
+    const wrong = await change('seats', { seats: '0' });
+    expect([wrong.status, wrong.text.includes('href="#seats"')]).toEqual([400, true]);
+  });
+
+  test('gets a module and loses it with the period; those of the plan have no button', async () => {
+    expect((await change('add_module', { module_key: 'campaigns' })).to).toBe(`${home}?done=now`);
+    expect((await change('remove_module', { module_key: 'campaigns' })).to).toBe(`${home}?done=later`);
+    expect((await admin.ask(home)).text).toContain('the module campaigns leaves');
+    await subscribed(tenant, 'live', { package_code: 'growth' });
+    const { text } = await admin.ask(home);
+    expect([text.includes('Remove Inbox'), text.includes('Add Campaigns')]).toEqual([false, true]);
+  });
+
+  test('becomes a larger plan at once and a smaller one with the period', async () => {
+    expect((await change('plan', { package_code: 'scale', direction: 'upgrade' })).to).toBe(`${home}?done=now`);
+    expect((await change('plan', { package_code: 'growth', direction: 'downgrade' })).to).toBe(`${home}?done=later`);
+    const wrong = await change('plan', { package_code: 'growth', direction: 'upgrade' });
+    expect([wrong.status, wrong.text.includes('role="alert"')]).toEqual([409, true]);
+  });
+
+  test('is cancelled, and kept after all', async () => {
+    expect((await change('cancel')).to).toBe(`${home}?done=later`);
+    expect(await storedSubscription(tenant)).toMatchObject({ cancel_at_period_end: true });
+    expect((await change('reactivate')).to).toBe(`${home}?done=now`);
+    expect(await storedSubscription(tenant)).toMatchObject({ cancel_at_period_end: false });
+  });
+
+  test('leads to the portal for another card', async () => {
+    const opened = await admin.send(home, {}, `${home}/portal`);
+    expect(linkIn(opened)).toContain('/portal/live/');
+    expect((await fetch(linkIn(opened))).status).toBe(200);
+  });
+});

@@ -1,0 +1,124 @@
+// Every screen in a real browser: for everybody, on small screens, by keyboard, with no JavaScript.
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { accessibilityProblems } from '../support/accessibility.ts';
+import { openBrowser } from '../support/browser.ts';
+import { anyAddress } from '../support/client.ts';
+import { type Furnished, furnishedTenant, pagesOf } from '../support/console.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
+import { adminPassword } from '../support/tenants.ts';
+import { Visitor } from '../support/visitor.ts';
+
+const base = inject('baseUrl');
+const none = { apiKey: '', webhook: '', delivery: '', campaign: '', run: '' };
+const names = Object.keys(pagesOf(none));
+const sizes = { wide: 1280, small: 320 };
+
+/** What can be reached with the Tab key, as the browser sees it now. */
+const controls = `[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')]
+  .filter((each) => each.checkVisibility())`;
+
+describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`, { timeout: 60_000 }, () => {
+  let browser: Browser;
+  let furnished: Furnished;
+  let cookie: { name: string; value: string; url: string };
+  const pages = new Map<string, Page>();
+
+  async function newContext(width: number, javaScriptEnabled = true): Promise<BrowserContext> {
+    const viewport = { width, height: 800 };
+    return browser.newContext({ viewport, javaScriptEnabled, extraHTTPHeaders: { 'x-forwarded-for': anyAddress() } });
+  }
+
+  beforeAll(async () => {
+    [browser, furnished] = await Promise.all([openBrowser(), furnishedTenant()]);
+    const visitor = new Visitor();
+    await visitor.signIn(furnished.tenant.admin.email);
+    const [name = '', value = ''] = visitor.cookie.split(/=(.*)/s);
+    cookie = { name, value, url: base };
+    for (const [size, width] of Object.entries(sizes)) {
+      const context = await newContext(width);
+      await context.addCookies([cookie]);
+      pages.set(size, await context.newPage());
+    }
+  });
+  afterAll(() => browser.close());
+
+  const openPage = async (size: keyof typeof sizes, name: string): Promise<Page> => {
+    const page = pages.get(size) as Page;
+    await page.goto(base + (pagesOf(furnished)[name] ?? '/console/sign-in'));
+    return page;
+  };
+
+  test.each([...names, 'sign-in'])('%s: nothing hinders anybody, nor a small screen', async (name) => {
+    for (const size of ['wide', 'small'] as const) {
+      const page = await openPage(size, name);
+      expect(await accessibilityProblems(page)).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(sizes[size]);
+      expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
+      expect(await page.locator('script').count()).toBe(0);
+    }
+  });
+
+  test('a page that hinders somebody is found out', async () => {
+    const page = await openPage('wide', 'sign-in');
+    await page.evaluate(`document.querySelector('label[for=email]').remove()`);
+    expect(await accessibilityProblems(page)).toEqual(['label: #email']);
+  });
+
+  test.each(names)('%s: the Tab key reaches all that can be used, and shows where it is', async (name) => {
+    const page = await openPage('small', name);
+    const all = (await page.evaluate(`${controls}.length`)) as number;
+    const reached = new Set<unknown>();
+    for (let pressed = 0; pressed < all + 60 && reached.size < all; pressed += 1) {
+      await page.keyboard.press('Tab');
+      const [index, outline] = (await page.evaluate(
+        `[${controls}.indexOf(document.activeElement), getComputedStyle(document.activeElement).outlineStyle]`,
+      )) as [number, string];
+      if (index < 0) continue;
+      reached.add(index);
+      expect(outline).not.toBe('none');
+    }
+    expect(reached.size).toBe(all);
+  });
+
+  test('the first Tab leads past the menu', async () => {
+    const page = await openPage('wide', 'plan');
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    expect(await page.evaluate('document.activeElement.id')).toBe('content');
+  });
+
+  describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
+    test('somebody signs in, mints a key and revokes it, by keyboard alone', async () => {
+      const context = await newContext(sizes.small, javaScriptEnabled);
+      const page = await context.newPage();
+      const goTo = async (role: 'link' | 'button', name: string): Promise<void> => {
+        await page.getByRole(role, { name, exact: true }).first().focus();
+        await page.keyboard.press('Enter');
+      };
+      const type = async (label: string, text: string): Promise<void> => {
+        await page.getByLabel(label, { exact: true }).focus();
+        await page.keyboard.type(text);
+      };
+      await page.goto(`${base}/console`);
+      await type('Email', furnished.tenant.admin.email);
+      await type('Password', adminPassword);
+      await page.keyboard.press('Enter');
+      await goTo('link', 'API keys');
+      await goTo('link', 'Mint a key');
+      await type('Name', 'By keyboard');
+      await type('Scopes', 'leads:view');
+      await page.keyboard.press('Tab');
+      await goTo('button', 'Mint');
+      await page.getByText(/^svc_live_[0-9a-f]{32}$/).waitFor();
+      await goTo('link', 'Back to API keys');
+      await goTo('link', 'By keyboard');
+      expect(await page.getByText(/svc_live_[0-9a-f]{32}/).count()).toBe(0);
+      await goTo('button', 'Revoke');
+      expect(await page.getByRole('status').textContent()).toContain('The key is revoked.');
+      await goTo('button', 'Sign out');
+      await page.getByText('You are signed out.').waitFor();
+      await context.close();
+    });
+  });
+});

@@ -1,0 +1,67 @@
+// One's own sessions: where they began, and the end of one or of all others.
+import { expect, test } from 'vitest';
+import { newPerson } from '../support/sessions.ts';
+import { database, newTenant } from '../support/tenants.ts';
+import { Visitor } from '../support/visitor.ts';
+
+const home = '/console/sessions';
+
+/** The session that a visitor is in. */
+const idsIn = (text: string): string[] =>
+  [...text.matchAll(/sessions\/([0-9a-f-]{36})\/end/g)].map((match) => match[1] ?? '');
+
+test('are listed with where and with what somebody signed in, and ended one by one or all others', async () => {
+  const tenant = await newTenant();
+  const visitors = [new Visitor(), new Visitor(), new Visitor()] as const;
+  const [here, second, third] = visitors;
+  for (const visitor of visitors)
+    await visitor.ask(
+      '/console/sign-in',
+      { email: tenant.admin.email, password: 'correct horse battery staple' },
+      { 'user-agent': 'Netscape 4' },
+    );
+  const shown = await here.ask(home);
+  expect([idsIn(shown.text).length, shown.text.includes('This one'), shown.text.includes('Netscape 4')]).toEqual([
+    2,
+    true,
+    true,
+  ]);
+  expect(shown.text).toMatch(/<td data-label="From">10\.\d+\.\d+\.\d+<\/td>/);
+  // The newest first: the third visitor's.
+  const [newest = ''] = idsIn(shown.text);
+  expect((await here.send(home, {}, `${home}/${newest}/end`)).to).toBe(`${home}?done=ended`);
+  expect((await third.ask(home)).to).toContain('/console/sign-in');
+  expect((await second.ask(home)).status).toBe(200);
+  const form = await here.formOf(home, '/console/sign-out');
+  expect((await here.ask(`${home}/${newest}/end`, form)).status).toBe(404);
+  expect((await here.send(home, {}, `${home}/end-others`)).to).toBe(`${home}?done=others`);
+  expect((await second.ask(home)).to).toContain('/console/sign-in');
+  expect(idsIn((await here.ask(home)).text)).toEqual([]);
+  const rows = await database()`
+    select action from audit_logs where company_id = ${tenant.companyId} and action like 'session.end%' order by occurred_at`;
+  expect(rows.map(({ action }) => action)).toEqual(['session.end', 'session.end_others']);
+});
+
+test('of a colleague are not there', async () => {
+  const tenant = await newTenant();
+  const colleague = await newPerson(tenant);
+  const [admin, other] = [new Visitor(), new Visitor()];
+  await admin.signIn(tenant.admin.email);
+  await other.signIn(colleague.email);
+  const [row] =
+    await database()`select id from sessions where company_id = ${tenant.companyId} and user_id = ${colleague.id}`;
+  const form = await admin.formOf(home, '/console/sign-out');
+  expect((await admin.ask(`${home}/${row?.id}/end`, form)).status).toBe(404);
+  expect((await other.ask('/console')).status).toBe(200);
+});
+
+test('of a browser that signs in once more end: it keeps one', async () => {
+  const tenant = await newTenant();
+  const visitor = new Visitor();
+  await visitor.signIn(tenant.admin.email);
+  const before = visitor.cookie;
+  await visitor.signIn(tenant.admin.email);
+  expect(idsIn((await visitor.ask(home)).text)).toEqual([]);
+  visitor.cookie = before;
+  expect((await visitor.ask(home)).to).toContain('/console/sign-in');
+});

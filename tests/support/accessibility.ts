@@ -1,0 +1,16 @@
+// What axe-core finds wrong with a page by the rules of WCAG 2.2, level AA.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Page } from 'playwright-core';
+
+const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const standards = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+
+/** What is wrong, each with the rule and the elements; none for a page that everybody can use as far as a program can tell. */
+export async function accessibilityProblems(page: Page): Promise<string[]> {
+  await page.evaluate(source);
+  return page.evaluate(
+    `axe.run({ runOnly: ${JSON.stringify(standards)} }).then(({ violations }) =>
+      violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ target }) => target.join(' ')).join(', ')))`,
+  );
+}

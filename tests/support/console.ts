@@ -1,0 +1,60 @@
+// A workspace with something on every page of the console.
+import { v7 as uuidv7 } from 'uuid';
+import { invoiced, subscribed } from './billing.ts';
+import { call, expectStatus } from './client.ts';
+import { newCampaign, newDraft } from './messaging.ts';
+import { createRecords } from './records.ts';
+import { newWideTenant, sharedToken } from './requests.ts';
+import { database, type Tenant } from './tenants.ts';
+import { newDelivery, newWebhook, untold } from './webhooks.ts';
+
+export interface Furnished {
+  tenant: Tenant;
+  apiKey: string;
+  webhook: string;
+  delivery: string;
+  campaign: string;
+  run: string;
+}
+
+/** Addresses of all pages that somebody who is signed in may see, by what they show. */
+export const pagesOf = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string, string>> => ({
+  overview: '/console',
+  messages: '/console/messages',
+  run: `/console/campaigns/${of.campaign}/runs/${of.run}`,
+  'API keys': '/console/api-keys',
+  'a new API key': '/console/api-keys/new',
+  'an API key': `/console/api-keys/${of.apiKey}`,
+  webhooks: '/console/webhooks',
+  'a new webhook': '/console/webhooks/new',
+  webhook: `/console/webhooks/${of.webhook}`,
+  delivery: `/console/webhooks/${of.webhook}/deliveries/${of.delivery}`,
+  plan: '/console/plan',
+  'audit log': '/console/audit-log',
+  'audit log of a request that does not exist': `/console/audit-log?request_id=${uuidv7()}`,
+  'audit log with a wrong filter': '/console/audit-log?request_id=nonsense',
+  sessions: '/console/sessions',
+  password: '/console/password',
+  'no page': '/console/nowhere',
+});
+
+export async function furnishedTenant(): Promise<Furnished> {
+  const tenant = await newWideTenant();
+  await subscribed(tenant, 'live', { package_code: 'scale' });
+  await invoiced(tenant, 'live', 3);
+  const token = await sharedToken(tenant);
+  const body = { name: 'Website forms', scopes: ['leads:create', 'activities:create'] };
+  const minted = await expectStatus(201, 'POST', '/v1/api-keys', { token, body });
+  const { id: webhook } = await newWebhook(tenant, 'live', untold);
+  const delivery = await newDelivery(tenant, 'live', webhook);
+  await newDelivery(tenant, 'live', webhook, { status: 'succeeded', last_response_code: 200, last_error: null });
+  await newDraft(tenant.key, { channel: 'email', to: 'sara@x.example', subject: 'Your quote', body: 'Hello' });
+  await createRecords(tenant.key, 'leads', [{ first_name: 'Ada', email: 'ada@x.example' }]);
+  const campaign = await newCampaign(tenant.key);
+  const begun = await call('POST', `/v1/campaigns/${campaign.id}/runs`, { key: tenant.key, idempotencyKey: true });
+  const run = begun.body.data.run.id;
+  const isPrepared = async (): Promise<boolean> =>
+    (await database()`select from campaign_runs where id = ${run} and status = 'completed'`).length === 1;
+  while (!(await isPrepared())) await new Promise((resolve) => setTimeout(resolve, 50));
+  return { tenant, apiKey: minted.body.data.api_key.id, webhook, delivery, campaign: campaign.id, run };
+}
