@@ -6,8 +6,10 @@ import type { JWK } from 'jose';
 import { openCalendars } from '../calendars/chosen-calendars.ts';
 import { consoleScreens } from '../console/console.ts';
 import { moduleState } from '../domain/billing/plans.ts';
+import { builtinObjects } from '../domain/objects/builtin.ts';
 import { twilioDoor, twilioPolicy } from '../gateways/twilio.ts';
 import { handlers } from '../handlers/index.ts';
+import { mcpEntrance, mcpPath } from '../mcp/entrance.ts';
 import { testPages } from '../payments/pages.ts';
 import { eventDoorbell, eventPolicy } from '../payments/stripe/events.ts';
 import type { Config } from '../runtime/config.ts';
@@ -134,6 +136,9 @@ export async function serve(
       unsubscribePage(pools.tenants, signedTokens),
       ...consoleScreens({ people, perform: (order) => perform(order), baseUrl }),
     ],
+    entrances: {
+      [mcpPath]: mcpEntrance({ document: document.json, objects: builtinObjects.map(({ object }) => object), baseUrl }),
+    },
     mailIsSent: config.mailServer !== undefined,
     sessionTokens,
     moduleState,
