@@ -129,6 +129,14 @@ const rules: Readonly<Record<string, Rule>> = {
     node: [],
     mustNotUse: [...environment, ...network, ...clock, ...chance],
   },
+  // Tools for models: what they do are operations, and never anything around them.
+  mcp: {
+    may: ['mcp/', 'runtime/entrances.ts', 'runtime/errors.ts'],
+    mayTypes: ['generated/', 'runtime/in-process.ts'],
+    packages: ['@modelcontextprotocol/server', 'openapi-types'],
+    node: ['crypto', 'http'],
+    mustNotUse: [...clock, ...environment, ...network],
+  },
   // Providers of messages that call us in a form of their own.
   gateways: {
     may: ['gateways/', 'writes/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/errors.ts'],
@@ -171,6 +179,7 @@ const rules: Readonly<Record<string, Rule>> = {
       // What screens call, and no operation does.
       'writes/draft-approvals.ts',
       'gateways/',
+      'mcp/',
       'checks/',
       'sdk/',
       'generated/',

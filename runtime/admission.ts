@@ -11,6 +11,7 @@ import {
   type RequestFacts,
   readCredential,
   recall,
+  sessionElsewhere,
 } from './credentials/authentication.ts';
 import { authorize } from './credentials/authorization.ts';
 import type { BearerTokens } from './credentials/bearer-tokens.ts';
@@ -27,6 +28,13 @@ export interface AdmissionParts extends CallParts {
   trustedProxies: readonly string[];
   /** The public `apikey` that the identity provider's routes ask for, if any. */
   anonKey: string | undefined;
+}
+
+/** A request on a route that is no part of the document, whose caller authenticates as on REST. */
+export interface GuestRequest {
+  request: IncomingMessage;
+  /** What access tokens must be meant for. */
+  audience: string;
 }
 
 /** A request whose operation is known. */
@@ -107,6 +115,44 @@ export class Admission {
     return authenticated;
   }
 
+  /**
+   * Finds out who calls on a route that is no part of the document; nothing is counted or charged yet.
+   * @throws ApiError 401 for every credential that is not good there, session tokens among them; 403 as on REST; 429
+   */
+  async recognize(guest: GuestRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated> {
+    const { request, audience } = guest;
+    const facts = this.#factsOf(request, trace);
+    const found = await this.#identify({ request, audience }, facts, now, deadline, trace);
+    const { kind, companyId, actor, ip } = found.caller;
+    if (kind === 'api_key') this.#parts.database.countUse(companyId, actor.id, ip);
+    trace.caller = found.caller;
+    trace.testMode = found.caller.testMode;
+    return found;
+  }
+
+  /** Counts a request that calls no operation, under the name of its route. @throws ApiError 429 */
+  async count(route: string, { caller }: Authenticated, trace: Trace): Promise<void> {
+    admit(await this.#parts.limits.takeAuthenticated({ id: route, keyLimit: undefined }, caller, Date.now()), trace);
+    trace.countedBy = caller.limits;
+  }
+
+  /** Counts, charges and authorizes a call of an operation by somebody who was recognized. @throws ApiError as on REST */
+  admitTo(
+    operation: Operation,
+    path: Record<string, string>,
+    by: Authenticated,
+    now: Date,
+    deadline: Deadline,
+    trace: Trace,
+  ): Promise<void> {
+    return this.#admit({ operation, path }, by, now, deadline, trace);
+  }
+
+  /** Gives back what a call was charged. */
+  takeBack(trace: Trace): void {
+    this.#takeBack(trace);
+  }
+
   /** Notes that what was known of a key held. */
   confirm({ companyId, actor, ip }: Authenticated['caller']): void {
     if (!this.#isQuotaDown) this.#alarm.clear();
@@ -124,7 +170,7 @@ export class Admission {
 
   /** Counts, charges and authorizes a call of somebody who is known; once, should it be asked again. */
   async #admit(
-    { operation, path }: RoutedRequest,
+    { operation, path }: Pick<RoutedRequest, 'operation' | 'path'>,
     { caller, subscription }: Authenticated,
     now: Date,
     deadline: Deadline,
@@ -184,26 +230,30 @@ export class Admission {
 
   /** Authenticates. An address whose credentials failed too often is refused before anything is looked up for it. */
   async #identify(
-    { operation, request, queryText, signedBody }: RoutedRequest,
+    routed: RoutedRequest | GuestRequest,
     facts: RequestFacts,
     now: Date,
     deadline: Deadline,
     trace: Trace,
   ): Promise<Authenticated> {
     const { limits, sessionTokens } = this.#parts;
+    const { request } = routed;
     const blocked = limits.refusalOfAddress(facts.ip, now.getTime());
     if (blocked) admit({ ...blocked, allowed: false }, trace);
     let credential: Credential | undefined;
     try {
       const { 'service-signature': signature, 'x-api-key': key, authorization } = request.headers;
-      if (signedBody && typeof signature === 'string') {
-        const report = { signature, body: signedBody, query: new URLSearchParams(queryText) };
+      const isGuest = 'audience' in routed;
+      if (!isGuest && routed.signedBody && typeof signature === 'string') {
+        const report = { signature, body: routed.signedBody, query: new URLSearchParams(routed.queryText) };
         return await deadline.race(() => authenticateReport(report, facts, this.#parts, now));
       }
-      if (operation.signed && key === undefined && authorization === undefined) throw unsigned();
+      if (!isGuest && routed.operation.signed && key === undefined && authorization === undefined) throw unsigned();
       const sent = readCredential(request.headers, sessionTokens.issuer);
+      if (isGuest && sent.kind === 'session') throw sessionElsewhere();
       credential = sent;
-      const found = await deadline.race(() => authenticate(sent, facts, this.#parts, now));
+      const parts = isGuest ? { ...this.#parts, audience: routed.audience } : this.#parts;
+      const found = await deadline.race(() => authenticate(sent, facts, parts, now));
       if (found.subscription && !this.#isQuotaDown) this.#alarm.clear();
       return found;
     } catch (error) {

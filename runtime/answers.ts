@@ -34,6 +34,11 @@ export interface AboutAnswer {
   leave: boolean;
 }
 
+/** True for calls that the quota does not count: refused by a limit, failed on our side, or answered from what was kept. */
+export function isFree({ status, headers }: Answer): boolean {
+  return status === 429 || status >= 500 || headers?.['idempotent-replay'] !== undefined;
+}
+
 const securityHeaders: readonly string[] = [
   'X-Content-Type-Options',
   'nosniff',

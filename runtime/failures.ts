@@ -20,15 +20,21 @@ export class Failures {
    * @param broken true when the connection to the database failed, whatever was thrown
    */
   answer(thrown: unknown, trace: Trace, broken = false): Answer {
-    const error = this.#errorOf(thrown, trace, broken);
-    trace.error = error.code;
+    const error = this.errorOf(thrown, trace, broken);
     const body = trace.oauth
       ? oauthFailureBody(error)
       : failureBody(error, trace.requestId, Date.now(), trace.testMode);
     return { status: error.status, body, headers: error.headers };
   }
 
-  #errorOf(thrown: unknown, { requestId, operation }: Trace, broken: boolean): ApiError {
+  /** The same without the form of an answer. */
+  errorOf(thrown: unknown, trace: Trace, broken = false): ApiError {
+    const error = this.#toShow(thrown, trace, broken);
+    trace.error = error.code;
+    return error;
+  }
+
+  #toShow(thrown: unknown, { requestId, operation }: Trace, broken: boolean): ApiError {
     const noted = { request_id: requestId, operation };
     if (broken || this.#database.isOutage(thrown)) {
       this.#log.warn({ ...noted, err: describe(thrown) }, 'the database could not serve a request');

@@ -1,6 +1,7 @@
 // Operations that this process performs itself, as over HTTP and without a socket.
 
 import { grantsOf } from '../domain/access/scopes.ts';
+import { isFree } from './answers.ts';
 import type { Trace } from './call-state.ts';
 import type { Actor } from './caller.ts';
 import type { CompanyRecord } from './database.ts';
@@ -12,6 +13,8 @@ import { newRequestId } from './request-ids.ts';
 export interface Performed {
   status: number;
   body: unknown;
+  /** True where a caller over HTTP would not be charged. */
+  free: boolean;
 }
 
 /**
@@ -36,9 +39,10 @@ export function performIn(document: Document, runner: OperationRunner): Perform 
       ...{ quota: undefined, charge: undefined, countedBy: undefined },
       ...{ deprecated: [], leave: false, invite: undefined, connection: lasting },
     };
-    const { status, body } = await runner.carryOut(operation, order, trace);
+    const answer = await runner.carryOut(operation, order, trace);
+    const { status, body } = answer;
     if (typeof body !== 'string') throw new Error(`${operation.id} does not answer JSON`);
-    return { status, body: JSON.parse(body) };
+    return { status, body: JSON.parse(body), free: isFree(answer) };
   };
 }
 

@@ -1,6 +1,6 @@
 // The way of a request once its operation is known, from authentication to the commit.
 import type { IncomingMessage } from 'node:http';
-import { Admission, type AdmissionParts, type RoutedRequest } from './admission.ts';
+import type { Admission, AdmissionParts, RoutedRequest } from './admission.ts';
 import { type Answer, fileHeaders } from './answers.ts';
 import { checkMediaType, parseJson, readBytes } from './body.ts';
 import { CallState, type Trace } from './call-state.ts';
@@ -73,10 +73,10 @@ export class OperationRunner {
   /** Connections on which a file arrives: it has a pace of its own instead of ten seconds for the whole. */
   readonly #uploading = new WeakSet<object>();
 
-  constructor(parts: RunnerParts, failures: Failures) {
+  constructor(parts: RunnerParts, admission: Admission, failures: Failures) {
     this.#parts = parts;
     this.#failures = failures;
-    this.#admission = new Admission(parts);
+    this.#admission = admission;
   }
 
   /** True while a file arrives on a connection. */

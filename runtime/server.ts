@@ -1,7 +1,8 @@
 // The HTTP server: its connections, what a request means, and the answer with its line in the log.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Answer, refuseConnection, sendAnswer } from './answers.ts';
+import { Admission } from './admission.ts';
+import { type Answer, isFree, refuseConnection, sendAnswer } from './answers.ts';
 import { ClientGone } from './body.ts';
 import type { Trace } from './call-state.ts';
 import { type Connection, Connections, type Load } from './connections.ts';
@@ -9,6 +10,7 @@ import { isTestKey } from './credentials/secrets.ts';
 import { usedInQuery } from './document/deprecation.ts';
 import type { PreparedBody } from './document/prepared-body.ts';
 import { buildRouter, type Route } from './document/router.ts';
+import { answerEntrances, type Entrance } from './entrances.ts';
 import { ApiError } from './errors.ts';
 import { Failures } from './failures.ts';
 import { type Perform, performIn } from './in-process.ts';
@@ -31,6 +33,8 @@ export interface ServerParts extends RunnerParts {
   pages: Readonly<Record<string, Page>>;
   /** Pages for people that are made when they are asked for. */
   screens: readonly Screen[];
+  /** Routes for programs that are no part of the document, by path. */
+  entrances: Readonly<Record<string, Entrance>>;
 }
 
 const settings = {
@@ -48,8 +52,9 @@ const settings = {
 export function buildServer(parts: ServerParts): { server: Server; perform: Perform } {
   const { log, limits } = parts;
   const failures = new Failures(parts.database, log);
-  const runner = new OperationRunner(parts, failures);
-  const answerTo = buildAnswering(parts, runner, failures);
+  const admission = new Admission(parts);
+  const runner = new OperationRunner(parts, admission, failures);
+  const answerTo = buildAnswering(parts, admission, runner, failures);
   /** Requests whose clients wait to be told to send the body. */
   const waitsForInvitation = new WeakSet<IncomingMessage>();
   const connections = new Connections(
@@ -129,10 +134,16 @@ function newTrace(request: IncomingMessage, invite: (() => void) | undefined): T
 type Answering = (request: IncomingMessage, trace: Trace) => Answer | Promise<Answer>;
 
 /** Finds what a request means, an operation or a page, and answers it. */
-function buildAnswering(parts: ServerParts, runner: OperationRunner, failures: Failures): Answering {
+function buildAnswering(
+  parts: ServerParts,
+  admission: Admission,
+  runner: OperationRunner,
+  failures: Failures,
+): Answering {
   const { document, pages } = parts;
   const route = buildRouter(document.operations);
   const screenAt = answerScreens(parts);
+  const entranceAt = answerEntrances(parts, admission, runner, failures);
 
   // Throws nothing at once but for the head: an answer must wait until the parser has seen the end of the request.
   return (request, trace) => {
@@ -153,6 +164,8 @@ function buildAnswering(parts: ServerParts, runner: OperationRunner, failures: F
       trace.operation = screen.name;
       return screen.answer();
     }
+    const entrance = routed.kind === 'not_found' ? entranceAt(method, pathText) : undefined;
+    if (entrance) return entrance(request, trace);
     const found: Route = page ? { kind: 'method_not_allowed', methods: ['GET', 'HEAD', 'OPTIONS'] } : routed;
     if (found.kind === 'not_found')
       return failures.answer(new ApiError('NOT_FOUND', 'There is no such endpoint.'), trace);
@@ -178,9 +191,4 @@ function splitTarget(target: string): { pathText: string; queryText: string } {
   return mark === -1
     ? { pathText: url, queryText: '' }
     : { pathText: url.slice(0, mark), queryText: url.slice(mark + 1) };
-}
-
-/** True for calls that the quota does not count: refused by a limit, failed on our side, or answered from what was kept. */
-function isFree({ status, headers }: Answer): boolean {
-  return status === 429 || status >= 500 || headers?.['idempotent-replay'] !== undefined;
 }

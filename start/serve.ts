@@ -7,8 +7,10 @@ import { openCalendars } from '../calendars/chosen-calendars.ts';
 import { consolePolicy, consoleScreens } from '../console/console.ts';
 import { newPasswordPolicy } from '../console/forgotten-password.ts';
 import { moduleState } from '../domain/billing/plans.ts';
+import { builtinObjects } from '../domain/objects/builtin.ts';
 import { twilioDoor, twilioPolicy } from '../gateways/twilio.ts';
 import { handlers } from '../handlers/index.ts';
+import { mcpEntrance, mcpPath } from '../mcp/entrance.ts';
 import { testPages } from '../payments/pages.ts';
 import { eventDoorbell, eventPolicy } from '../payments/stripe/events.ts';
 import type { Config } from '../runtime/config.ts';
@@ -144,6 +146,9 @@ export async function serve(
         takeResetMail: async (email, now) => (await limits.takeResetMail(email, now.getTime())).allowed,
       }),
     ],
+    entrances: {
+      [mcpPath]: mcpEntrance({ document: document.json, objects: builtinObjects.map(({ object }) => object), baseUrl }),
+    },
     mailIsSent: config.mailServer !== undefined,
     sessionTokens,
     moduleState,

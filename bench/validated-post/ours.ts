@@ -99,6 +99,7 @@ listen(
     payments: { settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
     inboundUrls: () => ({ generic: '', twilio: null }),
     screens: [],
+    entrances: {},
     mailIsSent: false,
     cursors: new Cursors(signedTokens),
     signedTokens,

@@ -16,6 +16,8 @@ export interface CredentialParts {
   database: Database;
   sessionTokens: SessionTokens;
   bearerTokens: BearerTokens;
+  /** What access tokens must be meant for, where a route has an audience of its own. */
+  audience?: string;
 }
 
 export interface Authenticated {
@@ -181,6 +183,10 @@ function badToken(code: 'AUTH_INVALID_KEY' | 'API_KEY_EXPIRED', message: string)
 const expired = () => badToken('API_KEY_EXPIRED', 'This token has expired. Refresh it, or sign in again.');
 const invalid = () => badToken('AUTH_INVALID_KEY', 'This bearer token is not valid.');
 
+/** For a route that no person at a screen calls. */
+export const sessionElsewhere = () =>
+  badToken('AUTH_INVALID_KEY', 'A session token is not valid here. Send an API key, or an access token.');
+
 async function bySession(
   token: string,
   facts: RequestFacts,
@@ -262,10 +268,10 @@ function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFac
 async function byAccessToken(
   token: string,
   facts: RequestFacts,
-  { database, bearerTokens }: CredentialParts,
+  { database, bearerTokens, audience }: CredentialParts,
   now: Date,
 ): Promise<Authenticated> {
-  const verdict = await bearerTokens.verify(token, now);
+  const verdict = await bearerTokens.verify(token, now, audience);
   if (verdict.kind === 'unavailable') throw serviceUnavailable();
   if (verdict.kind === 'expired') throw expired();
   if (verdict.kind === 'invalid') throw invalid();

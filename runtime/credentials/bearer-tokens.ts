@@ -34,9 +34,12 @@ export class BearerTokens {
     this.#settings = settings;
   }
 
-  /** Checks spelling, issuer, signature, type, audience and times (60 s of clock skew). */
-  async verify(token: string, now: Date): Promise<BearerVerdict> {
-    const { issuer, audience, keys } = this.#settings;
+  /**
+   * Checks spelling, issuer, signature, type, audience and times (60 s of clock skew).
+   * @param audience what the token must be meant for; unless given, what the settings say
+   */
+  async verify(token: string, now: Date, audience = this.#settings.audience): Promise<BearerVerdict> {
+    const { issuer, keys } = this.#settings;
     // Looked at before the signature, so that tokens of others do not make us fetch keys.
     if (!isCompact(token, longest) || unverifiedClaims(token).iss !== issuer) return { kind: 'invalid' };
     try {

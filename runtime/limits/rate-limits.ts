@@ -101,7 +101,11 @@ export class RateLimits {
   }
 
   /** Counts a call of somebody who is known. */
-  takeAuthenticated(operation: Operation, caller: Caller, now: number): Verdict | Promise<Verdict> {
+  takeAuthenticated(
+    operation: Pick<Operation, 'id' | 'keyLimit'>,
+    caller: Caller,
+    now: number,
+  ): Verdict | Promise<Verdict> {
     const { limits, actor } = caller;
     // Of its own: what customers send must not use up what the workspace may call.
     if (caller.kind === 'gateway')

@@ -1,0 +1,160 @@
+// The route of the Model Context Protocol: who may call it from where, and what of its messages is HTTP.
+import type { IncomingHttpHeaders } from 'node:http';
+import type { OpenAPIV3_1 } from 'openapi-types';
+import type { Entrance, EntranceAnswer, EntranceRequest } from '../runtime/entrances.ts';
+import { ApiError } from '../runtime/errors.ts';
+import { planCall } from './calls.ts';
+import { describeTools } from './schemas.ts';
+import { buildProtocolServer, type Described, type Library } from './server.ts';
+
+export const mcpPath = '/v1/mcp';
+
+export interface McpParts {
+  document: OpenAPIV3_1.Document;
+  /** The names of the built-in objects. */
+  objects: readonly string[];
+  /** The address that callers know the server by. */
+  baseUrl(): string;
+}
+
+/** What an app asks for first: people choose the rest when they are asked for consent. */
+const firstScopes = 'openid profile email';
+/** Of JSON-RPC: what a server says of requests that it did not read as messages. */
+const serverError = -32_000;
+const invalidRequest = -32_600;
+
+interface Message {
+  method?: unknown;
+  id?: unknown;
+  params?: { name?: unknown; arguments?: unknown };
+}
+
+export function mcpEntrance(parts: McpParts): Entrance {
+  let loading: Promise<{ library: Library; described: Described }> | undefined;
+  const load = () => {
+    loading ??= import('@modelcontextprotocol/server').then((library) => ({ library, described: describe(parts) }));
+    return loading;
+  };
+  const audience = () => parts.baseUrl() + mcpPath;
+  const challenge = (error: string | undefined, scope: string): string =>
+    [
+      ...(error === undefined ? [] : [`error="${error}"`]),
+      `resource_metadata="${parts.baseUrl()}/.well-known/oauth-protected-resource${mcpPath}"`,
+      `scope="${scope}"`,
+    ].join(', ');
+
+  /** An app can ask for more consent, and is told so in the way of HTTP; the holder of a key cannot, and the model is told. */
+  function requireScope({ caller, refusalOf }: EntranceRequest, message: Message, { tools }: Described): void {
+    if (caller.kind !== 'oauth_client' || message.method !== 'tools/call') return;
+    const tool = tools.get(String(message.params?.name));
+    if (!tool) return;
+    let plan: ReturnType<typeof planCall>;
+    try {
+      plan = planCall(tool, message.params?.arguments);
+    } catch (error) {
+      // Told by the tool itself.
+      if (error instanceof ApiError) return;
+      throw error;
+    }
+    for (const { operationId, path } of plan.orders) {
+      const refusal = refusalOf(operationId, path);
+      const scopes = (refusal?.details?.required_scopes as string[] | undefined) ?? [];
+      if (refusal?.code !== 'FORBIDDEN_SCOPE' || scopes.length === 0) continue;
+      throw new ApiError('FORBIDDEN_SCOPE', refusal.message, refusal.details, {
+        headers: { 'www-authenticate': `Bearer ${challenge('insufficient_scope', scopes.join(' '))}` },
+      });
+    }
+  }
+
+  return {
+    name: 'callMcp',
+    audience,
+    check: (headers) => checkOrigin(headers, new URL(parts.baseUrl())),
+    async answer(request) {
+      const { library, described } = await load();
+      const sent = parse(request.body);
+      const messages = (Array.isArray(sent) ? sent : [sent]) as (Message | undefined | null)[];
+      const requests = messages.filter((each): each is Message => typeof each?.method === 'string' && 'id' in each);
+      if (requests.length > 1) return told(400, invalidRequest, 'Send each request of its own, not several as a list.');
+      const [message = {}] = requests;
+      requireScope(request, message, described);
+      // A call of a tool is counted as the call of its operation.
+      if (message.method !== 'tools/call') await request.count();
+      const handler = library.createMcpHandler(() => buildProtocolServer(library, described, request), {
+        responseMode: 'json',
+        // Nothing that is listed changes while a connection lasts.
+        maxSubscriptions: 0,
+        keepAliveMs: 0,
+      });
+      const response = await handler.fetch(
+        webRequest(audience(), request),
+        sent === undefined ? {} : { parsedBody: sent },
+      );
+      const body = await response.text();
+      await handler.close();
+      return { status: response.status, headers: Object.fromEntries(response.headers), body };
+    },
+    tell(error, requestId) {
+      const { code, message, details, status } = error;
+      const wrong = error.headers?.['www-authenticate']?.includes('invalid_token') ? 'invalid_token' : undefined;
+      const data = { code, ...(details === undefined ? {} : { details }), request_id: requestId };
+      return {
+        ...told(status, serverError, message, data),
+        headers: {
+          ...error.headers,
+          'content-type': 'application/json; charset=utf-8',
+          ...(status === 401 ? { 'www-authenticate': `Bearer ${challenge(wrong, firstScopes)}` } : {}),
+        },
+      };
+    },
+  };
+}
+
+function describe({ document, objects }: McpParts): Described {
+  const tools = describeTools(document).map((each) => [each.tool.name, each] as const);
+  return { tools: new Map(tools), version: document.info.version, objects };
+}
+
+/** undefined: it is no JSON, which the library says in its own way. */
+function parse(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+function webRequest(url: string, { headers, body }: EntranceRequest): Request {
+  const sent = Object.entries(headers).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)] as [string, string]],
+  );
+  return new Request(url, { method: 'POST', headers: sent, body: new Uint8Array(body) });
+}
+
+function told(status: number, code: number, message: string, data?: object): EntranceAnswer {
+  return {
+    status,
+    headers: { 'content-type': 'application/json; charset=utf-8' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: null, error: { code, message, ...(data ? { data } : {}) } }),
+  };
+}
+
+const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/;
+
+/**
+ * Lets in what calls this server by its own name, and of pages only its own: another page could use the place that a browser has in a network.
+ * @throws ApiError 403
+ */
+function checkOrigin({ host, origin }: IncomingHttpHeaders, base: URL): void {
+  const isOwn = (url: URL): boolean =>
+    url.host === base.host || (loopback.test(base.hostname) && loopback.test(url.hostname));
+  const asked = URL.parse(`${base.protocol}//${host}`);
+  if (!asked || !isOwn(asked))
+    throw foreign('host', `This server is not called ${host}, but ${base.host}: its BASE_URL.`);
+  if (origin === undefined) return;
+  const page = URL.parse(origin);
+  if (!page || !isOwn(page)) throw foreign('origin', `Pages of ${origin} may not call this server.`);
+}
+
+const foreign = (reason: string, message: string): ApiError =>
+  new ApiError('FORBIDDEN_SCOPE', message, { required_scopes: [], reason: `foreign_${reason}` });

@@ -1,0 +1,267 @@
+// What tools take and answer, in JSON Schema: derived from the document, and small enough for what a model can hold.
+import type { OpenAPIV3_1 } from 'openapi-types';
+import { type Effect, type OperationId, operationsOf, type Tool, tools } from './tools.ts';
+
+export interface JsonSchema {
+  type?: string | readonly string[];
+  description?: string;
+  properties?: Record<string, JsonSchema>;
+  [keyword: string]: unknown;
+}
+
+/** What clients take at the root: no alternatives. */
+export interface ObjectSchema {
+  type: 'object';
+  properties: Record<string, JsonSchema>;
+  required?: readonly string[];
+  additionalProperties?: false;
+}
+
+/** Where an argument goes. */
+type Place = 'path' | 'query' | 'body' | 'whole_body' | 'idempotency_key' | 'own';
+
+/** An operation as a tool calls it. */
+export interface ToolOperation {
+  id: OperationId;
+  /** By argument. */
+  places: ReadonlyMap<string, Place>;
+  required: readonly string[];
+}
+
+/** A tool with everything that the document says about it. */
+export interface DescribedTool {
+  tool: Tool;
+  operations: ReadonlyMap<OperationId, ToolOperation>;
+  /** As tools/list shows it. */
+  listed: {
+    name: string;
+    title: string;
+    description: string;
+    inputSchema: ObjectSchema;
+    outputSchema: ObjectSchema;
+    annotations: Record<string, boolean>;
+  };
+}
+
+/** Items of a page, unless an argument says otherwise: more is rarely read by a model. */
+export const usualPage = 10;
+
+const annotations: Readonly<Record<Effect, Record<string, boolean>>> = {
+  reads: { readOnlyHint: true, openWorldHint: false },
+  adds: { readOnlyHint: false, destructiveHint: false, openWorldHint: false },
+  overwrites: { readOnlyHint: false, destructiveHint: true, openWorldHint: false },
+};
+
+/** Arguments that the document has in another form, or not at all. */
+const ownArguments: Readonly<Record<string, JsonSchema>> = {
+  object: { type: 'string', description: 'Such as leads, deals, customers, accounts, tasks, or object:visits.' },
+  expand: { type: 'string', description: 'Up to three fields, by commas, whose records are to be shown too.' },
+  filter: {
+    type: 'object',
+    description:
+      '{"field", "op", "value"}, or {"and": […]} or {"or": […]} of such. op: eq, neq, gt, gte, lt, lte, contains, in, is_null.',
+  },
+  fields: { type: 'string', description: 'Names of the fields to show, by commas.' },
+  limit: { type: 'integer', description: 'Items on a page.', default: usualPage },
+  cursor: { type: 'string', description: 'The next_cursor of the page before.' },
+  idempotency_key: { type: 'string', description: 'The same for each try of one change.' },
+  record: { type: 'object', description: 'Values by the names of fields.' },
+};
+
+/** What every result has beside the data. */
+const everyResult: Readonly<Record<string, JsonSchema>> = {
+  truncated: { type: 'boolean' },
+  hint: { type: 'string' },
+};
+
+/** Keywords that help to write a value; all others only help to refuse it, which the operation does. */
+const helpful = ['type', 'enum', 'format', 'maximum', 'maxItems', 'items', 'properties', 'required', 'const'];
+
+/** Characters of the description of an argument. */
+const longest = 90;
+
+type Schema = OpenAPIV3_1.SchemaObject & Record<string, unknown>;
+type Referred<T> = T | OpenAPIV3_1.ReferenceObject;
+interface Declared {
+  path: string;
+  operation: OpenAPIV3_1.OperationObject & Record<string, unknown>;
+  parameters: OpenAPIV3_1.ParameterObject[];
+  body: Schema | undefined;
+}
+
+/** Describes all tools. @throws Error naming the tool and the argument that the document does not have */
+export function describeTools(document: OpenAPIV3_1.Document): DescribedTool[] {
+  const resolve = <T extends object>(node: Referred<T>): T =>
+    '$ref' in node && typeof node.$ref === 'string'
+      ? resolve(
+          node.$ref
+            .slice(2)
+            .split('/')
+            .reduce<never>((inner, part) => inner[part] as never, document as never) as Referred<T>,
+        )
+      : (node as T);
+  const declared = declaredOperations(document, resolve);
+  return tools.map((tool) => {
+    const operations = operationsOf(tool).map((id) => {
+      const found = declared.get(id);
+      if (!found) throw new Error(`${tool.name}: the document has no ${id}`);
+      return { id, ...found };
+    });
+    const inputs = operations.map((operation) => argumentsOf(tool, operation, resolve));
+    return {
+      tool,
+      operations: new Map(operations.map(({ id }, index) => [id, toolOperation(id, inputs[index] as Argument[])])),
+      listed: {
+        name: tool.name,
+        title: tool.title,
+        description: tool.description,
+        inputSchema: inputSchema(tool, inputs),
+        outputSchema: outputSchema(operations, resolve),
+        annotations: annotations[tool.effect],
+      },
+    };
+  });
+}
+
+type Resolve = <T extends object>(node: Referred<T>) => T;
+
+function declaredOperations(document: OpenAPIV3_1.Document, resolve: Resolve): Map<string, Declared> {
+  const found = new Map<string, Declared>();
+  for (const [path, item] of Object.entries(document.paths ?? {})) {
+    for (const method of ['get', 'post', 'put', 'patch', 'delete'] as const) {
+      const operation = item?.[method] as Declared['operation'] | undefined;
+      if (!operation?.operationId) continue;
+      const parameters = [...(item?.parameters ?? []), ...(operation.parameters ?? [])].map((each) => resolve(each));
+      const content = operation.requestBody && resolve(operation.requestBody).content['application/json'];
+      const body = content?.schema && (resolve(content.schema) as Schema);
+      found.set(operation.operationId, { path, operation, parameters, body });
+    }
+  }
+  return found;
+}
+
+interface Argument {
+  name: string;
+  place: Place;
+  required: boolean;
+  schema: JsonSchema;
+}
+
+/** The arguments of a tool that one of its operations takes. */
+function argumentsOf(tool: Tool, { id, operation, parameters, body }: Declared & { id: string }, resolve: Resolve) {
+  const fields = body && fieldsOf(body, resolve);
+  return tool.takes.flatMap((name): Argument[] => {
+    const of = (place: Place, required: boolean, schema: JsonSchema): Argument[] => [
+      // Where the document has few values, it says it best.
+      { name, place, required, schema: schema.enum ? schema : (ownArguments[name] ?? schema) },
+    ];
+    if (name === 'idempotency_key') {
+      if (operation['x-idempotency'] === undefined) throw new Error(`${tool.name}: ${id} honours no Idempotency-Key`);
+      return of(name, false, {});
+    }
+    if (name === tool.body) return of('whole_body', true, {});
+    const parameter = parameters.find((each) => each.name === name && (each.in === 'path' || each.in === 'query'));
+    if (parameter) {
+      const { description = '', in: place, required = false } = parameter;
+      const schema = short(resolve(parameter.schema as Schema) as Schema, resolve, description);
+      return of(place as Place, required, schema);
+    }
+    const field = fields?.properties?.[name] as Schema | undefined;
+    if (field) {
+      const schema = name === 'limit' || name === 'filter' ? (ownArguments[name] as JsonSchema) : short(field, resolve);
+      return [{ name, place: 'body', required: fields?.required?.includes(name) ?? false, schema }];
+    }
+    if (name === 'fields') return of('own', false, {});
+    return [];
+  });
+}
+
+/** Of alternatives, the one with names: a list alone cannot be flat. */
+function fieldsOf(body: Schema, resolve: Resolve): Schema | undefined {
+  if (body.properties) return body;
+  return (body.anyOf ?? body.oneOf ?? []).map((each) => resolve(each) as Schema).find((each) => each.properties);
+}
+
+function toolOperation(id: OperationId, args: readonly Argument[]): ToolOperation {
+  return {
+    id,
+    places: new Map(args.map(({ name, place }) => [name, place])),
+    required: args.filter(({ required }) => required).map(({ name }) => name),
+  };
+}
+
+function inputSchema(tool: Tool, inputs: readonly (readonly Argument[])[]): ObjectSchema {
+  const { calls } = tool;
+  const chooser = typeof calls === 'object' && 'by' in calls ? calls : undefined;
+  const properties: Record<string, JsonSchema> = {};
+  for (const name of tool.takes) {
+    const found = inputs.flat().filter((each) => each.name === name);
+    if (name === chooser?.by) properties[name] = { type: 'string', enum: Object.keys(chooser.of) };
+    else if (found.length > 0) properties[name] = joined(found.map(({ schema }) => schema));
+    else throw new Error(`${tool.name}: none of its operations takes ${name}`);
+  }
+  const required = tool.takes.filter(
+    (name) =>
+      name === chooser?.by ||
+      inputs.every((input) => input.some((argument) => argument.name === name && argument.required)),
+  );
+  return { type: 'object', properties, ...(required.length > 0 ? { required } : {}), additionalProperties: false };
+}
+
+/** What one argument may be for one operation or another. */
+function joined([first = {}, ...others]: readonly JsonSchema[]): JsonSchema {
+  const values = [first, ...others].map((each) => each.enum as string[] | undefined);
+  if (!values.every((each) => each !== undefined)) return first;
+  return { ...first, enum: [...new Set(values.flat())] };
+}
+
+/** The names of what is answered, and what each is: one level, which a model then sees in the result itself. */
+function outputSchema(operations: readonly Declared[], resolve: Resolve): ObjectSchema {
+  const properties: Record<string, JsonSchema> = {};
+  for (const { operation } of operations) {
+    const [, answer] = Object.entries(operation.responses ?? {}).find(([status]) => status.startsWith('2')) ?? [];
+    const schema = answer && resolve(answer as OpenAPIV3_1.ResponseObject).content?.['application/json']?.schema;
+    const data = schema && (resolve(schema) as Schema).properties?.data;
+    const shown = (data && (resolve(data) as Schema).properties) ?? {};
+    for (const [name, property] of Object.entries(shown)) {
+      const { type } = resolve(property as Referred<Schema>);
+      properties[name] = type === undefined ? {} : { type: type as string };
+    }
+  }
+  return { type: 'object', properties: { ...properties, ...everyResult }, required: ['truncated'] };
+}
+
+/** A schema without references and without what only refuses. */
+function short(given: Referred<Schema>, resolve: Resolve, described?: string): JsonSchema {
+  const schema = resolve(given);
+  const alternatives = (schema.anyOf ?? schema.oneOf)?.map((each) => short(each as Schema, resolve));
+  if (alternatives) {
+    const first = alternatives.find(({ type }) => type !== 'null') ?? {};
+    return { ...first, ...description(described ?? schema.description) };
+  }
+  const kept: JsonSchema = {};
+  for (const keyword of helpful) {
+    const value = schema[keyword];
+    if (value === undefined) continue;
+    if (keyword === 'items') kept.items = short(value as Schema, resolve);
+    else if (keyword === 'properties') kept.properties = propertiesOf(value as Record<string, Schema>, resolve);
+    else if (keyword === 'enum') kept.enum = (value as unknown[]).filter((each) => each !== null);
+    else kept[keyword] = value;
+  }
+  return { ...kept, ...description(described ?? schema.description) };
+}
+
+function propertiesOf(properties: Record<string, Schema>, resolve: Resolve): Record<string, JsonSchema> {
+  return Object.fromEntries(
+    Object.entries(properties)
+      .filter(([, schema]) => resolve(schema).readOnly !== true)
+      .map(([name, schema]) => [name, short(schema, resolve)]),
+  );
+}
+
+/** The first sentence, without links. */
+function description(text: string | undefined): { description?: string } {
+  const [sentence = ''] = (text ?? '').replace(/\[([^\]]+)\]\([^)]*\)/g, '$1').split(/(?<=\.)\s|\n\n/);
+  const flat = sentence.replace(/\s+/g, ' ').trim();
+  return flat === '' || flat.length > longest ? {} : { description: flat };
+}

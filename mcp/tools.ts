@@ -1,0 +1,86 @@
+// The tools: what each is called, which operations of the document it calls, and which of their arguments it takes.
+import type { operations } from '../generated/api.ts';
+
+export type OperationId = keyof operations;
+
+/** What a tool does to what is stored. */
+export type Effect = 'reads' | 'adds' | 'overwrites';
+
+export interface Tool {
+  name: string;
+  title: string;
+  effect: Effect;
+  /**
+   * The operations that it calls. One: always this. `by`: the value of an argument chooses. `given`: the first argument that is
+   * given chooses. `all`: each of them, whose answers are joined.
+   */
+  calls:
+    | OperationId
+    | { by: string; of: Readonly<Record<string, OperationId>> }
+    | { given: Readonly<Record<string, OperationId>> }
+    | { all: readonly OperationId[] };
+  /** Arguments, in the order in which they are shown: parameters of the operations and fields of their bodies, by their names there. */
+  takes: readonly string[];
+  /** The argument that is the whole body, where its fields depend on the workspace. */
+  body?: string;
+  description: string;
+  /** What is told with every result. */
+  hint?: string;
+}
+
+const tool = (
+  name: string,
+  title: string,
+  effect: Effect,
+  calls: Tool['calls'],
+  takes: string,
+  description: string,
+  more: Pick<Tool, 'body' | 'hint'> = {},
+): Tool => ({ name, title, effect, calls, takes: takes.split(' ').filter(Boolean), description, ...more });
+
+const settings = {
+  statuses: 'listStatuses',
+  tags: 'listTags',
+  sources: 'listSources',
+  activity_types: 'listActivityTypes',
+  task_types: 'listTaskTypes',
+  scheduling_pools: 'listSchedulingPools',
+} as const;
+
+/** Scopes are those of the operations. Nothing here spends money, sends, deletes or cancels, or changes users, settings, keys or webhooks. */
+// biome-ignore format: a table is read by its columns.
+export const tools: readonly Tool[] = [
+  tool('whoami', 'Who am I', 'reads', 'getMe', '', 'Shows the workspace, the mode, and what this credential may do: scopes, modules and limits.'),
+  tool('list_objects', 'List objects', 'reads', 'listObjects', 'limit cursor', 'Lists the kinds of records that this workspace has, built-in and its own.'),
+  tool('describe_object', 'Describe an object', 'reads', 'getObjectSchema', 'object', 'Shows the fields of an object: names, types, allowed values, and which are required.'),
+  tool('search', 'Search', 'reads', 'searchRecords', 'q objects limit', 'Finds records of all objects by a part of a name, an email address or another text.'),
+  tool('query_records', 'Query records', 'reads', 'listRecords', 'object filter sort fields expand count limit cursor', 'Lists records of one object, filtered and sorted, a page at a time.'),
+  tool('get_record', 'Get a record', 'reads', 'getRecord', 'object id fields expand', 'Reads one record.'),
+  tool('create_record', 'Create a record', 'adds', 'createRecord', 'object record idempotency_key', 'Creates one record.', { body: 'record' }),
+  tool('update_record', 'Change a record', 'overwrites', 'updateRecord', 'object id record idempotency_key', 'Changes fields of one record; those that are left out stay.', { body: 'record' }),
+  tool('batch_create_records', 'Create records', 'adds', 'createRecordBatch', 'object records atomic idempotency_key', 'Creates up to 100 records of one object, and tells what became of each.'),
+  tool('create_lead', 'Take in a lead', 'adds', 'createLead', 'first_name last_name email mobile inquiry_details notes source priority assigned_to_email lead_status custom_fields tags idempotency_key', 'Takes in a new lead, with names of settings and people instead of ids.'),
+  tool('get_customer', 'Get a customer', 'reads', { given: { id: 'getCustomer', email: 'getCustomerByEmail' } }, 'id email include fields', 'Reads the profile of one customer, by id or by email.'),
+  tool('log_activity', 'Log an activity', 'adds', 'createActivity', 'entity_type entity_id activity_type summary details performed_at followup_at duration_seconds outcome idempotency_key', 'Notes a call, a meeting or something else that was done about a lead or a deal.'),
+  tool('update_activity', 'Change an activity', 'overwrites', 'updateActivity', 'id summary details activity_type performed_at followup_at idempotency_key', 'Changes an activity that was logged.'),
+  tool('list_activities', 'List activities', 'reads', 'listActivities', 'entity_type entity_id activity_type performed_from performed_to created_by fields limit cursor', 'Lists logged activities, the latest first.'),
+  tool('add_note', 'Add a note', 'adds', 'createNote', 'object id content idempotency_key', 'Adds a note to a record.'),
+  tool('create_task', 'Create a task', 'adds', 'createRecordTask', 'object id title scheduled_at task_type description priority assigned_to_email idempotency_key', 'Adds a task to a record, for a time and a person.'),
+  tool('move_deal_stage', 'Move a deal', 'overwrites', 'updateDealStage', 'id stage stage_id fields reason idempotency_key', 'Moves a deal to another stage. What the stage asks for and the deal lacks is told, and the deal then stays.'),
+  tool('run_report', 'Run a report', 'reads', 'searchReport', 'object metric field group_by bucket from to filter', 'Counts, sums or averages records of an object, in groups.'),
+  tool('pipeline_report', 'Pipeline report', 'reads', 'getPipeline', 'object', 'Shows how many leads or deals are in each status or stage, and what they are worth.'),
+  tool('list_settings', 'List settings', 'reads', { by: 'kind', of: settings }, 'kind object limit cursor', 'Lists configured values: statuses of leads or stages of deals, tags, sources, types, and pools of people who can be met.'),
+  tool('find_slots', 'Find slots', 'reads', { given: { pool_id: 'searchSlots', member_ids: 'getSlots' } }, 'pool_id member_ids policy_id from to duration_minutes timezone limit', 'Finds times at which somebody of a pool, or one of some users, can be met. Times of a pool come with tokens to hold and book them.'),
+  tool('hold_slot', 'Hold a slot', 'adds', 'createReservation', 'slot_token ttl_seconds idempotency_key', 'Keeps a slot for a few minutes, so that nobody else books it.'),
+  tool('book_meeting', 'Book a meeting', 'adds', 'createBooking', 'slot_token reservation_id member_ids policy_id from to attendee meeting object record_id idempotency_key', 'Books a meeting at a slot, a held one or a time of certain users.'),
+  tool('draft_message', 'Draft a message', 'adds', 'createMessageDraft', 'channel to subject body from object record_id note idempotency_key', 'Prepares a text, WhatsApp message or email. A person decides whether it is sent.', { hint: 'Nothing was sent: a person decides about this draft in the console.' }),
+  tool('list_drafts', 'List drafts', 'reads', 'listMessageDrafts', 'status channel object record_id fields limit cursor', 'Lists prepared messages and what became of them.'),
+  tool('get_usage', 'Get usage', 'reads', { all: ['getUsage', 'getSubscription'] }, '', 'Shows what this month used of the quota, and the plan.'),
+];
+
+/** Every operation that a tool may call. */
+export function operationsOf({ calls }: Tool): readonly OperationId[] {
+  if (typeof calls === 'string') return [calls];
+  if ('all' in calls) return calls.all;
+  return Object.values('by' in calls ? calls.of : calls.given);
+}

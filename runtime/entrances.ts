@@ -1,0 +1,145 @@
+// Routes for programs that are no part of the document: callers authenticate as on REST, and call its operations.
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { Admission } from './admission.ts';
+import type { Answer } from './answers.ts';
+import { ClientGone, readBytes } from './body.ts';
+import type { Trace } from './call-state.ts';
+import type { Caller } from './caller.ts';
+import type { Authenticated } from './credentials/authentication.ts';
+import { authorize, type ModuleState } from './credentials/authorization.ts';
+import { Deadline } from './deadline.ts';
+import type { Document, Operation } from './document/document.ts';
+import { ApiError } from './errors.ts';
+import type { Failures } from './failures.ts';
+import { type Performed, performIn } from './in-process.ts';
+import type { OperationRunner, Order } from './operation-runner.ts';
+
+/** A call of an operation in the name of whoever sent the request. */
+export type EntranceOrder = Omit<Order, 'by'> & { operationId: string };
+
+/** A request whose sender is known. */
+export interface EntranceRequest {
+  headers: IncomingHttpHeaders;
+  /** What was sent, byte for byte. */
+  body: Buffer;
+  caller: Caller;
+  /** Why the caller may not call an operation under a path; undefined: it may. */
+  refusalOf(operationId: string, path: Record<string, string>): ApiError | undefined;
+  /** Counts a request that calls no operation. @throws ApiError 429 */
+  count(): Promise<void>;
+  /**
+   * Counts and charges one call of an operation, and authorizes it.
+   * @throws ApiError as on REST
+   */
+  admit(operationId: string, path: Record<string, string>): Promise<void>;
+  /** Performs an operation, and gives back what was charged for it where calls are free. What it refuses, and what fails, is an answer. */
+  perform(order: EntranceOrder): Promise<Performed>;
+}
+
+/** What a library made of a request. */
+export interface EntranceAnswer {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+}
+
+/** One route, which is only posted to. */
+export interface Entrance {
+  /** What the log and the limits call it. */
+  name: string;
+  /** What access tokens must be meant for. */
+  audience(): string;
+  /** @throws ApiError for a request that is refused whoever sends it */
+  check(headers: IncomingHttpHeaders): void;
+  answer(request: EntranceRequest): Promise<EntranceAnswer>;
+  /** How a failure is told on this route. */
+  tell(error: ApiError, requestId: string): EntranceAnswer;
+}
+
+export interface EntranceParts {
+  document: Document;
+  moduleState: ModuleState;
+  entrances: Readonly<Record<string, Entrance>>;
+}
+
+type Answering = (request: IncomingMessage, trace: Trace) => Promise<Answer>;
+
+/** Makes a function that finds who answers on a path; undefined where a path is no entrance. */
+export function answerEntrances(
+  { document, moduleState, entrances }: EntranceParts,
+  admission: Admission,
+  runner: OperationRunner,
+  failures: Failures,
+) {
+  const operations = new Map(document.operations.map((operation) => [operation.id, operation]));
+  const operationOf = (id: string): Operation => {
+    const operation = operations.get(id);
+    if (!operation) throw new Error(`there is no operation ${id}`);
+    return operation;
+  };
+  const perform = performIn(document, runner);
+
+  return (method: string, pathText: string): Answering | undefined => {
+    const entrance = Object.hasOwn(entrances, pathText) ? entrances[pathText] : undefined;
+    return entrance && ((request, trace) => answer(entrance, method, request, trace));
+  };
+
+  async function answer(entrance: Entrance, method: string, request: IncomingMessage, trace: Trace): Promise<Answer> {
+    trace.operation = entrance.name;
+    if (method === 'OPTIONS') return { status: 204, body: undefined, headers: { allow } };
+    try {
+      if (method !== 'POST') throw notPosted();
+      entrance.check(request.headers);
+      return await entrance.answer(await enter(entrance, request, trace));
+    } catch (error) {
+      if (error instanceof ClientGone) throw error;
+      const failed = failures.errorOf(error, trace);
+      return entrance.tell(failed, trace.requestId);
+    }
+  }
+
+  async function enter(entrance: Entrance, request: IncomingMessage, trace: Trace): Promise<EntranceRequest> {
+    const now = new Date();
+    const deadline = new Deadline();
+    const by = await admission.recognize({ request, audience: entrance.audience() }, now, deadline, trace);
+    const invite = () => {
+      trace.invite?.();
+      trace.invite = undefined;
+    };
+    return {
+      ...{ headers: request.headers, caller: by.caller, body: await readBytes(request, invite) },
+      refusalOf: (operationId, path) => refusalOf(operationOf(operationId), by, path),
+      count: () => admission.count(entrance.name, by, trace),
+      admit: (operationId, path) =>
+        admission.admitTo(operationOf(operationId), path, by, new Date(), new Deadline(), trace),
+      perform: async (order) => {
+        const performed = await perform({ ...order, by });
+        if (performed.free) admission.takeBack(trace);
+        return performed;
+      },
+    };
+  }
+
+  function refusalOf(operation: Operation, { caller }: Authenticated, path: Record<string, string>) {
+    try {
+      // What the look notes of the reach is not the caller's.
+      authorize(operation, { ...caller }, path, moduleState);
+      return undefined;
+    } catch (error) {
+      if (error instanceof ApiError) return error;
+      throw error;
+    }
+  }
+}
+
+const allow = 'POST, OPTIONS';
+
+const notPosted = () =>
+  new ApiError(
+    'METHOD_NOT_ALLOWED',
+    `This path answers ${allow}.`,
+    { allowed_methods: ['POST', 'OPTIONS'] },
+    {
+      headers: { allow },
+    },
+  );

@@ -1,0 +1,102 @@
+// What tools/list shows: small, in forms that every client takes, and no more than the credential may do.
+import { describe, expect, test } from 'vitest';
+import { tools } from '../../mcp/tools.ts';
+import type { Json } from '../support/client.ts';
+import { post, withKey } from '../support/mcp.ts';
+import { newWideTenant } from '../support/requests.ts';
+import { database, newKey, newTenant } from '../support/tenants.ts';
+
+/** Characters of a token, as estimates have it. */
+const charactersOfToken = 4;
+
+const listOf = async (key: string): Promise<Json[]> => (await post('tools/list', {}, { key })).body.result.tools;
+const namesOf = async (key: string): Promise<string[]> => (await listOf(key)).map(({ name }) => name);
+
+describe('the list of tools', () => {
+  test('takes at most 8,000 tokens, with all of them', async () => {
+    const tenant = await newWideTenant();
+    const answer = await post('tools/list', {}, { key: tenant.key });
+    const tokens = Math.ceil(answer.text.length / charactersOfToken);
+    process.stdout.write(`tools/list: ${answer.body.result.tools.length} tools, ${tokens} tokens\n`);
+    expect(answer.body.result.tools.map(({ name }: Json) => name)).toEqual(tools.map(({ name }) => name));
+    expect(tokens).toBeLessThanOrEqual(8000);
+  });
+
+  test('says of each what it is, in forms that every client takes', async () => {
+    const tenant = await newWideTenant();
+    for (const tool of await listOf(tenant.key)) {
+      expect(tool.name).toMatch(/^[a-z_]{1,64}$/);
+      expect(tool.title).toBeTruthy();
+      expect(tool.description).toBeTruthy();
+      const hints = tool.annotations.readOnlyHint || tool.annotations.destructiveHint !== undefined;
+      expect(hints, tool.name).toBe(true);
+      for (const schema of [tool.inputSchema, tool.outputSchema]) {
+        expect(schema.type).toBe('object');
+        for (const keyword of ['oneOf', 'anyOf', 'allOf', '$ref'])
+          expect(JSON.stringify(schema)).not.toContain(`"${keyword}"`);
+      }
+      for (const other of tools)
+        if (other.name.includes('_')) expect(tool.description, tool.name).not.toContain(other.name);
+    }
+  });
+
+  test('has none that spends money, sends, deletes or cancels, or changes users, settings, keys or webhooks', () => {
+    const called = new Set(
+      tools.flatMap(({ calls }) =>
+        typeof calls === 'string' ? [calls] : Object.values(Object.values(calls)[1] ?? calls),
+      ),
+    );
+    for (const id of called)
+      expect(String(id)).not.toMatch(
+        /^(delete|cancel|revoke|rotate|release|reset|schedule|approve|send|upgrade|downgrade|(create|update)(User|Subscription|Checkout|Portal|Api|Webhook|Status|Tag|Source|Object|Field|Campaign|Workforce|Scheduling))/,
+      );
+  });
+
+  test.each([
+    [['leads:view'], ['whoami', 'list_objects', 'describe_object', 'search', 'query_records', 'get_record']],
+    [['leads:create'], ['whoami', 'list_objects', 'search', 'create_lead']],
+    [['billing:view'], ['whoami', 'list_objects', 'search', 'get_usage']],
+    [['settings:view'], ['whoami', 'list_objects', 'search', 'list_settings']],
+    [['reports:view'], ['whoami', 'list_objects', 'search', 'run_report', 'pipeline_report']],
+    [['inbox:view'], ['whoami', 'list_objects', 'search', 'list_drafts']],
+    [
+      ['object:visits:view', 'object:visits:create'],
+      [
+        'whoami',
+        'list_objects',
+        'describe_object',
+        'search',
+        'query_records',
+        'get_record',
+        'create_record',
+        'batch_create_records',
+      ],
+    ],
+  ])('shows with the scopes %j what they allow', async (scopes, names) => {
+    const tenant = await newWideTenant();
+    expect(await namesOf(await newKey(tenant, { scopes }))).toEqual(names);
+  });
+
+  test('leaves out what belongs to a module that the plan lacks', async () => {
+    const tenant = await newTenant();
+    await database()`update subscriptions set package_code = 'starter', status = 'active' where company_id = ${tenant.companyId}`;
+    const names = await namesOf(tenant.key);
+    expect(names).toContain('create_lead');
+    expect(names).not.toContain('draft_message');
+  });
+
+  test('may be kept for a minute by whoever asked, and is the same each time', async () => {
+    const tenant = await newWideTenant();
+    const [first, second] = await Promise.all([1, 2].map(() => post('tools/list', {}, { key: tenant.key })));
+    expect(first?.body).toEqual(second?.body);
+    expect(first?.body.result).toMatchObject({ ttlMs: 60_000, cacheScope: 'private' });
+  });
+
+  test('says to a client of 2025 the same', async () => {
+    const tenant = await newWideTenant();
+    const client = await withKey(tenant.key, '2025-11-25');
+    const { tools: shown } = await client.listTools();
+    expect(shown).toEqual(await listOf(tenant.key));
+    await client.close();
+  });
+});
