@@ -10,6 +10,7 @@ import { sweepKeyDays } from '../db/billing/usage.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { sweep } from '../db/idempotency.ts';
 import { sweepMails } from '../db/messaging/mails.ts';
+import { sweepReports } from '../db/messaging/received-reports.ts';
 import { sweepEvents } from '../db/records/feed.ts';
 import { sweepHeldTimes, sweepReservations } from '../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../db/settings/sla-due.ts';
@@ -45,6 +46,7 @@ export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => 
       held_times: await removeAll(platform, sweepHeldTimes),
       provider_events: await removeAll(platform, sweepProviderEvents),
       workforce_runs: await removeAll(platform, sweepRuns),
+      reports: await removeAll(platform, sweepReports),
     };
     const swept = {
       files: await sweepFiles(platform, files.remove, log),

@@ -105,6 +105,8 @@ export async function withdrawSome(
       select id, status from message_drafts
       where company_id = ${companyId} and test_mode = ${testMode} and campaign_id = ${campaignId} and status in ('draft', 'approved')
         and (leased_until is null or leased_until <= ${now})
+        -- What may have been sent is not taken back: its sender finds out.
+        and attempted_at is null
       limit ${limit}
       for no key update
     )

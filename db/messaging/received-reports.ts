@@ -1,6 +1,7 @@
 // What providers reported, each report once, and whom of the workspace's records it came from.
 import type { ReportKind } from '../../domain/messaging/reports.ts';
 import type { Sql } from '../connect.ts';
+import { type DueDataRow, forEachTenant } from '../sweeping.ts';
 import type { TenantScope } from '../tenant.ts';
 
 /** A record that people write from, or are called at. */
@@ -67,4 +68,21 @@ export async function addReport(
     select id, object, record_id from received_reports
     where company_id = ${companyId} and test_mode = ${testMode} and provider = ${report.provider} and external_id = ${report.external_id}`;
   return before;
+}
+
+/** Days that a report is kept; a provider that sends one again later is taken for one that tells something new. */
+const keptDays = 400;
+
+/** Removes reports that are past their time. @returns how many, at most the limit */
+export async function sweepReports(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - keptDays * 86_400_000);
+  const due = await sql<DueDataRow[]>`
+    select company_id as "companyId", test_mode as "testMode", id from received_reports
+    where received_at < ${before} order by received_at limit ${limit}`;
+  return forEachTenant(due, async ({ companyId, testMode }, rows) => {
+    const removed = await sql`
+      delete from received_reports
+      where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
+    return removed.count;
+  });
 }

@@ -30,6 +30,9 @@ export const schedulingLimits = { days: 31, users: 50 } as const;
 /** Records that a report runs over. */
 export const maxReportRows = 5000;
 
+/** Reports of providers for a workspace in a minute, in each mode. */
+export const reportsPerMinute = 600;
+
 /** What a workspace may configure; all of it is kept in memory. */
 export const configurationLimits = {
   activeApiKeys: 100,

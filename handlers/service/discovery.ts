@@ -20,6 +20,7 @@ import {
   maxReportRows,
   maxSearchHits,
   maxSortKeys,
+  reportsPerMinute,
   schedulingLimits,
   uploadLimits,
 } from '../../domain/service/request-limits.ts';
@@ -79,6 +80,7 @@ export const getLimits: Handler<'getLimits'> = async ({ sql, caller, now }) => {
           per_hour: caller.limits.perHour,
           workspace_per_minute: caller.limits.tenantPerMinute,
           workspace_per_day: caller.limits.tenantPerDay,
+          reports_per_minute: reportsPerMinute,
         },
         quota: {
           limit: quota.limit,

@@ -1,6 +1,7 @@
 // Rate limits: which layers count a request, what each allows, and what answers report of it.
 import { isIPv6 } from 'node:net';
 import { LRUCache } from 'lru-cache';
+import { reportsPerMinute } from '../../domain/service/request-limits.ts';
 import type { Caller } from '../caller.ts';
 import type { Operation } from '../document/document.ts';
 import { type ApiError, rateLimited } from '../errors.ts';
@@ -51,7 +52,7 @@ const failedSignIns: Allowance = { limit: 5, window: 15 * minute };
 /** Mails with a link to a new password for one address of an e-mail account. */
 const resetMails: Allowance = { limit: 3, window: hour };
 /** Reports of what came in for a workspace, in each mode. */
-const reports: Allowance = { limit: 600, window: minute };
+const reports: Allowance = { limit: reportsPerMinute, window: minute };
 /** What a signed-in person may call, per endpoint; keys say themselves what they may. */
 const perPersonAndMinute = 60;
 

@@ -102,6 +102,7 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
   await sql.unsafe(
     `update workforce_runs t set ended_at = now() where ${others('workforce_runs')} and ended_at is not null`,
   );
+  await sql.unsafe(`update received_reports t set received_at = now() where ${others('received_reports')}`);
   await sql.unsafe(`update slot_reservations t set created_at = now() where ${others('slot_reservations')}`);
   await sql.unsafe(`update bookings t set end_at = now() + interval '1 year' where ${others('bookings')}`);
   await sql.unsafe(`update user_calendars t set due_at = now() + interval '1 year' where ${others('user_calendars')}`);

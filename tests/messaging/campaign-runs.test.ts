@@ -190,7 +190,7 @@ test('cancelling withdraws what nobody decided about and what waits to be sent, 
   await createRecords(
     tenant.key,
     'leads',
-    ['a', 'b', 'c', 'd'].map((name) => ({ first_name: name, email: `${name}@x.example` })),
+    ['a', 'b', 'c', 'd', 'e'].map((name) => ({ first_name: name, email: `${name}@x.example` })),
   );
   const campaign = await newCampaign(tenant.key);
   await begin(tenant, campaign);
@@ -202,11 +202,15 @@ test('cancelling withdraws what nobody decided about and what waits to be sent, 
   await become('b', 'approved', false);
   await become('c', 'approved', true);
   await become('d', 'sent', false);
+  // Its sender died: nobody knows yet whether it was sent.
+  await become('e', 'approved', false);
+  await database()`
+    update message_drafts set attempted_at = now() where campaign_id = ${campaign.id} and recipient = 'e@x.example'`;
   await expectStatus(200, 'POST', `/v1/campaigns/${campaign.id}/cancel`, { key: tenant.key });
   await Promise.all(servers.map((parts) => runCampaigns(parts)));
   await expect
     .poll(async () => (await draftsOf(campaign)).map(({ status }) => status))
-    .toEqual(['withdrawn', 'withdrawn', 'approved', 'sent']);
+    .toEqual(['withdrawn', 'withdrawn', 'approved', 'sent', 'approved']);
   expect((await call('GET', `/v1/messages/drafts/${other.id}`, { key: tenant.key })).body.data.draft.status).toBe(
     'draft',
   );

@@ -69,6 +69,7 @@ test('the limits are those of the key, of its plan and of the document, and coun
     per_hour: 444,
     workspace_per_minute: 70,
     workspace_per_day: 100_000,
+    reports_per_minute: 600,
   });
   expect(quota).toMatchObject({ limit: 3_000_000, used: 3, remaining: 2_999_997 });
   expect(Date.parse(quota.period.start)).toBeLessThanOrEqual(Date.now());

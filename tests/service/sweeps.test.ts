@@ -8,6 +8,7 @@ import { sweepProviderEvents } from '../../db/billing/provider-customers.ts';
 import { Pool, type Sql } from '../../db/connect.ts';
 import { sweep } from '../../db/idempotency.ts';
 import { sweepMails, takeMails } from '../../db/messaging/mails.ts';
+import { sweepReports } from '../../db/messaging/received-reports.ts';
 import { completeBookings } from '../../db/scheduling/bookings.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
@@ -105,6 +106,14 @@ const addRun: Add = async ({ companyId }, testMode, days) => {
   return id;
 };
 
+const addReport: Add = async ({ companyId }, testMode, days) => {
+  const id = randomUUID();
+  await database()`
+    insert into received_reports (company_id, test_mode, id, provider, external_id, kind, details, occurred_at, received_at)
+    values (${companyId}, ${testMode}, ${id}, 'generic', ${id}, 'call', '{}', now(), now() - make_interval(days => ${days}))`;
+  return id;
+};
+
 const addHeldTime: Add = async ({ companyId }, testMode, days) => {
   const id = randomUUID();
   await database()`
@@ -125,6 +134,7 @@ test.each<[string, string, number, Add, Sweep]>([
   ['taken_times', 'id', 0, addHeldTime, sweepHeldTimes],
   ['provider_events', 'id', 30, addProviderEvent, sweepProviderEvents],
   ['workforce_runs', 'id', 90, addRun, sweepRuns],
+  ['received_reports', 'id', 400, addReport, sweepReports],
 ])('rows of %s go when they are past their time, and no sooner', async (table, name, days, add, remove) => {
   const old: string[] = [];
   const kept: string[] = [];

@@ -5263,6 +5263,8 @@ export interface components {
             workspace_per_minute: number;
             /** @description Calls of the whole workspace in 24 hours; null when there is no such limit. */
             workspace_per_day: number | null;
+            /** @description Inbound reports of providers for the workspace in a minute, in each mode. */
+            reports_per_minute: number;
         };
         QuotaPeriod: {
             start: components["schemas"]["Timestamp"];
@@ -13394,7 +13396,8 @@ export interface operations {
                      *             "per_minute_and_endpoint": 60,
                      *             "per_hour": 1000,
                      *             "workspace_per_minute": 600,
-                     *             "workspace_per_day": null
+                     *             "workspace_per_day": null,
+                     *             "reports_per_minute": 600
                      *           },
                      *           "quota": {
                      *             "limit": 500000,
