@@ -8,6 +8,7 @@ import { hostile } from './hostile.ts';
 import { listOrders } from './list-orders.ts';
 import { listPage } from './list-page.ts';
 import { listSome } from './list-some/measure.ts';
+import { mcpCall } from './mcp-call.ts';
 import { memory } from './memory.ts';
 import { neighbour } from './neighbour.ts';
 import { readOne } from './read-one/measure.ts';
@@ -41,6 +42,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'slot-search': slotSearch,
   'slot-requests': slotRequests,
   'campaign-run': campaignRun,
+  'mcp-call': mcpCall,
 };
 
 const settings: Settings = {

@@ -1,0 +1,49 @@
+// P13: a record by its id as a call of a tool, against the same read over REST.
+import { request } from './load.ts';
+import { createLead, readRequest } from './records.ts';
+import type { Result } from './report.ts';
+import { type Measured, measure, ratio, type Settings } from './rounds.ts';
+import { startServer } from './sides.ts';
+import { folder, openWorkspace } from './workspace.ts';
+
+export async function mcpCall(settings: Settings): Promise<Result> {
+  const workspace = await openWorkspace(folder);
+  const server = await startServer('REST', workspace.env).catch(async (error: unknown) => {
+    await workspace.stop();
+    throw error;
+  });
+  try {
+    const id = await createLead(server.port, workspace);
+    const requests = { tool: toolRequest(workspace.key, id), REST: readRequest(workspace.key, id) };
+    const sides = [{ ...server, name: 'tool' }, server];
+    const measured = await measure(sides, ({ name }) => () => requests[name as keyof typeof requests], settings);
+    return {
+      name: 'mcp-call',
+      figure: 'P13',
+      what: 'one record by its id: as a tool of the Model Context Protocol, over REST',
+      settings: { ...settings },
+      sides: measured,
+      ratios: [ratio(...(measured as [Measured, Measured]), 0.5)],
+      values: [],
+    };
+  } finally {
+    await server.stop();
+    await workspace.stop();
+  }
+}
+
+function toolRequest(key: string, id: string): Buffer {
+  const version = '2026-07-28';
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': version,
+    'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1.0.0' },
+    'io.modelcontextprotocol/clientCapabilities': {},
+  };
+  const params = { name: 'get_record', arguments: { object: 'leads', id }, _meta };
+  const headers = {
+    'x-api-key': key,
+    accept: 'application/json, text/event-stream',
+    ...{ 'mcp-protocol-version': version, 'mcp-method': 'tools/call', 'mcp-name': 'get_record' },
+  };
+  return request('POST', '/v1/mcp', headers, JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }));
+}

@@ -1,0 +1,220 @@
+// The route itself: who is let in from where, what is counted, and what hostile messages get.
+import { describe, expect, inject, test, vi } from 'vitest';
+import { accessToken, newGrant } from '../support/access-tokens.ts';
+import { type CallOptions, call } from '../support/client.ts';
+import { hostileTexts } from '../support/hostile-texts.ts';
+import { callTool, connect, mcpPath, post } from '../support/mcp.ts';
+import { newWideTenant, sharedToken } from '../support/requests.ts';
+import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+
+const audience = (): string => inject('baseUrl') + mcpPath;
+const metadata = (): string => `resource_metadata="${inject('baseUrl')}/.well-known/oauth-protected-resource/v1/mcp"`;
+const list = (options: CallOptions) => post('tools/list', {}, options);
+
+async function appToken(tenant: Tenant, scope: string, aud: unknown = audience()): Promise<string> {
+  return accessToken(tenant, await newGrant(tenant), { scope, ...(aud === undefined ? {} : { aud }) });
+}
+
+describe('who is let in', () => {
+  test.each(['GET', 'DELETE', 'PUT', 'PATCH'])('%s is no method of the route', async (method) => {
+    const answer = await call(method, mcpPath, { key: (await newTenant()).key });
+    expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST, OPTIONS']);
+  });
+
+  test('without a credential, or with a bad one, is told where to get one', async () => {
+    const none = await list({});
+    expect(none.status).toBe(401);
+    expect(none.headers.get('www-authenticate')).toBe(`Bearer ${metadata()}, scope="openid profile email"`);
+    expect(none.body.error.data.code).toBe('MISSING_API_KEY');
+    const bad = await list({ token: 'not.a.token' });
+    expect(bad.headers.get('www-authenticate')).toBe(
+      `Bearer error="invalid_token", ${metadata()}, scope="openid profile email"`,
+    );
+    expect(bad.body).toMatchObject({ jsonrpc: '2.0', id: null, error: { data: { code: 'AUTH_INVALID_KEY' } } });
+  });
+
+  test('an access token opens it when it is meant for it, and no other does', async () => {
+    const tenant = await newWideTenant();
+    expect((await list({ token: await appToken(tenant, 'leads:view') })).status).toBe(200);
+    expect((await list({ token: await appToken(tenant, 'leads:view', ['x', audience()]) })).status).toBe(200);
+    for (const aud of [undefined, null, inject('baseUrl'), `${audience()}/`, 'authenticated', [`${audience()}x`]]) {
+      const token =
+        aud === undefined
+          ? await accessToken(tenant, await newGrant(tenant))
+          : await appToken(tenant, 'leads:view', aud);
+      expect((await list({ token })).status, String(aud)).toBe(401);
+    }
+  });
+
+  test('a session token does not open it', async () => {
+    const answer = await list({ token: await sharedToken(await newTenant()) });
+    expect([answer.status, answer.body.error.data.code]).toEqual([401, 'AUTH_INVALID_KEY']);
+  });
+
+  test('an app that lacks a scope is told by HTTP what to ask for, where it can ask for more', async () => {
+    const token = await appToken(await newWideTenant(), 'leads:view deals:view leads:edit');
+    const id = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10';
+    const answer = await callTool('update_record', { object: 'deals', id, record: {} }, { token });
+    expect(answer.status).toBe(403);
+    expect(answer.headers.get('www-authenticate')).toBe(
+      `Bearer error="insufficient_scope", ${metadata()}, scope="deals:edit"`,
+    );
+    const hidden = await callTool('create_lead', { first_name: 'Sara' }, { token });
+    expect(hidden.headers.get('www-authenticate')).toContain('scope="leads:create"');
+  });
+
+  test('an app acts under its own name', async () => {
+    const tenant = await newWideTenant();
+    const client = await connect({ authorization: `Bearer ${await appToken(tenant, 'leads:view')}` });
+    const { structuredContent } = await client.callTool({ name: 'whoami' });
+    expect(structuredContent.actor).toMatchObject({ kind: 'oauth_client', name: 'Test app' });
+    await client.close();
+  });
+
+  test('addresses that try keys are refused as on REST', async () => {
+    const ip = '10.1.2.3';
+    const statuses: number[] = [];
+    for (let tries = 0; tries < 32; tries += 1) statuses.push((await list({ key: 'svc_live_wrong', ip })).status);
+    expect(statuses.filter((status) => status === 401)).toHaveLength(30);
+    expect((await call('GET', '/v1/me', { key: 'svc_live_wrong', ip })).status).toBe(429);
+  });
+});
+
+describe('from where', () => {
+  test.each([
+    ['host', 'evil.example'],
+    ['host', 'evil.example:80'],
+    ['origin', 'https://evil.example'],
+    ['origin', 'null'],
+    ['origin', 'http://localhost.evil.example'],
+  ])('a foreign %s, %s, is refused', async (name, value) => {
+    const { key } = await newTenant();
+    const answer = await list({ key, headers: { [name]: value } });
+    expect([answer.status, answer.body.error.data.details.reason]).toEqual([403, `foreign_${name}`]);
+  });
+
+  test('pages of the server itself may call it', async () => {
+    const { key } = await newTenant();
+    expect((await list({ key, headers: { origin: inject('baseUrl') } })).status).toBe(200);
+  });
+});
+
+describe('what is counted', () => {
+  /** What the month was charged, without what is charged ahead. */
+  const used = async ({ companyId }: Tenant): Promise<number> => {
+    const [row] = await database()`
+      select calls::int - coalesce((select sum(calls)::int from api_quota_blocks where company_id = ${companyId}), 0) as calls
+      from api_quota where company_id = ${companyId}`;
+    return row?.calls;
+  };
+
+  test('each call of a tool is one of the quota, whatever it consists of, and nothing else is', async () => {
+    const tenant = await newWideTenant();
+    const { key } = tenant;
+    const accounts = { object: 'accounts', record: { name: 'Counted' }, idempotency_key: 'counted' };
+    await list({ key });
+    await post('prompts/list', {}, { key });
+    await post('resources/read', { uri: 'schema://leads' }, { key });
+    for (const [name, args] of [
+      ['get_usage', {}],
+      ['get_record', { object: 'leads', id: 'x' }],
+      ['create_record', accounts],
+    ] as const)
+      await callTool(name, args, { key });
+    // Answered from what was kept: free, as on REST.
+    await callTool('create_record', accounts, { key });
+    // Of test data: free.
+    await callTool('whoami', {}, { key: tenant.testKey });
+    await vi.waitFor(async () => expect(await used(tenant)).toBe(3), { timeout: 5000, interval: 20 });
+  });
+
+  test('a model is told that the month is used up', async () => {
+    const tenant = await newTenant();
+    await database()`
+      update subscriptions set status = 'active', package_code = 'bespoke', trial_ends_at = null, api_call_cap = 1, api_daily_cap = 100000
+      where company_id = ${tenant.companyId}`;
+    const texts: string[] = [];
+    for (const name of ['whoami', 'whoami'])
+      texts.push((await callTool(name, {}, { key: tenant.key })).body.result.content[0].text);
+    expect(texts[1]).toMatch(/^QUOTA_EXCEEDED: The 1 calls of this month are used up/);
+  });
+
+  test('a key makes as many calls of a tool as of its operation, both together', async () => {
+    const tenant = await newWideTenant();
+    const key = await newKey(tenant, { perMinute: 4 });
+    const calls = [
+      () => callTool('whoami', {}, { key }),
+      () => call('GET', '/v1/me', { key }),
+      () => callTool('whoami', {}, { key }),
+      () => call('GET', '/v1/me', { key }),
+    ];
+    for (const each of calls) expect((await each()).status).toBe(200);
+    const refused = await callTool('whoami', {}, { key });
+    expect(refused.status).toBe(200);
+    expect(refused.body.result.content[0].text).toMatch(/^RATE_LIMIT_EXCEEDED/);
+    expect(refused.headers.get('x-ratelimit-remaining')).toBe('0');
+  });
+
+  test('lists have a limit of their own', async () => {
+    const key = await newKey(await newWideTenant(), { perMinute: 3 });
+    for (let calls = 0; calls < 3; calls += 1) expect((await list({ key })).status).toBe(200);
+    const refused = await list({ key });
+    expect(refused.status).toBe(429);
+    expect(refused.headers.get('retry-after')).toMatch(/^\d+$/);
+  });
+});
+
+describe('hostile messages', () => {
+  const raw = (rawBody: string | Buffer, key: string) =>
+    call('POST', mcpPath, { key, rawBody, headers: { accept: 'application/json, text/event-stream' } });
+
+  test.each([
+    ['no JSON', 'nothing'],
+    ['a number', '7'],
+    ['null', 'null'],
+    ['an empty list', '[]'],
+    ['a message of no method', '{"jsonrpc":"2.0","id":1}'],
+    ['several requests', JSON.stringify([1, 2].map((id) => ({ jsonrpc: '2.0', id, method: 'tools/list' })))],
+  ])('%s is refused', async (_name, body) => {
+    const answer = await raw(body, (await newTenant()).key);
+    expect(answer.status).toBe(400);
+    expect(JSON.parse(answer.text)).toMatchObject({ error: { code: expect.any(Number) } });
+  });
+
+  test('more than 100 KB are refused', async () => {
+    const answer = await raw(`{"a":"${'x'.repeat(120_000)}"}`, (await newTenant()).key);
+    expect([answer.status, answer.body.error.data.details.reason]).toEqual([400, 'body_too_large']);
+  });
+
+  test('texts of any kind are data', async () => {
+    const { key } = await newWideTenant();
+    // Short enough to be read at all.
+    for (const text of Object.values(hostileTexts).map((each) => each.slice(0, 5000))) {
+      for (const args of [{ q: text }, { objects: text, q: 'ab' }, { q: [text] }, { [text]: 1 }]) {
+        const answer = await callTool('search', args, { key });
+        expect(answer.status).toBe(200);
+        expect(answer.body.error).toBeUndefined();
+      }
+      const answer = await callTool('get_record', { object: text, id: text }, { key });
+      expect(answer.body.result.isError).toBe(true);
+    }
+  });
+
+  test.each([[[]], [7], ['text'], [{ record: { __proto__: null } }]])(
+    'arguments of the form %j are refused',
+    async (given) => {
+      const { key } = await newWideTenant();
+      const answer = await post('tools/call', { name: 'create_record', arguments: given }, { key });
+      expect(answer.body.result?.isError ?? answer.body.error.code < 0).toBe(true);
+    },
+  );
+
+  test('an unknown tool, method or subscription gets an error', async () => {
+    const { key } = await newWideTenant();
+    expect((await callTool('drop_tables', {}, { key })).body.error.code).toBe(-32_602);
+    const unknown = await post('drop/tables', {}, { key });
+    expect([unknown.status, unknown.body.error.code]).toEqual([404, -32_601]);
+    const listen = await post('subscriptions/listen', { notifications: { toolsListChanged: true } }, { key });
+    expect(listen.body.error.code).toBeLessThan(0);
+  });
+});

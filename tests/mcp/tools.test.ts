@@ -1,0 +1,266 @@
+// Each tool, called well and badly: what it answers fits what it promises, and what is refused says why.
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { tools } from '../../mcp/tools.ts';
+import { newActivity, newDeal, newRecord } from '../support/arranged-ids.ts';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { callTool, post } from '../support/mcp.ts';
+import { newWideTenant } from '../support/requests.ts';
+import { holdSome, someSlot, usualPool } from '../support/scheduling.ts';
+import { newKey, newTenant, type Tenant } from '../support/tenants.ts';
+
+const ajv = new Ajv2020({ strict: false });
+(addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
+const nobody = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10';
+const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
+
+let tenant: Tenant;
+let lead = '';
+let listed: Map<string, Json>;
+
+beforeAll(async () => {
+  tenant = await newWideTenant();
+  lead = await newRecord(tenant, 'live', 'leads');
+  const { tools: shown } = (await post('tools/list', {}, { key: tenant.key })).body.result;
+  listed = new Map(shown.map((tool: Json) => [tool.name, tool]));
+});
+
+const use = async (name: string, args: object, key = tenant.key): Promise<Json> =>
+  (await callTool(name, args, { key })).body.result;
+/** The data of a call that must do what it should. */
+const data = async (name: string, args: object, key = tenant.key): Promise<Json> => {
+  const result = await use(name, args, key);
+  expect(result.isError, result.content[0].text).toBeUndefined();
+  return result.structuredContent;
+};
+/** What a call is told that must be refused. */
+const refusal = async (name: string, args: object, key = tenant.key): Promise<string> => {
+  const result = await use(name, args, key);
+  expect(result.isError, JSON.stringify(result.structuredContent)).toBe(true);
+  expect(result.structuredContent).toBeUndefined();
+  return result.content[0].text;
+};
+
+const booking = { attendee: { name: 'Sara', email: 'sara@example.com' }, meeting: { title: 'First call' } };
+
+/** By tool: arguments that are good, and some that are not, with what is told of them. */
+const cases: Record<string, [good: () => object | Promise<object>, bad: object, told: RegExp]> = {
+  whoami: [() => ({}), { who: 'me' }, /- who \(UNKNOWN_FIELD\)/],
+  list_objects: [() => ({}), { limit: 'ten' }, /- limit \(/],
+  describe_object: [() => ({ object: 'leads' }), {}, /- object \(REQUIRED\)/],
+  search: [() => ({ q: 'example' }), { q: 'x' }, /- q \(/],
+  query_records: [
+    () => ({ object: 'leads', sort: '-created_at' }),
+    { object: 'leads', sort: 'colour' },
+    /sort: colour/,
+  ],
+  get_record: [() => ({ object: 'leads', id: lead, fields: 'email' }), { object: 'leads', id: nobody }, /^NOT_FOUND/],
+  create_record: [
+    () => ({ object: 'accounts', record: { name: 'Blue Lake' } }),
+    { object: 'accounts', record: { nome: 'Blue Lake' } },
+    /- nome \(UNKNOWN_FIELD\).*Did you mean name\?/,
+  ],
+  update_record: [
+    () => ({ object: 'leads', id: lead, record: { city: 'Dubai' } }),
+    { object: 'leads', id: nobody, record: 'Dubai' },
+    /- record \(INVALID_TYPE\)/,
+  ],
+  batch_create_records: [
+    () => ({ object: 'accounts', records: [{ name: 'One' }, { nome: 'Two' }] }),
+    { object: 'accounts', records: [] },
+    /- records \(/,
+  ],
+  create_lead: [() => ({ first_name: 'Sara', email: 'sara@example.com' }), { email: 'sara' }, /- first_name \(/],
+  get_customer: [
+    () => newRecord(tenant, 'live', 'customers').then((id) => ({ id })),
+    {},
+    /One of id, email is required/,
+  ],
+  log_activity: [
+    () => ({ entity_type: 'lead', entity_id: lead, activity_type: 'Call', summary: 'Asked for a quote' }),
+    { entity_type: 'lead', entity_id: lead, activity_type: 'Dance' },
+    /- activity_type \(/,
+  ],
+  update_activity: [
+    () => newActivity(tenant, 'live').then((id) => ({ id, summary: 'Asked again' })),
+    { id: nobody, summary: 'Asked again' },
+    /^NOT_FOUND/,
+  ],
+  list_activities: [() => ({ fields: 'summary' }), { entity_type: 'customer' }, /- entity_type \(/],
+  add_note: [
+    () => ({ object: 'leads', id: lead, content: 'Likes tea' }),
+    { object: 'leads', id: nobody, content: '' },
+    /- content \(/,
+  ],
+  create_task: [
+    () => ({ object: 'leads', id: lead, title: 'Call', scheduled_at: tomorrow }),
+    { object: 'leads', id: nobody, title: 'Call', scheduled_at: tomorrow },
+    /^NOT_FOUND/,
+  ],
+  move_deal_stage: [
+    () => newDeal(tenant, 'live').then((id) => ({ id, stage: 'Qualified' })),
+    { id: nobody, stage: 'Qualified' },
+    /^NOT_FOUND/,
+  ],
+  run_report: [() => ({ object: 'leads', metric: 'count' }), { object: 'leads', metric: 'most' }, /- metric \(.*count/],
+  pipeline_report: [() => ({ object: 'deals' }), { object: 'tasks' }, /- object \(/],
+  list_settings: [
+    () => ({ kind: 'statuses', object: 'leads' }),
+    { kind: 'users' },
+    /- kind \(.*Allowed: statuses, tags/,
+  ],
+  find_slots: [
+    () => usualPool(tenant).then(({ id }) => ({ pool_id: id })),
+    { member_ids: nobody, duration_minutes: 5 },
+    /duration_minutes does not go with the other arguments/,
+  ],
+  hold_slot: [
+    () => someSlot(tenant, tenant.key).then(({ slot_token }) => ({ slot_token })),
+    { slot_token: 'x' },
+    /slot_token/,
+  ],
+  book_meeting: [
+    () => holdSome(tenant, tenant.key).then((held) => ({ ...held, ...booking })),
+    { slot_token: 'x', ...booking, attendee: 'Sara' },
+    /- attendee \(/,
+  ],
+  draft_message: [
+    () => ({ channel: 'email', to: 'sara@example.com', subject: 'Hi', body: 'Hello' }),
+    { channel: 'fax', to: 'sara@example.com', body: 'Hello' },
+    /- channel \(.*sms/,
+  ],
+  list_drafts: [() => ({ status: 'draft', fields: 'to' }), { status: 'new' }, /- status \(/],
+  get_usage: [() => ({}), { month: 'May' }, /- month \(UNKNOWN_FIELD\)/],
+};
+
+describe('a tool', () => {
+  test('is tried here, whichever it is', () => {
+    expect(Object.keys(cases)).toEqual(tools.map(({ name }) => name));
+  });
+
+  test.each(Object.entries(cases))(
+    '%s does what it says, answers what it promises, and says what is wrong',
+    async (name, [good, bad, told]) => {
+      const args = await good();
+      const { inputSchema, outputSchema } = listed.get(name);
+      expect(ajv.validate(inputSchema, args), JSON.stringify(ajv.errors)).toBe(true);
+      const answered = await data(name, args);
+      expect(ajv.validate(outputSchema, answered), JSON.stringify(ajv.errors)).toBe(true);
+      expect(Object.keys(answered).filter((field) => !(field in outputSchema.properties))).toEqual([]);
+      expect(await refusal(name, bad)).toMatch(told);
+    },
+  );
+
+  test('shows the fields that were asked for, also where the operation shows all', async () => {
+    const { activities } = await data('list_activities', { fields: 'summary, outcome' });
+    expect(Object.keys(activities[0]).toSorted()).toEqual(['id', 'outcome', 'summary']);
+    const { drafts } = await data('list_drafts', { fields: 'to' });
+    expect(Object.keys(drafts[0]).toSorted()).toEqual(['id', 'to']);
+    const id = await newRecord(tenant, 'live', 'customers');
+    expect(Object.keys((await data('get_customer', { id, fields: 'email' })).customer)).toEqual(['id', 'email']);
+  });
+});
+
+describe('a change', () => {
+  test('happens once for one key, and each time without', async () => {
+    const record = { name: 'Once' };
+    const args = { object: 'accounts', record, idempotency_key: 'the-same' };
+    const first = await data('create_record', args);
+    expect((await data('create_record', args)).record.id).toBe(first.record.id);
+    expect(await refusal('create_record', { ...args, record: { name: 'Twice' } })).toMatch(/^IDEMPOTENCY_CONFLICT/);
+    const again = await data('create_record', { object: 'accounts', record });
+    expect(again.record.id).not.toBe(first.record.id);
+  });
+
+  test('with a key is the same as over REST', async () => {
+    const args = { object: 'accounts', record: { name: 'Both' }, idempotency_key: 'both-ways' };
+    const { record } = await data('create_record', args);
+    const path = '/v1/objects/accounts/records';
+    const answer = await call('POST', path, { key: tenant.key, body: args.record, idempotencyKey: 'both-ways' });
+    expect([answer.status, answer.body.data.record.id]).toEqual([201, record.id]);
+    expect(answer.headers.get('idempotent-replay')).toBe('true');
+  });
+
+  test('is noted in the audit log with the key that made it', async () => {
+    const { lead: made } = await data('create_lead', { first_name: 'Noted', email: 'noted@example.com' });
+    const { body } = await expectStatus(200, 'GET', '/v1/audit-logs', { key: tenant.key, query: { limit: 5 } });
+    expect(body.data.audit_logs ?? body.data.entries ?? Object.values(body.data)[0]).toContainEqual(
+      expect.objectContaining({
+        action: 'lead.create',
+        record_id: made.id,
+        actor: expect.objectContaining({ kind: 'api_key' }),
+      }),
+    );
+  });
+});
+
+describe('a result', () => {
+  const tokensOf = (result: Json): number => Math.ceil(Buffer.byteLength(result.content[0].text) / 4);
+
+  test('that is too large loses items from its end, and says how to get the rest', async () => {
+    const big = await newWideTenant();
+    const records = Array.from({ length: 40 }, (_, index) => ({
+      email: `lead${index}@example.com`,
+      first_name: `Lead ${index}`,
+      notes: `${index} `.repeat(500),
+    }));
+    for (let from = 0; from < 40; from += 20)
+      await data('batch_create_records', { object: 'leads', records: records.slice(from, from + 20) }, big.key);
+    const result = await use('query_records', { object: 'leads', limit: 40 }, big.key);
+    expect(tokensOf(result)).toBeLessThanOrEqual(8000);
+    const { truncated, hint, next_cursor, records: shown } = result.structuredContent;
+    expect({ truncated, next_cursor }).toEqual({ truncated: true, next_cursor: null });
+    expect(hint).toBe(
+      `Only the first ${shown.length} of 40 fit. Ask for limit = ${shown.length}, or for fewer fields.`,
+    );
+    const page = await data('query_records', { object: 'leads', limit: shown.length }, big.key);
+    expect(page.truncated).toBe(false);
+    expect(page.next_cursor).toBeTruthy();
+    expect(
+      (await data('query_records', { object: 'leads', limit: 40, fields: 'email' }, big.key)).records,
+    ).toHaveLength(40);
+  });
+
+  test('that is one large thing loses parts of its texts', async () => {
+    const id = await newRecord(tenant, 'live', 'leads');
+    const text = '客'.repeat(5000);
+    const result = await use('update_record', { object: 'leads', id, record: { notes: text, inquiry_details: text } });
+    expect(result.isError, result.content[0].text).toBeUndefined();
+    expect(tokensOf(result)).toBeLessThanOrEqual(8000);
+    const { truncated, hint, record } = result.structuredContent;
+    expect({ truncated, hint }).toEqual({ truncated: false, hint: undefined });
+    expect(record.notes).toBe(text);
+  });
+});
+
+describe('of another company', () => {
+  test.each([
+    ['get_record', () => ({ object: 'leads', id: lead })],
+    ['update_record', () => ({ object: 'leads', id: lead, record: { city: 'Nowhere' } })],
+    ['add_note', () => ({ object: 'leads', id: lead, content: 'Mine' })],
+    ['create_task', () => ({ object: 'leads', id: lead, title: 'Mine', scheduled_at: tomorrow })],
+    ['move_deal_stage', async () => ({ id: await newDeal(tenant, 'live'), stage: 'Qualified' })],
+    ['update_activity', async () => ({ id: await newActivity(tenant, 'live'), summary: 'Mine' })],
+    ['get_customer', async () => ({ id: await newRecord(tenant, 'live', 'customers') })],
+    ['find_slots', async () => ({ pool_id: (await usualPool(tenant)).id })],
+  ])('nothing is found by %s', async (name, args) => {
+    const stranger = await newWideTenant();
+    expect(await refusal(name, await args(), stranger.key)).toMatch(/^NOT_FOUND/);
+    // Pools are shared by both modes.
+    if (name !== 'find_slots') expect(await refusal(name, await args(), tenant.testKey)).toMatch(/^NOT_FOUND/);
+  });
+});
+
+describe('without the scope', () => {
+  test('a tool is unknown, and one that is known says which scope an object needs', async () => {
+    const key = await newKey(await newTenant(), { scopes: ['leads:view', 'leads:edit', 'deals:view'] });
+    expect((await callTool('create_lead', { first_name: 'Sara' }, { key })).body.error.message).toMatch(
+      /no tool create_lead/,
+    );
+    expect(await refusal('update_record', { object: 'deals', id: nobody, record: {} }, key)).toMatch(
+      /^FORBIDDEN_SCOPE: .*deals:edit/,
+    );
+    expect(await refusal('query_records', { object: 'customers' }, key)).toMatch(/^NOT_FOUND/);
+  });
+});
