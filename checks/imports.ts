@@ -122,9 +122,23 @@ const rules: Readonly<Record<string, Rule>> = {
       ),
     ],
     mayNot: writingRecords,
-    packages: [],
+    mayTypes: ['generated/'],
+    packages: ['uuid'],
     node: [],
     mustNotUse: [...environment, ...network, ...clock, ...chance],
+  },
+  // The OAuth server: the library and what is ours around it.
+  oauth: {
+    may: [
+      ...['oauth/', 'db/'],
+      ...['screens', 'html', 'limits/rate-limits', 'credentials/secrets', 'outgoing/client'].map(
+        (name) => `runtime/${name}.ts`,
+      ),
+    ],
+    mayTypes: ['console/requests.ts'],
+    packages: ['oidc-provider', 'jose'],
+    node: ['http', 'net'],
+    mustNotUse: [...environment, ...network, ...chance],
   },
   // Providers of messages that call us in a form of their own.
   gateways: {
@@ -165,6 +179,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'payments/',
       'calendars/',
       'senders/',
+      'oauth/',
       // What screens call, and no operation does.
       'writes/draft-approvals.ts',
       'gateways/',

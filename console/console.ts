@@ -2,6 +2,8 @@
 import { ApiError } from '../runtime/errors.ts';
 import { html } from '../runtime/html.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
+import { revokeApp, showApps } from './apps.ts';
+import { consent } from './consent.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import {
   type ConsoleParts,
@@ -21,10 +23,10 @@ const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
 const recently = 30 * 60_000;
 
 export function consoleScreens(parts: ConsoleParts): Screen[] {
-  const personal = (path: string, show: Show): Screen => ({
+  const personal = (path: string, show: Show, home = '/console/messages'): Screen => ({
     name: 'console',
     path: new RegExp(`^${path}$`),
-    show: (request) => guarded(parts, request, show),
+    show: (request) => guarded(parts, request, show, home),
   });
   return [
     { name: 'console', path: /^\/console\/?$/, show: async () => ({ redirect: '/console/messages' }) },
@@ -35,12 +37,20 @@ export function consoleScreens(parts: ConsoleParts): Screen[] {
     personal(`/console/campaigns/(?<campaign>${uuid})/runs/(?<run>${uuid})`, (all, request) =>
       request.form ? recent(decideRun)(all, request) : showRun(all, request),
     ),
+    personal('/console/apps', showApps, '/console/apps'),
+    personal(`/console/apps/(?<id>${uuid})/revoke`, recent(revokeApp, '/console/apps'), '/console/apps'),
+    {
+      name: 'console',
+      path: /^\/console\/consent\/(?<uid>[\w-]{10,50})$/,
+      show: (request) => guarded(parts, request, (all, own) => consent(all, own, recently), request.address),
+    },
   ];
 }
 
-async function guarded(parts: ConsoleParts, request: ScreenRequest, show: Show): Promise<ScreenAnswer> {
+/** @param home where somebody is led who sent a form and is not signed in */
+async function guarded(parts: ConsoleParts, request: ScreenRequest, show: Show, home: string): Promise<ScreenAnswer> {
   const session = keptSession(parts.people, request);
-  const here = { path: request.form ? '/console/messages' : request.address };
+  const here = { path: request.form ? home : request.address };
   if (!session) return toSignIn(here);
   const person = await parts.people.find(session, factsOf(request), request.now);
   if (!person) return (request.form ? undefined : await renewed(parts, request, session)) ?? toSignIn(here);
@@ -62,10 +72,10 @@ async function guarded(parts: ConsoleParts, request: ScreenRequest, show: Show):
 }
 
 /** Lets a decision pass only shortly after the password was given: a screen that was left open decides nothing. */
-function recent(show: Show): Show {
+function recent(show: Show, home = '/console/messages'): Show {
   return async (parts, request) => {
     const { person, now, testMode } = request;
     if (now.getTime() - person.session.signedInAt <= recently) return show(parts, request);
-    return toSignIn({ path: inMode('/console/messages', testMode) });
+    return toSignIn({ path: inMode(home, testMode) });
   };
 }

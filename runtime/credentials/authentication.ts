@@ -7,7 +7,7 @@ import type { Caller } from '../caller.ts';
 import { addressSet } from '../client-address.ts';
 import type { Database, GrantRecord, KeyRecord, Opening, SessionRecord, Subscription } from '../database.ts';
 import { ApiError, serviceUnavailable } from '../errors.ts';
-import { type BearerTokens, claimsSession } from './bearer-tokens.ts';
+import { type BearerTokens, claimsSession, type Door } from './bearer-tokens.ts';
 import { isKeyShaped, sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
 
@@ -93,6 +93,7 @@ export function readCredential(
 
 /**
  * Finds out who calls.
+ * @param door what the call is for: access tokens say what they open
  * @throws ApiError 401 for every credential that is not good, always with WWW-Authenticate; 403 IP_NOT_ALLOWED, and for apps
  *   that the user does not allow
  */
@@ -101,9 +102,10 @@ export function authenticate(
   facts: RequestFacts,
   parts: CredentialParts,
   now: Date,
+  door: Door = 'api',
 ): Promise<Authenticated> {
   if (kind === 'api_key') return byKey(text, facts, parts.database, now);
-  return kind === 'session' ? bySession(text, facts, parts, now) : byAccessToken(text, facts, parts, now);
+  return kind === 'session' ? bySession(text, facts, parts, now) : byAccessToken(text, facts, parts, now, door);
 }
 
 /**
@@ -256,8 +258,9 @@ async function byAccessToken(
   facts: RequestFacts,
   { database, bearerTokens }: CredentialParts,
   now: Date,
+  door: Door,
 ): Promise<Authenticated> {
-  const verdict = await bearerTokens.verify(token, now);
+  const verdict = await bearerTokens.verify(token, now, door);
   if (verdict.kind === 'unavailable') throw serviceUnavailable();
   if (verdict.kind === 'expired') throw expired();
   if (verdict.kind === 'invalid') throw invalid();

@@ -21,10 +21,15 @@ export interface IssuerSettings {
   issuer: string;
   /** undefined: whom a token is meant for is not asked. */
   audience: string | undefined;
+  /** Of tokens for agents, which open that one address and nothing else. */
+  agentAudience: string;
   keys: TokenKeys;
   /** True when this server is the issuer, which signs session tokens with the same keys. */
   isOwn: boolean;
 }
+
+/** What a token is shown to: an agent's token opens the address for agents alone, and any other token everything but that. */
+export type Door = 'api' | 'agents';
 
 /** Checks access tokens. */
 export class BearerTokens {
@@ -35,8 +40,9 @@ export class BearerTokens {
   }
 
   /** Checks spelling, issuer, signature, type, audience and times (60 s of clock skew). */
-  async verify(token: string, now: Date): Promise<BearerVerdict> {
-    const { issuer, audience, keys } = this.#settings;
+  async verify(token: string, now: Date, door: Door = 'api'): Promise<BearerVerdict> {
+    const { issuer, agentAudience, keys } = this.#settings;
+    const audience = door === 'agents' ? agentAudience : this.#settings.audience;
     // Looked at before the signature, so that tokens of others do not make us fetch keys.
     if (!isCompact(token, longest) || unverifiedClaims(token).iss !== issuer) return { kind: 'invalid' };
     try {
@@ -58,6 +64,7 @@ export class BearerTokens {
         },
       );
       if (isFromFuture(payload, now)) return { kind: 'invalid' };
+      if ([payload.aud].flat().includes(agentAudience) !== (door === 'agents')) return { kind: 'invalid' };
       return this.#isAccessToken(protectedHeader, payload) ? read(payload) : { kind: 'invalid' };
     } catch (error) {
       if (error instanceof IssuerUnavailable) return { kind: 'unavailable' };
