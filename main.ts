@@ -40,8 +40,8 @@ async function prepare(config: Config, openedLog: OpenLog): Promise<Prepared> {
   const applied = await migrate(databaseUrl);
   if (applied.length > 0) log.info({ applied }, 'migrated');
   const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
-  const { signingKey } = await openServerSecrets(databaseUrl, secrets, { newSigningKey });
-  return { databaseUrl, signingKey };
+  const { signingKeys } = await openServerSecrets(databaseUrl, secrets, { newSigningKey });
+  return { databaseUrl, signingKeys };
 }
 
 /** What becomes of a database that dies: a line of the log for each time, and the end of this process where it keeps dying. */

@@ -3,7 +3,9 @@ import { ApiError } from '../runtime/errors.ts';
 import { html } from '../runtime/html.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
 import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys } from './api-keys.ts';
+import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
+import { consent } from './consent.ts';
 import { forgottenPassword, newPassword } from './forgotten-password.ts';
 import { consolePage, placesFor } from './frame.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
@@ -65,6 +67,9 @@ const routes: readonly Route[] = [
   { path: key, show: showKey },
   { path: `${key}/rotate`, send: rotateKey, recent: 'send' },
   { path: `${key}/revoke`, send: revokeKey, recent: 'send' },
+  { path: '/console/apps', show: showApps },
+  { path: `/console/apps/(?<id>${uuid})`, send: revokeApp, recent: 'send' },
+  { path: '/console/consent/(?<uid>[\\w-]{10,50})', show: askConsent, send: askConsent },
   { path: '/console/webhooks', show: showWebhooks },
   { path: '/console/webhooks/new', show: newWebhook, send: createWebhook, recent: 'all' },
   { path: webhook, show: showWebhook },
@@ -86,6 +91,11 @@ const routes: readonly Route[] = [
   { path: '/console/password', show: showPassword, send: changePassword },
   { path: '/console/.*' },
 ];
+
+/** It asks for the password again itself, unless there is nothing to decide. */
+function askConsent(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+  return consent(parts, request, recently);
+}
 
 /** What somebody who must choose another password may do before. */
 const beforeThat = new Set(['/console/password', '/console/sign-out']);

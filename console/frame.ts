@@ -34,6 +34,10 @@ export const places: readonly Place[] = [
     about: 'Mint, rotate and revoke the keys that programs sign in with.',
   },
   {
+    ...{ path: '/console/apps', name: 'Apps', role: 'Company_Admin' },
+    about: 'See which apps and agents act for whom, and revoke it.',
+  },
+  {
     ...{ path: '/console/webhooks', name: 'Webhooks', hasModes: true, scopes: ['webhooks:view', 'settings:view'] },
     about: 'See who is told of events and how the deliveries go, and send them again.',
   },

@@ -10,8 +10,31 @@ import type { Acting, People, Person } from '../runtime/people.ts';
 import { newRequestId } from '../runtime/request-ids.ts';
 import type { ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
 
+/** What an app asks a person for, and what becomes of the answer. */
+export interface Consents {
+  /** undefined: nothing is asked in this browser, or it was too long ago. */
+  find(request: ScreenRequest): Promise<AskedConsent | undefined>;
+  /** Lets the app act for a user. @returns where the browser goes on */
+  allow(request: ScreenRequest, userId: string): Promise<string>;
+  /** @returns where the browser goes on */
+  deny(request: ScreenRequest): Promise<string>;
+}
+
+export interface AskedConsent {
+  clientId: string;
+  clientName: string;
+  /** Where the answer goes. */
+  redirectUri: string;
+  /** All that the app may name. */
+  redirectUris: readonly string[];
+  /** The app wants the person to be asked, whatever was allowed before. */
+  mustAsk: boolean;
+}
+
 export interface ConsoleParts {
   people: People;
+  /** Of the OAuth server; undefined where another issuer is trusted. */
+  consents: Consents | undefined;
   perform: Perform;
   /** Where the server is reached; https: cookies go over it alone. */
   baseUrl: () => string;

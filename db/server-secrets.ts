@@ -9,6 +9,39 @@ interface Sealing {
   decrypt(sealed: string): string;
 }
 
+const signingKeyName = 'session_signing_key';
+
+/** One key, or several once they were rotated; the first signs. */
+function keysOf<Key>(text: string): readonly [Key, ...Key[]] {
+  const kept = JSON.parse(text) as Key | [Key, ...Key[]];
+  return Array.isArray(kept) ? (kept as [Key, ...Key[]]) : [kept];
+}
+
+/**
+ * Changes the list of the server's signing keys.
+ * @param url a user that owns the tables
+ * @param change gets the keys and gives those that are to be kept instead
+ */
+export async function changeSigningKeys<Key>(
+  url: string,
+  sealing: Sealing,
+  change: (keys: readonly [Key, ...Key[]]) => Promise<readonly [Key, ...Key[]]>,
+): Promise<void> {
+  const sql = postgres(url, { max: 1, onnotice: () => undefined, fetch_types: false });
+  try {
+    await sql.begin(async (transaction) => {
+      const [row] = await transaction<{ sealed: string }[]>`
+        select sealed from server_secrets where name = ${signingKeyName} for update`;
+      if (!row) throw new Error('There is no signing key yet: the first start of the server makes it.');
+      const kept = await change(keysOf<Key>(sealing.decrypt(row.sealed)));
+      const sealed = sealing.encrypt(JSON.stringify(kept));
+      await transaction`update server_secrets set sealed = ${sealed} where name = ${signingKeyName}`;
+    });
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
 /**
  * Reads the server's keys, and makes them on the first start.
  * @param url a user that owns the tables
@@ -18,19 +51,18 @@ export async function openServerSecrets<Key>(
   url: string,
   sealing: Sealing,
   make: { newSigningKey: (keyId: string) => Promise<Key> },
-): Promise<{ signingKey: Key }> {
+): Promise<{ signingKeys: readonly [Key, ...Key[]] }> {
   const sql = postgres(url, { max: 1, onnotice: () => undefined, fetch_types: false });
   try {
-    const name = 'session_signing_key';
-    const find = () => sql<{ sealed: string }[]>`select sealed from server_secrets where name = ${name}`;
+    const find = () => sql<{ sealed: string }[]>`select sealed from server_secrets where name = ${signingKeyName}`;
     let [row] = await find();
     if (!row) {
       const made = sealing.encrypt(JSON.stringify(await make.newSigningKey(`session-${Date.now()}`)));
       // Of two first starts at once, one wins and both use its key.
-      await sql`insert into server_secrets (name, sealed) values (${name}, ${made}) on conflict do nothing`;
+      await sql`insert into server_secrets (name, sealed) values (${signingKeyName}, ${made}) on conflict do nothing`;
       [row] = await find();
     }
-    return { signingKey: JSON.parse(sealing.decrypt(row?.sealed ?? '')) as Key };
+    return { signingKeys: keysOf<Key>(sealing.decrypt(row?.sealed ?? '')) };
   } catch (error) {
     if (
       (error as { code?: string }).code?.startsWith('ERR_') ||

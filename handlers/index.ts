@@ -4,6 +4,7 @@ import type { Handlers } from '../runtime/handler.ts';
 import * as apiKeys from './access/api-keys.ts';
 import * as auditLogs from './access/audit-logs.ts';
 import * as me from './access/me.ts';
+import * as oauthGrants from './access/oauth-grants.ts';
 import * as passwords from './access/passwords.ts';
 import * as roles from './access/roles.ts';
 import * as sessions from './access/sessions.ts';
@@ -91,6 +92,7 @@ export const handlers = {
   ...leadConversion,
   ...leads,
   ...me,
+  ...oauthGrants,
   ...notes,
   ...recordTags,
   ...objectFields,

@@ -1,6 +1,7 @@
 // Regular cleaning that no request waits for, and the next month's partition of the audit log.
 
 import { dropAuditMonths, sweepOtherAuditLogs } from '../db/access/audit-logs.ts';
+import { sweepArtifacts } from '../db/access/oauth-artifacts.ts';
 import { sweepBlocks } from '../db/access/quota.ts';
 import { sweepSessions } from '../db/access/sessions.ts';
 import { sweepDeliveries } from '../db/automation/webhook-sending.ts';
@@ -34,6 +35,7 @@ export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => 
       answers: await removeAll(platform, sweep),
       blocks: await removeAll(platform, sweepBlocks),
       sessions: await removeAll(platform, sweepSessions),
+      oauth_artifacts: await removeAll(platform, sweepArtifacts),
       mails: await removeAll(platform, sweepMails),
       clocks: await removeAll(platform, sweepClocks),
       notifications: await removeAll(platform, sweepNotifications),

@@ -19,7 +19,7 @@ const lingerTime = 1000;
 export interface Answer {
   status: number;
   body: string | PreparedBody | FileBody | undefined;
-  headers: Record<string, string> | undefined;
+  headers: Record<string, string | string[]> | undefined;
 }
 
 type SentAnswer = Omit<Answer, 'body'> & { body: string | Buffer | FileBody | undefined };

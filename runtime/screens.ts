@@ -9,6 +9,7 @@ import type { Log } from './log.ts';
 
 /** A page that was asked for, or a form on it that was sent. */
 export interface ScreenRequest {
+  method: string;
   /** What the named groups of the path matched. */
   path: Readonly<Record<string, string>>;
   /** undefined: the page is only asked for. */
@@ -39,7 +40,9 @@ export type ScreenAnswer =
   /** For a program that asks for no more than that it was heard. */
   | { received: true }
   /** For a program that reads XML. */
-  | { xml: string };
+  | { xml: string }
+  /** Made by a library, which says all of it; nothing of it is kept on the way unless it says so. */
+  | { status: number; headers: Readonly<Record<string, string | string[]>>; body: string };
 
 export interface Screen {
   /** What the log and the limits call it. */
@@ -48,6 +51,10 @@ export interface Screen {
   path: RegExp;
   /** The policy of each client address; without one that of pages. */
   limit?: string;
+  /** What it is asked by; GET, HEAD and POST unless given. */
+  methods?: readonly string[];
+  /** The answer of 429 and 503, where a program reads it. */
+  refuse?: (status: number) => ScreenAnswer;
   show(request: ScreenRequest): Promise<ScreenAnswer>;
 }
 
@@ -75,6 +82,14 @@ const plain = (status: number, text: string): ScreenAnswer => ({
   html: `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${text}</title></head><body><h1>${text}</h1></body></html>`,
 });
 
+const plainRefusal = (status: number): ScreenAnswer =>
+  plain(
+    status,
+    status === 429
+      ? 'Too many requests. Try again in a minute.'
+      : 'The service is not available for the moment. Try again shortly.',
+  );
+
 /** Makes a function that answers for a screen; undefined where a path is none. */
 export function answerScreens({ screens, limits, database, trustedProxies, log }: ScreenParts) {
   const addressOf = clientAddressReader(trustedProxies);
@@ -86,7 +101,7 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
   ): { name: string; answer: () => Promise<Answer> } | undefined => {
     if (!['GET', 'HEAD', 'POST'].includes(method)) return undefined;
     for (const screen of screens) {
-      const match = screen.path.exec(pathText);
+      const match = screen.methods?.includes(method) === false ? null : screen.path.exec(pathText);
       if (match)
         return { name: screen.name, answer: () => answer(screen, { ...match.groups }, method, request, invite) };
     }
@@ -102,18 +117,19 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
   ): Promise<Answer> {
     const ip = addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined);
     const verdict = await limits.takePublic({ id: screen.name, publicLimit: screen.limit ?? 'screen' }, ip, Date.now());
-    if (!verdict.allowed) return sent(plain(429, 'Too many requests. Try again in a minute.'));
+    const { refuse = plainRefusal } = screen;
+    if (!verdict.allowed) return sent(refuse(429));
     const body = method === 'POST' ? await readBytes(request, invite) : undefined;
     const form = body && new URLSearchParams(String(body));
     try {
       const address = request.url ?? '';
       const query = new URLSearchParams(address.split('?')[1] ?? '');
-      const asked = { path, form, body, address, query, headers: request.headers, ip };
+      const asked = { method, path, form, body, address, query, headers: request.headers, ip };
       return sent(await screen.show({ ...asked, now: new Date() }));
     } catch (error) {
       if (!database.isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
-      return sent(plain(503, 'The service is not available for the moment. Try again shortly.'));
+      return sent(refuse(503));
     }
   }
 }
@@ -137,6 +153,7 @@ function sent(answer: ScreenAnswer): Answer {
         ...keptBy(answer),
       },
     };
+  if ('body' in answer) return { ...answer, headers: { ...headers, ...answer.headers } };
   const { status, html, leadsTo = [] } = answer;
   return {
     status,

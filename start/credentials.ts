@@ -23,6 +23,7 @@ export function grantOf(row: GrantRow): Grant | null {
   if (!grant) return null;
   return {
     clientName: grant.clientName,
+    since: new Date(grant.since),
     revoked: grant.revoked,
     permits(asked) {
       const permissions = permissionsOf(row.roles, row.profile);

@@ -149,6 +149,11 @@ export function openMessagesPool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_app', name: 'messages', lanes: 4 });
 }
 
+/** Opens the connections of the OAuth server, under a role that sees what it remembers and nothing else: none before the first app. */
+export function openOAuthPool(settings: DatabaseSettings): Pool {
+  return new Pool({ ...settings, wait, statementTimeout, role: 'crm_oauth', name: 'oauth', lanes: 2 });
+}
+
 /** Opens the connection of what removes companies, under a role that sees one at a time. */
 export function openPurgePool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: longestQueue, statementTimeout, role: 'crm_purge', name: 'purges', lanes: 1 });

@@ -11,6 +11,7 @@ import { builtinObjects } from '../domain/objects/builtin.ts';
 import { twilioDoor, twilioPolicy } from '../gateways/twilio.ts';
 import { handlers } from '../handlers/index.ts';
 import { mcpEntrance, mcpPath } from '../mcp/entrance.ts';
+import { oauthPolicies, oauthServer } from '../oauth/server.ts';
 import { testPages } from '../payments/pages.ts';
 import { eventDoorbell, eventPolicy } from '../payments/stripe/events.ts';
 import type { Config } from '../runtime/config.ts';
@@ -36,7 +37,7 @@ import { People } from '../runtime/people.ts';
 import { buildServer } from '../runtime/server.ts';
 import { unsubscribePage, unsubscribePolicy } from '../senders/unsubscribe.ts';
 import { calendarClient } from './calendars.ts';
-import { buildDatabase, closePools, databaseSettings, openPaymentsPool, openPools } from './database.ts';
+import { buildDatabase, closePools, databaseSettings, openOAuthPool, openPaymentsPool, openPools } from './database.ts';
 import { openPayments } from './payments.ts';
 import { openStorage, uploadFolder } from './storage.ts';
 import { openWorkforceJob } from './workforces.ts';
@@ -49,7 +50,8 @@ export const drainTime = 8000;
 /** What was made ready before anybody serves. */
 export interface Prepared {
   databaseUrl: string;
-  signingKey: JWK;
+  /** The first signs, all are good. */
+  signingKeys: readonly [JWK, ...JWK[]];
 }
 
 export interface Serving {
@@ -68,7 +70,7 @@ export interface Serving {
  */
 export async function serve(
   config: Config,
-  { databaseUrl, signingKey }: Prepared,
+  { databaseUrl, signingKeys }: Prepared,
   { log, noteRequest }: OpenLog,
   told: () => void,
   worker?: string,
@@ -79,13 +81,15 @@ export async function serve(
   const settings = databaseSettings(databaseUrl, config);
   const pools = openPools(settings, config.databasePool);
   const paymentsPool = openPaymentsPool(settings);
+  const oauthPool = openOAuthPool(settings);
   const database = buildDatabase(pools, told);
   const news = new News((companyIds) => database.lastPositions(companyIds), log);
   const redis = config.redisUrl === undefined ? undefined : await openRedis(config.redisUrl, log);
   const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
   const signedTokens = new SignedTokens(secrets);
-  const sessionTokens = await SessionTokens.fromKey(config.authUrl, signingKey);
+  const sessionTokens = await SessionTokens.fromKeys(config.authUrl, signingKeys);
   const { issuer, jwksUri, audience } = config.oauth;
+  const agentAudience = config.baseUrl + mcpPath;
   const keys = jwksUri === undefined ? ownKeys(sessionTokens.jwks) : new IssuerKeys(jwksUri, log);
 
   const load = noLoad();
@@ -94,9 +98,28 @@ export async function serve(
   if (registry) watchParts(registry, { load, ping: database.ping, pools: { ...pools }, news, redis });
   const baseUrl = (): string => config.baseUrl.replace(/:0$/, `:${(server.address() as AddressInfo).port}`);
   const { provider: payments, stripe } = await openPayments(config, paymentsPool, baseUrl, log);
+  // Another issuer, where one is trusted, has its own.
+  const oauth =
+    jwksUri === undefined
+      ? oauthServer({
+          ...{ issuer, pool: oauthPool, signingKeys, anonKey: config.anonKey },
+          cookieKey: secrets.derive('cookies of the OAuth server').toString('hex'),
+          resources: [
+            { identifier: config.baseUrl, audience: audience ?? config.baseUrl },
+            { identifier: agentAudience, audience: agentAudience },
+          ],
+          outgoing: new OutgoingClient({ privateAddresses: 'refused' }),
+          consentUrl: (uid) => `${config.baseUrl}/console/consent/${uid}`,
+          async allowedSince(userId, clientId) {
+            const grant = (await database.findGrant(userId, clientId))?.grant;
+            return grant && !grant.revoked ? grant.since : undefined;
+          },
+        })
+      : undefined;
   const people = new People({ database, sessionTokens, secrets, moduleState });
   const limits = new RateLimits(redis ?? new MemoryCounters(), {
     ...{ ...policies, ...eventPolicy, ...unsubscribePolicy, ...twilioPolicy, ...consolePolicy, ...newPasswordPolicy },
+    ...oauthPolicies,
   });
   const signInOperation = { id: 'createSession', publicLimit: 'sign-in' };
   const twilio = config.messagingProvider;
@@ -141,10 +164,12 @@ export async function serve(
       unsubscribePage(pools.tenants, signedTokens),
       ...consoleScreens({
         ...{ people, perform: (order) => perform(order), baseUrl, secrets, tokens: signedTokens },
+        consents: oauth?.consents,
         mailIsSent: config.mailServer !== undefined,
         takeSignIn: async (ip, now) => (await limits.takePublic(signInOperation, ip, now.getTime())).allowed,
         takeResetMail: async (email, now) => (await limits.takeResetMail(email, now.getTime())).allowed,
       }),
+      ...(oauth?.screens ?? []),
     ],
     entrances: {
       [mcpPath]: mcpEntrance({ document: document.json, objects: builtinObjects.map(({ object }) => object), baseUrl }),
@@ -153,7 +178,7 @@ export async function serve(
     sessionTokens,
     moduleState,
     news,
-    bearerTokens: new BearerTokens({ issuer, audience, keys, isOwn: jwksUri === undefined }),
+    bearerTokens: new BearerTokens({ issuer, audience, agentAudience, keys, isOwn: jwksUri === undefined }),
     limits,
     trustedProxies: config.trustedProxies,
     anonKey: config.anonKey,
@@ -176,7 +201,7 @@ export async function serve(
       await Promise.all([drain(server), stopWorkforces()]);
       redis?.close();
       await database.settled();
-      await Promise.all([closePools(pools, 1), paymentsPool.close(1)]);
+      await Promise.all([closePools(pools, 1), paymentsPool.close(1), oauthPool.close(1)]);
     },
   };
 }

@@ -74,7 +74,7 @@ const unpaid = (): Promise<never> => Promise.reject(new Error('there are no paym
 const { log, ...opened } = openLog(process.env.LOG_LEVEL ?? 'info');
 const secrets = new Secrets('5e'.repeat(32));
 const signedTokens = new SignedTokens(secrets);
-const sessionTokens = await SessionTokens.fromKey('http://127.0.0.1', await newSigningKey('bench'));
+const sessionTokens = await SessionTokens.fromKeys('http://127.0.0.1', [await newSigningKey('bench')]);
 listen(
   buildServer({
     document: await loadDocument(new URL('./document.json', import.meta.url), ['none'], 'http://127.0.0.1'),
@@ -107,6 +107,7 @@ listen(
     bearerTokens: new BearerTokens({
       issuer: sessionTokens.issuer,
       audience: undefined,
+      agentAudience: 'urn:agents',
       keys: ownKeys(sessionTokens.jwks),
       isOwn: true,
     }),

@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-23-apps-and-assistants',
+    date: '2026-11-23',
+    kind: 'added',
+    text: 'Apps by OAuth 2.1, with registration, consent and revocation; tools for AI assistants at POST /v1/mcp.',
+    operations: ['listOauthGrants', 'revokeOauthGrant'],
+  },
+  {
     id: '2026-11-23-messages-and-agents',
     date: '2026-11-23',
     kind: 'added',

@@ -21,6 +21,8 @@ export interface IssuerSettings {
   issuer: string;
   /** undefined: whom a token is meant for is not asked. */
   audience: string | undefined;
+  /** Of tokens for agents, which open that one address and nothing else. */
+  agentAudience: string;
   keys: TokenKeys;
   /** True when this server is the issuer, which signs session tokens with the same keys. */
   isOwn: boolean;
@@ -36,10 +38,11 @@ export class BearerTokens {
 
   /**
    * Checks spelling, issuer, signature, type, audience and times (60 s of clock skew).
-   * @param audience what the token must be meant for; unless given, what the settings say
+   * @param own what the token must be meant for, at an address that has an audience of its own; unless given, what the settings say
    */
-  async verify(token: string, now: Date, audience = this.#settings.audience): Promise<BearerVerdict> {
-    const { issuer, keys } = this.#settings;
+  async verify(token: string, now: Date, own?: string): Promise<BearerVerdict> {
+    const { issuer, agentAudience, keys } = this.#settings;
+    const audience = own ?? this.#settings.audience;
     // Looked at before the signature, so that tokens of others do not make us fetch keys.
     if (!isCompact(token, longest) || unverifiedClaims(token).iss !== issuer) return { kind: 'invalid' };
     try {
@@ -61,6 +64,8 @@ export class BearerTokens {
         },
       );
       if (isFromFuture(payload, now)) return { kind: 'invalid' };
+      // An agent's token opens the address for agents alone.
+      if (own === undefined && [payload.aud].flat().includes(agentAudience)) return { kind: 'invalid' };
       return this.#isAccessToken(protectedHeader, payload) ? read(payload) : { kind: 'invalid' };
     } catch (error) {
       if (error instanceof IssuerUnavailable) return { kind: 'unavailable' };

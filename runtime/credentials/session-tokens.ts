@@ -1,5 +1,14 @@
 // Session tokens: short-lived ES256 JWTs for people, and the public keys to check them with.
-import { type CryptoKey, exportJWK, generateKeyPair, importJWK, type JWK, jwtVerify, SignJWT } from 'jose';
+import {
+  type CryptoKey,
+  createLocalJWKSet,
+  exportJWK,
+  generateKeyPair,
+  importJWK,
+  type JWK,
+  jwtVerify,
+  SignJWT,
+} from 'jose';
 import { clockSkew, isCompact, isFromFuture, isId } from './compact-token.ts';
 
 /** Seconds that a session token is valid. */
@@ -20,30 +29,28 @@ export type TokenVerdict =
   | { kind: 'expired' }
   | { kind: 'invalid' };
 
-/** Issues and checks session tokens under one signing key. */
+/** Issues session tokens under one signing key, and takes those of any key that is still kept. */
 export class SessionTokens {
   readonly issuer: string;
   readonly #privateKey: CryptoKey;
-  readonly #publicKey: CryptoKey;
+  readonly #publicKeys: ReturnType<typeof createLocalJWKSet>;
   readonly #keyId: string;
-  /** The public key as JWKS. */
+  /** The public keys as JWKS. */
   readonly jwks: { keys: JWK[] };
 
-  private constructor(issuer: string, privateKey: CryptoKey, publicKey: CryptoKey, publicJwk: JWK) {
+  private constructor(issuer: string, privateKey: CryptoKey, keyId: string, publicJwks: JWK[]) {
     this.issuer = issuer;
     this.#privateKey = privateKey;
-    this.#publicKey = publicKey;
-    this.#keyId = publicJwk.kid ?? '';
-    this.jwks = { keys: [publicJwk] };
+    this.#keyId = keyId;
+    this.jwks = { keys: publicJwks };
+    this.#publicKeys = createLocalJWKSet(this.jwks);
   }
 
-  /** @param privateJwk as made by newSigningKey */
-  static async fromKey(issuer: string, privateJwk: JWK): Promise<SessionTokens> {
-    const { d: _private, ...shown } = privateJwk;
-    const publicJwk = { ...shown, alg: 'ES256', use: 'sig' };
-    const privateKey = (await importJWK(privateJwk, 'ES256')) as CryptoKey;
-    const publicKey = (await importJWK(publicJwk, 'ES256')) as CryptoKey;
-    return new SessionTokens(issuer, privateKey, publicKey, publicJwk);
+  /** @param privateJwks as made by newSigningKey; the first signs */
+  static async fromKeys(issuer: string, privateJwks: readonly [JWK, ...JWK[]]): Promise<SessionTokens> {
+    const publicJwks = privateJwks.map(({ d: _private, ...shown }) => ({ ...shown, alg: 'ES256', use: 'sig' }));
+    const privateKey = (await importJWK(privateJwks[0], 'ES256')) as CryptoKey;
+    return new SessionTokens(issuer, privateKey, privateJwks[0].kid ?? '', publicJwks);
   }
 
   /** @param now the time of issue */
@@ -63,7 +70,7 @@ export class SessionTokens {
   async verify(token: string, now: Date): Promise<TokenVerdict> {
     if (!isCompact(token, 4096)) return { kind: 'invalid' };
     try {
-      const { payload } = await jwtVerify(token, this.#publicKey, {
+      const { payload } = await jwtVerify(token, this.#publicKeys, {
         algorithms: ['ES256'],
         typ: 'JWT',
         issuer: this.issuer,

@@ -7,7 +7,7 @@ import type { Operation } from '../document/document.ts';
 import { type ApiError, rateLimited } from '../errors.ts';
 
 /** So many calls within any stretch of time of that length, in milliseconds. */
-interface Allowance {
+export interface Allowance {
   limit: number;
   window: number;
 }

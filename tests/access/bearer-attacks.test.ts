@@ -172,8 +172,14 @@ describe('an access token', () => {
 describe('the two kinds of tokens that the server itself issues', () => {
   test('are never taken for each other', async () => {
     const issuer = await serverIssuer(tenant);
-    const sessions = await SessionTokens.fromKey(issuer, good.privateKey);
-    const bearers = new BearerTokens({ issuer, audience: undefined, keys: ownKeys(sessions.jwks), isOwn: true });
+    const sessions = await SessionTokens.fromKeys(issuer, [good.privateKey]);
+    const bearers = new BearerTokens({
+      issuer,
+      agentAudience: 'urn:agents',
+      audience: undefined,
+      keys: ownKeys(sessions.jwks),
+      isOwn: true,
+    });
     const now = new Date();
     expect((await bearers.verify(good.token, now)).kind).toBe('valid');
     expect((await sessions.verify(session.token, now)).kind).toBe('valid');
@@ -212,7 +218,10 @@ describe('at the edges', () => {
   const byRsa = (alg: string, header: object = {}): Promise<string> =>
     new SignJWT(claims).setProtectedHeader({ alg, typ: 'at+jwt', kid: 'rsa', ...header }).sign(rsa.privateKey);
   const verify = (token: string, audience?: string) =>
-    new BearerTokens({ issuer, audience, keys: ownKeys({ keys }), isOwn: false }).verify(token, now);
+    new BearerTokens({ issuer, agentAudience: 'urn:agents', audience, keys: ownKeys({ keys }), isOwn: false }).verify(
+      token,
+      now,
+    );
   const kindOf = async (token: Promise<string> | string, audience?: string) =>
     (await verify(await token, audience)).kind;
 
@@ -250,6 +259,7 @@ describe('at the edges', () => {
     const two = new BearerTokens({
       issuer,
       audience: undefined,
+      agentAudience: 'urn:agents',
       keys: ownKeys({ keys: [...keys, second] }),
       isOwn: false,
     });

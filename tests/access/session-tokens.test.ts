@@ -161,7 +161,7 @@ describe('at the edges of the clock', () => {
   const subject = { companyId: randomUUID(), userId: randomUUID(), sessionId: randomUUID() };
 
   test('a token is good for an hour and 60 seconds of skew, to the second', async () => {
-    const tokens = await SessionTokens.fromKey(issuer, await newSigningKey('k'));
+    const tokens = await SessionTokens.fromKeys(issuer, [await newSigningKey('k')]);
     const issued = await tokens.issue(subject, now);
     const verdict = async (seconds: number) => (await tokens.verify(issued, at(seconds))).kind;
     expect(await tokens.verify(issued, now)).toEqual({
@@ -178,7 +178,7 @@ describe('at the edges of the clock', () => {
   test('a token that is not good yet is accepted 60 seconds early and no earlier', async () => {
     const { companyId, userId, sessionId } = subject;
     const jwk = await newSigningKey('k');
-    const tokens = await SessionTokens.fromKey(issuer, jwk);
+    const tokens = await SessionTokens.fromKeys(issuer, [jwk]);
     const verdict = async (early: number) => {
       const early_token = await new SignJWT({
         company_id: companyId,
@@ -197,7 +197,7 @@ describe('at the edges of the clock', () => {
   });
 
   test('a token that is issued later is accepted 60 seconds early and no earlier', async () => {
-    const tokens = await SessionTokens.fromKey(issuer, await newSigningKey('k'));
+    const tokens = await SessionTokens.fromKeys(issuer, [await newSigningKey('k')]);
     const verdict = async (early: number) => (await tokens.verify(await tokens.issue(subject, at(early)), now)).kind;
     expect([await verdict(59), await verdict(60), await verdict(61), await verdict(3600)]).toEqual([
       'valid',
@@ -208,7 +208,7 @@ describe('at the edges of the clock', () => {
   });
 
   test('a line break, which HTTP cannot carry, is refused wherever it stands', async () => {
-    const tokens = await SessionTokens.fromKey(issuer, await newSigningKey('k'));
+    const tokens = await SessionTokens.fromKeys(issuer, [await newSigningKey('k')]);
     const issued = await tokens.issue(subject, now);
     expect((await tokens.verify(issued, now)).kind).toBe('valid');
     for (let index = 0; index <= issued.length; index += 1) {
@@ -221,9 +221,9 @@ describe('at the edges of the clock', () => {
 
   test('a token of another issuer with the same key, and of the same issuer with another key, are refused', async () => {
     const jwk = await newSigningKey('k');
-    const tokens = await SessionTokens.fromKey(issuer, jwk);
-    const other = await SessionTokens.fromKey('https://other.example/auth/v1', jwk);
-    const foreign = await SessionTokens.fromKey(issuer, await newSigningKey('k'));
+    const tokens = await SessionTokens.fromKeys(issuer, [jwk]);
+    const other = await SessionTokens.fromKeys('https://other.example/auth/v1', [jwk]);
+    const foreign = await SessionTokens.fromKeys(issuer, [await newSigningKey('k')]);
     for (const each of [other, foreign])
       expect((await tokens.verify(await each.issue(subject, now), now)).kind).toBe('invalid');
   });

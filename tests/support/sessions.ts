@@ -42,7 +42,7 @@ export function adminToken(tenant: Tenant): Promise<string> {
 /** A session token of a user, arranged in the same way. */
 export async function tokenFor(tenant: Tenant, user: { id: string }): Promise<string> {
   tokens ??= Promise.all([serverIssuer(tenant), serverSigningKey()]).then(([name, key]) =>
-    SessionTokens.fromKey(name, key),
+    SessionTokens.fromKeys(name, [key]),
   );
   const sessionId = uuidv7();
   await database()`
@@ -69,5 +69,5 @@ export function serverSigningKey(): Promise<JWK> {
 
 async function readSigningKey(): Promise<JWK> {
   const [row] = await database()`select sealed from server_secrets where name = 'session_signing_key'`;
-  return JSON.parse(new Secrets(inject('secretKey')).decrypt(row?.sealed)) as JWK;
+  return [JSON.parse(new Secrets(inject('secretKey')).decrypt(row?.sealed))].flat()[0] as JWK;
 }

@@ -1054,6 +1054,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/oauth-grants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what apps may do
+         * @description What people of the workspace allowed apps to do in their name, newest first, the revoked included. An app appears here once a
+         *     Company_Admin has allowed it something on the consent page (see "Connect an app with OAuth").
+         *     Needs the session token of a Company_Admin.
+         */
+        get: operations["listOauthGrants"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/oauth-grants/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the grant.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e41
+                 */
+                id: components["parameters"]["OAuthGrantId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke what an app may do
+         * @description From the next call on, the app is refused with 403 FORBIDDEN_SCOPE, `details.reason: grant_revoked`, whatever tokens it holds, and
+         *     its refresh tokens give no others. To come back it has to ask for consent again. A grant that is revoked already stays as it is.
+         *     Needs the session token of a Company_Admin.
+         */
+        delete: operations["revokeOauthGrant"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/api-keys/{id}/rotate": {
         parameters: {
             query?: never;
@@ -6324,6 +6374,51 @@ export interface components {
         ApiKeyRevoke: {
             /** @description Kept with the key and in the audit log. */
             reason?: string | null;
+        };
+        /** @description In whose name the app acts. */
+        OAuthGrantUser: {
+            id: components["schemas"]["Uuid"];
+            full_name: string;
+        };
+        /**
+         * @description Each opens what the consent page says of it, as far as the role of the user goes.
+         * @enum {string}
+         */
+        ConsentGroup: "records" | "automation" | "messaging" | "billing" | "admin";
+        OAuthGrant: {
+            id: components["schemas"]["Uuid"];
+            /** @description Of the app: what it was registered under, or the address of its description. */
+            client_id: string;
+            /** @description As the app calls itself. */
+            client_name: string;
+            user: components["schemas"]["OAuthGrantUser"];
+            groups: components["schemas"]["ConsentGroup"][];
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description null while the app may act.
+             */
+            revoked_at: string | null;
+        };
+        OAuthGrantPage: {
+            oauth_grants: components["schemas"]["OAuthGrant"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        OAuthGrantListAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["OAuthGrantPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        OAuthGrantData: {
+            oauth_grant: components["schemas"]["OAuthGrant"];
+        };
+        OAuthGrantAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["OAuthGrantData"];
+            meta: components["schemas"]["Meta"];
         };
         ApiKeyRotate: {
             /**
@@ -12662,6 +12757,11 @@ export interface components {
          */
         ApiKeyId: string;
         /**
+         * @description The id of the grant.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e41
+         */
+        OAuthGrantId: string;
+        /**
          * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
          *     as `object%3A<slug>`.
          * @example leads
@@ -15631,6 +15731,140 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listOauthGrants: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
+                 *     made it; with another sort, filter or object it is refused with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of grants. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "oauth_grants": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e41",
+                     *             "client_id": "8QAd0vXkzPpjYfYw1n8eV",
+                     *             "client_name": "Assistant",
+                     *             "user": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *               "full_name": "Sara Haddad"
+                     *             },
+                     *             "groups": [
+                     *               "records",
+                     *               "automation"
+                     *             ],
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "revoked_at": null
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OAuthGrantListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    revokeOauthGrant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the grant.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e41
+                 */
+                id: components["parameters"]["OAuthGrantId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoked. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "oauth_grant": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e41",
+                     *           "client_id": "8QAd0vXkzPpjYfYw1n8eV",
+                     *           "client_name": "Assistant",
+                     *           "user": {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "full_name": "Sara Haddad"
+                     *           },
+                     *           "groups": [
+                     *             "records",
+                     *             "automation"
+                     *           ],
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "revoked_at": "2026-11-21T09:30:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-21T09:30:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OAuthGrantAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -557,6 +557,22 @@ export interface Operations {
    */
   revokeApiKey: Method<'revokeApiKey'>;
   /**
+   * List what apps may do
+   *
+   * What people of the workspace allowed apps to do in their name, newest first, the revoked included. An app appears here once a
+   * Company_Admin has allowed it something on the consent page (see "Connect an app with OAuth").
+   * Needs the session token of a Company_Admin.
+   */
+  listOauthGrants: ListMethod<'listOauthGrants', 'oauth_grants'>;
+  /**
+   * Revoke what an app may do
+   *
+   * From the next call on, the app is refused with 403 FORBIDDEN_SCOPE, `details.reason: grant_revoked`, whatever tokens it holds, and
+   * its refresh tokens give no others. To come back it has to ask for consent again. A grant that is revoked already stays as it is.
+   * Needs the session token of a Company_Admin.
+   */
+  revokeOauthGrant: Method<'revokeOauthGrant'>;
+  /**
    * Replace an API key
    *
    * Mints a key with the same settings, its expiry included, and shows it once. The old key goes on for `overlap_hours` and then
@@ -2668,6 +2684,8 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getApiKey: { method: 'GET', path: '/v1/api-keys/{id}' },
   updateApiKey: { method: 'PATCH', path: '/v1/api-keys/{id}' },
   revokeApiKey: { method: 'POST', path: '/v1/api-keys/{id}/revoke' },
+  listOauthGrants: { method: 'GET', path: '/v1/oauth-grants', items: 'oauth_grants' },
+  revokeOauthGrant: { method: 'DELETE', path: '/v1/oauth-grants/{id}' },
   rotateApiKey: { method: 'POST', path: '/v1/api-keys/{id}/rotate' },
   getApiKeyUsage: { method: 'GET', path: '/v1/api-keys/{id}/usage' },
   getAvailability: { method: 'GET', path: '/v1/availability' },

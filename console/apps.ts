@@ -1,0 +1,41 @@
+// The apps that may act for people of the workspace, and the end of that.
+import { html } from '../runtime/html.ts';
+import type { ScreenAnswer } from '../runtime/screens.ts';
+import { consolePage } from './frame.ts';
+import { ask, type ConsoleParts, type PersonalRequest } from './requests.ts';
+
+/** On the page. */
+const most = 100;
+
+export async function showApps(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+  const { person, query } = request;
+  const { oauth_grants: grants } = await ask(parts, request, 'listOauthGrants', { query: { limit: String(most) } });
+  const active = grants.filter(({ revoked_at: revokedAt }) => revokedAt === null);
+  const done = query.get('done') === 'revoked' ? html`<p role="status">Revoked. Its next call is refused.</p>` : null;
+  return consolePage(
+    request,
+    200,
+    'Apps',
+    html`${done}
+${active.length === 0 ? html`<p>No app has access.</p>` : null}
+${active.map(
+  (grant) => html`<article aria-label="${grant.client_name}">
+<h2>${grant.client_name}</h2>
+<dl>
+<dt>Acts for</dt><dd>${grant.user.full_name}</dd>
+<dt>May</dt><dd>${grant.groups.length === 0 ? 'nothing' : grant.groups.join(', ')}</dd>
+<dt>Since</dt><dd>${grant.created_at.slice(0, 16).replace('T', ' ')} UTC</dd>
+</dl>
+<form method="post" action="/console/apps/${grant.id}">
+<input type="hidden" name="token" value="${person.formToken}">
+<button class="quiet" aria-label="Revoke the access of ${grant.client_name}">Revoke</button>
+</form>
+</article>`,
+)}`,
+  );
+}
+
+export async function revokeApp(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+  await ask(parts, request, 'revokeOauthGrant', { path: request.path });
+  return { redirect: '/console/apps?done=revoked' };
+}

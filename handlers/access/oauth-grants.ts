@@ -1,0 +1,42 @@
+// What people allowed apps to do in their name: listing and revoking.
+import * as db from '../../db/access/oauth-grants.ts';
+import type { components } from '../../generated/api.ts';
+import { found } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+type OAuthGrant = components['schemas']['OAuthGrant'];
+
+export const listOauthGrants: Handler<'listOauthGrants'> = async (call) => {
+  const { sql, caller } = call;
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['OAuth grants'],
+    (after, limit) => db.listGrants(sql, caller.companyId, after, limit),
+    (last: db.OAuthGrantRow) => [last.createdAt.toISOString(), last.id],
+  );
+  return { status: 200, data: { oauth_grants: rows.map(shown), ...rest } };
+};
+
+export const revokeOauthGrant: Handler<'revokeOauthGrant'> = async (call) => {
+  const { sql, caller, path, now } = call;
+  const isNew = await db.revokeGrant(sql, caller.companyId, path.id, now);
+  const grant = found(await db.findGrant(sql, caller.companyId, path.id));
+  if (isNew) {
+    const metadata = { client_id: grant.clientId, client_name: grant.clientName, user_id: grant.userId };
+    call.record({ action: 'oauth_grant.revoke', object: 'oauth_grants', recordId: grant.id, metadata });
+  }
+  return { status: 200, data: { oauth_grant: shown(grant) } };
+};
+
+function shown(row: db.OAuthGrantRow): OAuthGrant {
+  return {
+    id: row.id,
+    client_id: row.clientId,
+    client_name: row.clientName,
+    user: { id: row.userId, full_name: row.userName },
+    groups: row.groups as OAuthGrant['groups'],
+    created_at: row.createdAt.toISOString(),
+    revoked_at: row.revokedAt?.toISOString() ?? null,
+  };
+}

@@ -1,0 +1,51 @@
+// The adapter of the library: where it keeps apps, codes and tokens.
+import { type Adapter, type AdapterPayload, errors } from 'oidc-provider';
+import {
+  consumeArtifact,
+  findArtifact,
+  removeArtifact,
+  removeArtifactsOfGrant,
+  saveArtifact,
+} from '../db/access/oauth-artifacts.ts';
+import type { Pool } from '../db/connect.ts';
+import { sha256 } from '../runtime/credentials/secrets.ts';
+
+/** Milliseconds for which a refresh token that was used is good once more: the answer may not have arrived. */
+const grace = 60_000;
+
+/** What is kept of one model, which the library asks for by its name. */
+export function artifactsOf(pool: Pool, model: string): Adapter {
+  const hashOf = (id: string): Buffer => sha256(`${model}:${id}`);
+  return {
+    async upsert(id, { jti: _secret, ...payload }, seconds) {
+      const expiresAt = seconds ? new Date(Date.now() + seconds * 1000) : null;
+      const grantHash = payload.grantId === undefined ? null : sha256(`Grant:${payload.grantId}`);
+      await pool.use((sql) => saveArtifact(sql, { model, idHash: hashOf(id), payload, grantHash, expiresAt }));
+    },
+    async find(id) {
+      const found = await pool.use((sql) => findArtifact(sql, model, hashOf(id)));
+      if (!found) return undefined;
+      const payload: AdapterPayload = { ...found.payload, jti: id };
+      if (found.expiresAt) payload.exp = Math.floor(found.expiresAt.getTime() / 1000);
+      // Only the console knows who is signed in: the library's own session carries a request through and no more.
+      if (model === 'Session')
+        return { ...payload, accountId: undefined, loginTs: undefined, authorizations: undefined };
+      const isUsed = found.consumedAt !== null && !(model === 'RefreshToken' && isRecent(found.consumedAt));
+      return isUsed ? { ...payload, consumed: Math.floor((found.consumedAt as Date).getTime() / 1000) } : payload;
+    },
+    async consume(id) {
+      const isFirst = await pool.use((sql) => consumeArtifact(sql, model, hashOf(id), new Date()));
+      // Of two exchanges at once one is late; the library has looked before both.
+      if (!isFirst && model === 'AuthorizationCode') throw new errors.InvalidGrant('authorization code already used');
+    },
+    destroy: (id) => pool.use((sql) => removeArtifact(sql, model, hashOf(id))),
+    revokeByGrantId: (grantId) => pool.use((sql) => removeArtifactsOfGrant(sql, sha256(`Grant:${grantId}`))),
+    // For sessions by their second name and for devices, neither of which is used.
+    findByUid: async () => undefined,
+    findByUserCode: async () => undefined,
+  };
+}
+
+function isRecent(time: Date): boolean {
+  return Date.now() - time.getTime() < grace;
+}

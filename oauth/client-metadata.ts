@@ -1,0 +1,68 @@
+// What an app may say of itself, and what is made of it.
+
+/** Where an app lets itself be called back, and how it is called. */
+export interface ClientMetadata {
+  client_name: string;
+  redirect_uris: string[];
+  application_type: 'native' | 'web';
+  grant_types: string[];
+  response_types: string[];
+  token_endpoint_auth_method: 'none';
+}
+
+/** What speaks against an app, as RFC 7591 has it. */
+export interface MetadataProblem {
+  error: 'invalid_redirect_uri' | 'invalid_client_metadata';
+  error_description: string;
+}
+
+const mostRedirects = 20;
+const longestRedirect = 500;
+const longestName = 100;
+
+/**
+ * Takes of an app's description what counts: its name and its redirects. Grant types, scopes and the way to authenticate are the same for all
+ * apps: what an app says of them is left out, as RFC 7591 allows.
+ */
+export function readMetadata(given: unknown): ClientMetadata | MetadataProblem {
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
+    return invalid('Send a JSON object with client_name and redirect_uris.');
+  const { client_name: name, redirect_uris: redirects } = given as Record<string, unknown>;
+  if (name !== undefined && (typeof name !== 'string' || name.trim() === '' || name.length > longestName))
+    return invalid(`client_name must be a text of 1 to ${longestName} characters.`);
+  if (!Array.isArray(redirects) || redirects.length === 0 || redirects.length > mostRedirects)
+    return refusedRedirect(`redirect_uris must be a list of 1 to ${mostRedirects} addresses.`);
+  for (const redirect of redirects) {
+    const problem = redirectProblem(redirect);
+    if (problem) return refusedRedirect(`redirect_uris: ${problem}`);
+  }
+  const addresses = redirects as string[];
+  return {
+    client_name: name?.trim() ?? new URL(addresses[0] as string).host,
+    redirect_uris: addresses,
+    application_type: addresses.some(isLoopback) ? 'native' : 'web',
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+  };
+}
+
+/** True for an address of the machine that the browser runs on. */
+export function isLoopback(address: string): boolean {
+  return ['127.0.0.1', '[::1]', 'localhost'].includes(new URL(address).hostname);
+}
+
+/** In words; undefined where nothing speaks against it. */
+function redirectProblem(redirect: unknown): string | undefined {
+  if (typeof redirect !== 'string' || redirect.length > longestRedirect || !URL.canParse(redirect))
+    return `each must be a whole address of at most ${longestRedirect} characters.`;
+  const { protocol, username, password } = new URL(redirect);
+  if (protocol !== 'https:' && !(protocol === 'http:' && isLoopback(redirect)))
+    return 'each must begin with https://, or with http:// on 127.0.0.1, [::1] or localhost.';
+  if (redirect.includes('#')) return 'none may have a fragment.';
+  if (username !== '' || password !== '') return 'none may contain a user or a password.';
+  return undefined;
+}
+
+const invalid = (text: string): MetadataProblem => ({ error: 'invalid_client_metadata', error_description: text });
+const refusedRedirect = (text: string): MetadataProblem => ({ error: 'invalid_redirect_uri', error_description: text });

@@ -1,0 +1,200 @@
+// The addresses of the OAuth server, and the questions that the console answers for it.
+import { ServerResponse } from 'node:http';
+import type Provider from 'oidc-provider';
+import type { AskedConsent, Consents } from '../console/requests.ts';
+import { sameText } from '../runtime/credentials/secrets.ts';
+import type { Allowance } from '../runtime/limits/rate-limits.ts';
+import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
+import { readMetadata } from './client-metadata.ts';
+import type { ProviderParts } from './provider.ts';
+import { answerOf, libraryRequest, type Passed } from './requests.ts';
+
+export interface OAuthParts extends ProviderParts {
+  /** When set, programs send it in the header `apikey`. */
+  anonKey: string | undefined;
+}
+
+/** How often one address may register apps and ask for tokens. */
+export const oauthPolicies: Readonly<Record<string, readonly Allowance[]>> = {
+  'oauth-registration': [{ limit: 10, window: 3_600_000 }],
+  'oauth-token': [{ limit: 120, window: 60_000 }],
+};
+
+/** The path of the identity provider on this server, whatever stands in front of it. */
+const mount = '/auth/v1';
+
+export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: Consents } {
+  const { issuer, resources } = parts;
+  let opened: Promise<Provider> | undefined;
+  // With the first request that needs it: a server that no app asks starts sooner, and is smaller.
+  const open = (): Promise<Provider> => {
+    opened ??= import('./provider.ts').then(({ openProvider }) => openProvider(parts));
+    return opened;
+  };
+  const ask = async (request: ScreenRequest, passed: Passed): Promise<ScreenAnswer> => {
+    const provider = await open();
+    return answerOf(provider.callback(), libraryRequest(request, issuer, passed));
+  };
+  const metadata =
+    (kind: string) =>
+    async (request: ScreenRequest): Promise<ScreenAnswer> =>
+      withoutCookies(await ask(request, { method: 'GET', target: `/.well-known/${kind}` }));
+
+  const screens: Screen[] = [
+    ...['oauth-authorization-server', 'openid-configuration'].map(
+      (kind): Screen => ({
+        name: 'oauth_metadata',
+        // RFC 8414 puts the issuer's path behind the name, OpenID Connect in front of it.
+        path: new RegExp(`^(?:${mount}/\\.well-known/${kind}|/\\.well-known/${kind}${mount})$`),
+        methods: ['GET', 'HEAD'],
+        refuse: refusal,
+        show: metadata(kind),
+      }),
+    ),
+    ...resources.map(
+      ({ identifier }, index): Screen => ({
+        name: 'oauth_resource_metadata',
+        path: new RegExp(`^/\\.well-known/oauth-protected-resource${index === 0 ? '' : new URL(identifier).pathname}$`),
+        methods: ['GET', 'HEAD'],
+        refuse: refusal,
+        show: async () =>
+          json(200, { resource: identifier, authorization_servers: [issuer], bearer_methods_supported: ['header'] }),
+      }),
+    ),
+    {
+      name: 'oauth_registration',
+      path: new RegExp(`^${mount}/oauth/clients/register$`),
+      methods: ['POST'],
+      limit: 'oauth-registration',
+      refuse: refusal,
+      show: (request) => guarded(request, () => register(request)),
+    },
+    ...['token', 'revoke'].map(
+      (name): Screen => ({
+        name: `oauth_${name}`,
+        path: new RegExp(`^${mount}/oauth/${name}$`),
+        methods: ['POST'],
+        limit: 'oauth-token',
+        refuse: refusal,
+        show: (request) => guarded(request, () => exchange(request, `/oauth/${name}`)),
+      }),
+    ),
+    {
+      name: 'oauth_authorize',
+      path: new RegExp(`^${mount}/oauth/authorize(?<resume>/[\\w-]+)?$`),
+      show: (request) => authorize(request),
+    },
+  ];
+  return { screens, consents: { find, allow, deny } };
+
+  async function guarded(request: ScreenRequest, show: () => Promise<ScreenAnswer>): Promise<ScreenAnswer> {
+    const { anonKey } = parts;
+    if (anonKey === undefined || sameText(String(request.headers.apikey ?? ''), anonKey)) return show();
+    return json(401, {
+      error: 'invalid_client',
+      error_description: 'Send the public key of this project in the header apikey.',
+    });
+  }
+
+  async function register(request: ScreenRequest): Promise<ScreenAnswer> {
+    const text = request.body?.toString() ?? '';
+    const described = readMetadata(parsed(text));
+    if ('error' in described) return json(400, described);
+    const body = JSON.stringify(described);
+    return ask(request, { method: 'POST', target: '/oauth/clients/register', contentType: 'application/json', body });
+  }
+
+  async function exchange(request: ScreenRequest, target: string): Promise<ScreenAnswer> {
+    const contentType = request.headers['content-type'] ?? '';
+    return ask(request, { method: 'POST', target, contentType, body: request.body?.toString() ?? '' });
+  }
+
+  async function authorize(request: ScreenRequest): Promise<ScreenAnswer> {
+    const { resume } = request.path;
+    if (resume !== undefined) return ask(request, { method: 'GET', target: `/oauth/authorize${resume}` });
+    const asked = new URLSearchParams(request.form ?? request.query);
+    // Scopes open nothing: those that are not known are left out, and an app that names none is as good as one that does.
+    const known = (asked.get('scope') ?? '').split(' ').filter((scope) => scope === 'offline_access');
+    asked.set('scope', ['openid', ...new Set(known)].join(' '));
+    return ask(request, { method: 'GET', target: `/oauth/authorize?${asked}` });
+  }
+
+  async function interactionOf(request: ScreenRequest) {
+    const provider = await open();
+    const passed = libraryRequest(request, issuer, { method: 'GET', target: '/' });
+    const response = new ServerResponse(passed);
+    try {
+      const details = await provider.interactionDetails(passed, response);
+      if (details.uid !== request.path.uid) return undefined;
+      return { provider, passed, response, details };
+    } catch (error) {
+      if ((error as Error).name === 'SessionNotFound') return undefined;
+      throw error;
+    }
+  }
+
+  async function find(request: ScreenRequest): Promise<AskedConsent | undefined> {
+    const found = await interactionOf(request);
+    if (!found) return undefined;
+    const { params } = found.details;
+    const clientId = String(params.client_id);
+    const client = await found.provider.Client.find(clientId);
+    if (!client) return undefined;
+    return {
+      clientId,
+      clientName: client.clientName ?? clientId,
+      redirectUri: String(params.redirect_uri),
+      redirectUris: client.redirectUris ?? [],
+      mustAsk: String(params.prompt ?? '')
+        .split(' ')
+        .includes('consent'),
+    };
+  }
+
+  async function allow(request: ScreenRequest, userId: string): Promise<string> {
+    const found = await interactionOf(request);
+    if (!found) throw new Error('nothing is asked in this browser');
+    const { provider, passed, response, details } = found;
+    const grant = new provider.Grant({ accountId: userId, clientId: String(details.params.client_id) });
+    grant.addOIDCScope(String(details.params.scope));
+    const consent = { grantId: await grant.save() };
+    const result = { login: { accountId: userId, remember: false }, consent };
+    return provider.interactionResult(passed, response, result, { mergeWithLastSubmission: false });
+  }
+
+  async function deny(request: ScreenRequest): Promise<string> {
+    const found = await interactionOf(request);
+    if (!found) throw new Error('nothing is asked in this browser');
+    const { provider, passed, response } = found;
+    const result = { error: 'access_denied', error_description: 'The person did not allow it.' };
+    return provider.interactionResult(passed, response, result, { mergeWithLastSubmission: false });
+  }
+}
+
+const json = (status: number, body: object): ScreenAnswer => ({
+  status,
+  headers: { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' },
+  body: JSON.stringify(body),
+});
+
+/** What a program reads when it may not ask now. */
+const refusal = (status: number): ScreenAnswer =>
+  json(status, {
+    error: status === 429 ? 'slow_down' : 'temporarily_unavailable',
+    error_description: status === 429 ? 'Too many requests. Try again later.' : 'Try again shortly.',
+  });
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Not JSON, and so no description.
+    return undefined;
+  }
+}
+
+function withoutCookies(answer: ScreenAnswer): ScreenAnswer {
+  if (!('headers' in answer)) return answer;
+  const { 'set-cookie': _unused, ...headers } = answer.headers;
+  return { ...answer, headers };
+}
