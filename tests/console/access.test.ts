@@ -50,8 +50,8 @@ describe('a page', () => {
     const everybody = ['/console', '/console/sessions', '/console/password'];
     const menus = {
       Company_Admin: [
-        ...['/console', '/console/messages', '/console/api-keys', '/console/webhooks', '/console/plan'],
-        ...['/console/audit-log', '/console/sessions', '/console/password'],
+        ...['/console', '/console/messages', '/console/api-keys', '/console/apps', '/console/webhooks'],
+        ...['/console/plan', '/console/audit-log', '/console/sessions', '/console/password'],
       ],
       Viewer: ['/console', '/console/webhooks', '/console/audit-log', '/console/sessions', '/console/password'],
       nobody: everybody,
