@@ -16,7 +16,13 @@ export async function mcpCall(settings: Settings): Promise<Result> {
     const id = await createLead(server.port, workspace);
     const requests = { tool: toolRequest(workspace.key, id), REST: readRequest(workspace.key, id) };
     const sides = [{ ...server, name: 'tool' }, server];
-    const measured = await measure(sides, ({ name }) => () => requests[name as keyof typeof requests], settings);
+    const measured = await measure(
+      sides,
+      ({ name }) =>
+        () =>
+          requests[name as keyof typeof requests],
+      settings,
+    );
     return {
       name: 'mcp-call',
       figure: 'P13',
