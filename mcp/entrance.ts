@@ -1,4 +1,4 @@
-// The route of the Model Context Protocol: who may call it from where, and what of its messages is HTTP.
+// The route of the Model Context Protocol: who may call from where, and what of it is HTTP.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import type { Entrance, EntranceAnswer, EntranceRequest } from '../runtime/entrances.ts';

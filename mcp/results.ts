@@ -1,4 +1,4 @@
-// What tools answer: the data of an operation, small enough for a model, or what is to be changed where it was refused.
+// What tools answer: data that a model can hold, or what is to be changed in a call.
 
 import type { ApiError } from '../runtime/errors.ts';
 import type { Performed } from '../runtime/in-process.ts';

@@ -1,4 +1,4 @@
-// What tools take and answer, in JSON Schema: derived from the document, and small enough for what a model can hold.
+// What tools take and answer, in JSON Schema: derived from the document, and small.
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { type Effect, type OperationId, operationsOf, type Tool, tools } from './tools.ts';
 
@@ -64,7 +64,7 @@ const ownArguments: Readonly<Record<string, JsonSchema>> = {
   fields: { type: 'string', description: 'Names of the fields to show, by commas.' },
   limit: { type: 'integer', description: 'Items on a page.', default: usualPage },
   cursor: { type: 'string', description: 'The next_cursor of the page before.' },
-  idempotency_key: { type: 'string', description: 'The same for each try of one change.' },
+  idempotency_key: { type: 'string', description: 'The same for each try of one change, 8 characters or more.' },
   record: { type: 'object', description: 'Values by the names of fields.' },
 };
 

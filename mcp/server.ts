@@ -1,4 +1,4 @@
-// The protocol server of one request: its tools, resources and the prompt, as the caller may see them.
+// The protocol server of one request: tools, resources and the prompt, as the caller may see.
 import type { CallToolResult, Server } from '@modelcontextprotocol/server';
 import type { components } from '../generated/api.ts';
 import type { EntranceRequest } from '../runtime/entrances.ts';

@@ -1,4 +1,4 @@
-// The tools: what each is called, which operations of the document it calls, and which of their arguments it takes.
+// The tools: what each is called, which operations it calls, and which arguments it takes.
 import type { operations } from '../generated/api.ts';
 
 export type OperationId = keyof operations;

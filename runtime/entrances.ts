@@ -1,4 +1,4 @@
-// Routes for programs that are no part of the document: callers authenticate as on REST, and call its operations.
+// Routes for programs beside the document: callers authenticate as on REST and call operations.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Admission } from './admission.ts';
 import type { Answer } from './answers.ts';

@@ -1,4 +1,4 @@
-// The clients that assistants are built on, of both generations: a morning's work, and what they are told.
+// The clients that assistants are built on, of both generations: a morning's work.
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
 import { call } from '../support/client.ts';

@@ -1,4 +1,4 @@
-// What tools/list shows: small, in forms that every client takes, and no more than the credential may do.
+// What tools/list shows: small, in usual forms, and no more than the credential may do.
 import { describe, expect, test } from 'vitest';
 import { tools } from '../../mcp/tools.ts';
 import type { Json } from '../support/client.ts';

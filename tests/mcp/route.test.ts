@@ -111,7 +111,7 @@ describe('what is counted', () => {
   test('each call of a tool is one of the quota, whatever it consists of, and nothing else is', async () => {
     const tenant = await newWideTenant();
     const { key } = tenant;
-    const accounts = { object: 'accounts', record: { name: 'Counted' }, idempotency_key: 'counted' };
+    const accounts = { object: 'accounts', record: { name: 'Counted' }, idempotency_key: 'counted-once' };
     await list({ key });
     await post('prompts/list', {}, { key });
     await post('resources/read', { uri: 'schema://leads' }, { key });

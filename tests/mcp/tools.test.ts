@@ -1,4 +1,4 @@
-// Each tool, called well and badly: what it answers fits what it promises, and what is refused says why.
+// Each tool, called well and badly: what it answers, and why it refuses.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { beforeAll, describe, expect, test } from 'vitest';

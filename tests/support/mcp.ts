@@ -1,4 +1,4 @@
-// The Model Context Protocol as assistants speak it: through the official clients of both generations, and by hand.
+// The Model Context Protocol through the official clients of both generations, and by hand.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as EarlierClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as EarlierTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
