@@ -147,8 +147,8 @@ const rules: Readonly<Record<string, Rule>> = {
     ],
     mayTypes: ['console/requests.ts'],
     packages: ['oidc-provider', 'jose'],
-    node: ['http', 'net'],
-    mustNotUse: [...environment, ...network, ...chance],
+    node: ['crypto', 'http', 'net'],
+    mustNotUse: [...environment, ...network],
   },
   // Providers of messages that call us in a form of their own.
   gateways: {

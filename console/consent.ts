@@ -41,13 +41,13 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
     findActiveGrant(sql, companyId, user, asked.clientId),
   );
   // A page and no redirect: browsers let a form lead nowhere that its page did not name, and a sign-in names none.
-  if (known && !asked.mustAsk && !form) return goOn(asked, await consents.allow(request, user));
+  if (known && !asked.mustAsk && !form) return goOn(asked, await consents.allow(request, user, known.id));
   if (!person.caller.scopes.includes('Company_Admin')) return askSomebodyElse(parts, request, asked);
   if (now.getTime() - person.session.signedInAt > recently) return toSignIn(address, true);
   if (!form) return question(request, asked, known?.groups);
   if (form.get('action') !== 'allow') return { redirect: await consents.deny(request) };
   const chosen = groups.filter(({ name }) => form.getAll('group').includes(name)).map(({ name }) => name);
-  await people.act(person, false, [], now, async ({ sql, record }) => {
+  const grantId = await people.act(person, false, [], now, async ({ sql, record }) => {
     const { clientId, clientName } = asked;
     const grant = { id: uuidv7(), userId: user, clientId, clientName, groups: chosen, createdAt: now };
     const { id, before } = await saveGrant(sql, companyId, grant);
@@ -58,8 +58,9 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
       ...(before === null ? {} : { changes: { groups: { from: before, to: chosen } } }),
       metadata: { client_id: clientId, client_name: clientName, groups: chosen },
     });
+    return id;
   });
-  return { redirect: await consents.allow(request, user) };
+  return { redirect: await consents.allow(request, user, grantId) };
 }
 
 function question(

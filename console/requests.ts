@@ -14,8 +14,8 @@ import type { ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
 export interface Consents {
   /** undefined: nothing is asked in this browser, or it was too long ago. */
   find(request: ScreenRequest): Promise<AskedConsent | undefined>;
-  /** Lets the app act for a user. @returns where the browser goes on */
-  allow(request: ScreenRequest, userId: string): Promise<string>;
+  /** Lets the app act for a user, by what the user grants it. @returns where the browser goes on */
+  allow(request: ScreenRequest, userId: string, grantId: string): Promise<string>;
   /** @returns where the browser goes on */
   deny(request: ScreenRequest): Promise<string>;
 }

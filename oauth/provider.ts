@@ -25,8 +25,8 @@ export interface ProviderParts {
   /** The first is meant where an app names none. */
   resources: readonly [Resource, ...Resource[]];
   outgoing: OutgoingClient;
-  /** When the user allowed the app what it may do now; undefined where nothing is allowed. */
-  allowedSince(userId: string, clientId: string): Promise<Date | undefined>;
+  /** The id of what a user allows an app now; undefined where nothing is allowed. */
+  activeGrant(userId: string, clientId: string): Promise<string | undefined>;
   /** Where a person is asked. */
   consentUrl(uid: string): string;
 }
@@ -125,17 +125,17 @@ export function openProvider(parts: ProviderParts): Provider {
   return provider;
 }
 
-/** Somebody who allows the app something, since before the code or the first of the refresh tokens was given. */
+/** Somebody who allows the app something: for a code or a refresh token, by the same grant that it came of. */
 async function findAccount(
-  { allowedSince }: ProviderParts,
+  { activeGrant }: ProviderParts,
   { oidc }: KoaContextWithOIDC,
   userId: string,
-  token: unknown,
+  token: { grantId?: string } | undefined,
 ) {
-  const since = await allowedSince(userId, oidc.client?.clientId ?? '');
-  const { iiat, iat } = (token ?? {}) as { iiat?: number; iat?: number };
-  const issued = iiat ?? iat;
-  // Times of tokens are whole seconds.
-  const isAllowed = since && (issued === undefined || (issued + 1) * 1000 > since.getTime());
+  const active = await activeGrant(userId, oidc.client?.clientId ?? '');
+  const isAllowed = active !== undefined && (token?.grantId === undefined || isOf(active, token.grantId));
   return isAllowed ? { accountId: userId, claims: () => ({ sub: userId }) } : undefined;
 }
+
+/** The library's id of a consent begins with that of the grant, which several copies of an app may share. */
+const isOf = (grantId: string, id: string): boolean => id.startsWith(`${grantId}.`);

@@ -1,4 +1,5 @@
 // The addresses of the OAuth server, and the questions that the console answers for it.
+import { randomUUID } from 'node:crypto';
 import { ServerResponse } from 'node:http';
 import type Provider from 'oidc-provider';
 import type { AskedConsent, Consents } from '../console/requests.ts';
@@ -151,11 +152,14 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     };
   }
 
-  async function allow(request: ScreenRequest, userId: string): Promise<string> {
+  async function allow(request: ScreenRequest, userId: string, grantId: string): Promise<string> {
     const found = await interactionOf(request);
     if (!found) throw new Error('nothing is asked in this browser');
     const { provider, passed, response, details } = found;
-    const grant = new provider.Grant({ accountId: userId, clientId: String(details.params.client_id) });
+    const grant = new provider.Grant({
+      ...{ jti: `${grantId}.${randomUUID()}` },
+      ...{ accountId: userId, clientId: String(details.params.client_id) },
+    });
     grant.addOIDCScope(String(details.params.scope));
     const consent = { grantId: await grant.save() };
     const result = { login: { accountId: userId, remember: false }, consent };

@@ -164,8 +164,8 @@ export interface SessionRecord {
 
 /** What a user allowed an app to do. */
 export interface Grant {
+  id: string;
   clientName: string;
-  since: Date;
   revoked: boolean;
   /**
    * What a token may do in the end, and whose records it reaches with the scopes that an operation needs.

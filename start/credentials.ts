@@ -22,8 +22,8 @@ export function grantOf(row: GrantRow): Grant | null {
   const { grant } = row;
   if (!grant) return null;
   return {
+    id: grant.id,
     clientName: grant.clientName,
-    since: new Date(grant.since),
     revoked: grant.revoked,
     permits(asked) {
       const permissions = permissionsOf(row.roles, row.profile);

@@ -110,9 +110,9 @@ export async function serve(
           ],
           outgoing: new OutgoingClient({ privateAddresses: 'refused' }),
           consentUrl: (uid) => `${config.baseUrl}/console/consent/${uid}`,
-          async allowedSince(userId, clientId) {
+          async activeGrant(userId, clientId) {
             const grant = (await database.findGrant(userId, clientId))?.grant;
-            return grant && !grant.revoked ? grant.since : undefined;
+            return grant && !grant.revoked ? grant.id : undefined;
           },
         })
       : undefined;

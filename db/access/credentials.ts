@@ -164,7 +164,7 @@ export interface GrantRow extends SubscriptionRow, UserRow {
   disabledModules: string[];
   clientId: string;
   /** What the user last allowed the app; null when that never happened. */
-  grant: { clientName: string; groups: string[]; extraScopes: string[]; since: string; revoked: boolean } | null;
+  grant: { id: string; clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;
 }
 
 /** Finds active users of a company, each with what they allowed an app to do. @returns rows in the order asked, undefined for unknown users */
@@ -180,7 +180,7 @@ export async function findGrants(
         with ordinality as a (user_id, client_id, place)
       join users u on u.company_id = ${companyId} and u.id = a.user_id and u.status = 'active'
       left join lateral (
-        select jsonb_build_object('clientName', client_name, 'groups', groups, 'extraScopes', extra_scopes, 'since', created_at, 'revoked', revoked_at is not null) as grant
+        select jsonb_build_object('id', id, 'clientName', client_name, 'groups', groups, 'extraScopes', extra_scopes, 'revoked', revoked_at is not null) as grant
         from oauth_grants
         where company_id = ${companyId} and user_id = u.id and client_id = a.client_id
         -- The active one, else the one that was revoked last.

@@ -81,7 +81,7 @@ describe('a page', () => {
 
   test('that there is not looks like the others', async () => {
     const { status, text } = await admin.ask('/console/nowhere');
-    expect([status, menuOf(text).length]).toEqual([404, 8]);
+    expect([status, menuOf(text).length]).toEqual([404, 9]);
     expect((await admin.ask(`/console/api-keys/${furnished.webhook}`)).status).toBe(404);
   });
 

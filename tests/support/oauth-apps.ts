@@ -1,0 +1,157 @@
+// An app as a strict client sees it, and the browser of a person who is asked about it: cookies by path, nothing followed by itself.
+import { createHash, randomBytes } from 'node:crypto';
+import { anyAddress } from './client.ts';
+import { adminPassword } from './tenants.ts';
+
+export interface Registered {
+  client_id: string;
+  redirect_uris: string[];
+}
+
+export interface Tokens {
+  access_token: string;
+  refresh_token: string;
+}
+
+/** A verifier of PKCE, and its challenge. */
+export function newProof(): { verifier: string; challenge: string } {
+  const verifier = randomBytes(32).toString('base64url');
+  return { verifier, challenge: createHash('sha256').update(verifier).digest('base64url') };
+}
+
+interface Kept {
+  name: string;
+  value: string;
+  path: string;
+}
+
+/** A browser without a screen. */
+export class Visitor {
+  readonly #base: string;
+  readonly #address = anyAddress();
+  #cookies: Kept[] = [];
+
+  constructor(base: string) {
+    this.#base = base;
+  }
+
+  async ask(path: string, form?: URLSearchParams | Record<string, string>) {
+    const url = new URL(path, this.#base);
+    const sent = this.#cookies.filter((each) => url.pathname.startsWith(each.path));
+    const answer = await fetch(url, {
+      redirect: 'manual',
+      headers: {
+        'x-forwarded-for': this.#address,
+        cookie: sent.map(({ name, value }) => `${name}=${value}`).join('; '),
+        accept: 'text/html',
+      },
+      ...(form ? { method: 'POST', body: new URLSearchParams(form) } : {}),
+    });
+    for (const text of answer.headers.getSetCookie()) this.#keep(text, url.pathname);
+    return {
+      status: answer.status,
+      text: await answer.text(),
+      to: answer.headers.get('location'),
+      headers: answer.headers,
+    };
+  }
+
+  #keep(text: string, asked: string): void {
+    const [pair = '', ...attributes] = text.split('; ');
+    const name = pair.slice(0, pair.indexOf('='));
+    const value = pair.slice(pair.indexOf('=') + 1);
+    const path = attributes.find((each) => /^path=/i.test(each))?.slice(5) ?? asked;
+    this.#cookies = this.#cookies.filter((each) => each.name !== name || each.path !== path);
+    if (value !== '') this.#cookies.push({ name, value, path });
+  }
+
+  /** @param next where it is to lead */
+  signIn(email: string, next = '/console/messages') {
+    return this.ask('/console/sign-in', { email, password: adminPassword, next });
+  }
+
+  /** Answers the page of consent, and goes on to the app. @returns the address of the app that the browser is led to */
+  async decide(page: string, action: 'allow' | 'deny', groups: readonly string[]): Promise<URL> {
+    const shown = await this.ask(page);
+    const token = /name="token" value="([^"]+)"/.exec(shown.text)?.[1] ?? '';
+    const form = new URLSearchParams({ token, action });
+    for (const group of groups) form.append('group', group);
+    const sent = await this.ask(page, form);
+    if (sent.to === null) throw new Error(`the consent page answered ${sent.status}: ${sent.text}`);
+    return this.follow(sent.to);
+  }
+
+  /** Where the browser comes out of this server. */
+  async follow(start: string): Promise<URL> {
+    let address = new URL(start, this.#base);
+    for (let step = 0; step < 5 && address.href.startsWith(this.#base); step += 1) {
+      const { to, status, text } = await this.ask(address.href);
+      const refreshed = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(text)?.[1];
+      const next = to ?? refreshed?.replaceAll('&amp;', '&');
+      if (next === undefined) throw new Error(`${address} answered ${status}: ${text}`);
+      address = new URL(next, address);
+    }
+    return address;
+  }
+}
+
+/** Posts as an app does. */
+export async function post(base: string, path: string, body: URLSearchParams | object) {
+  const isForm = body instanceof URLSearchParams;
+  const answer = await fetch(base + path, {
+    method: 'POST',
+    headers: { 'x-forwarded-for': anyAddress(), ...(isForm ? {} : { 'content-type': 'application/json' }) },
+    body: isForm ? body : JSON.stringify(body),
+  });
+  const text = await answer.text();
+  // biome-ignore lint/suspicious/noExplicitAny: whatever JSON it is.
+  return { status: answer.status, body: (text === '' ? undefined : JSON.parse(text)) as any, headers: answer.headers };
+}
+
+export async function register(
+  base: string,
+  redirect = 'https://app.example/callback',
+  more: object = {},
+): Promise<Registered> {
+  const { status, body } = await post(base, '/auth/v1/oauth/clients/register', {
+    client_name: 'Assistant',
+    redirect_uris: [redirect],
+    grant_types: ['authorization_code'],
+    token_endpoint_auth_method: 'none',
+    ...more,
+  });
+  if (status !== 201) throw new Error(`registration answered ${status}: ${JSON.stringify(body)}`);
+  return body;
+}
+
+/** The address that an app sends the browser to. */
+export function authorizeAddress(app: Registered, challenge: string, more: Record<string, string> = {}): string {
+  const query = new URLSearchParams({
+    response_type: 'code',
+    client_id: app.client_id,
+    redirect_uri: app.redirect_uris[0] ?? '',
+    scope: 'openid profile email',
+    state: 'state-of-the-app',
+    code_challenge: challenge,
+    code_challenge_method: 'S256',
+    ...more,
+  });
+  return `/auth/v1/oauth/authorize?${query}`;
+}
+
+/** What an app sends for its tokens. */
+export function exchangeForm(
+  app: Registered,
+  code: string,
+  verifier: string,
+  more: Record<string, string> = {},
+): URLSearchParams {
+  return new URLSearchParams({
+    grant_type: 'authorization_code',
+    code,
+    redirect_uri: app.redirect_uris[0] ?? '',
+    client_id: app.client_id,
+    code_verifier: verifier,
+    ...more,
+  });
+}
