@@ -1,5 +1,7 @@
 // A workspace with something on every page of the console.
+
 import { v7 as uuidv7 } from 'uuid';
+import { newGrant } from './access-tokens.ts';
 import { invoiced, subscribed } from './billing.ts';
 import { call, expectStatus } from './client.ts';
 import { newCampaign, newDraft } from './messaging.ts';
@@ -25,6 +27,7 @@ export const pagesOf = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string, 
   'API keys': '/console/api-keys',
   'a new API key': '/console/api-keys/new',
   'an API key': `/console/api-keys/${of.apiKey}`,
+  apps: '/console/apps',
   webhooks: '/console/webhooks',
   'a new webhook': '/console/webhooks/new',
   webhook: `/console/webhooks/${of.webhook}`,
@@ -40,6 +43,7 @@ export const pagesOf = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string, 
 
 export async function furnishedTenant(): Promise<Furnished> {
   const tenant = await newWideTenant();
+  await newGrant(tenant, { groups: ['records', 'messaging'] });
   await subscribed(tenant, 'live', { package_code: 'scale' });
   await invoiced(tenant, 'live', 3);
   const token = await sharedToken(tenant);
