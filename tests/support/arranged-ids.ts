@@ -185,6 +185,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/api-keys/{id}': aKey,
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
+  '/v1/oauth-grants/{id}': { exists: async (tenant) => ({ id: (await newGrant(tenant)).id }), shared: true },
   '/v1/users/{id}': aUser,
   '/v1/users/{id}/working-hours': aUser,
   '/v1/users/{id}/calendar': { exists: async (tenant) => ({ id: await newCalendar(tenant) }), shared: true },
