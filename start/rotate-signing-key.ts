@@ -1,4 +1,4 @@
-// Behind `make rotate-signing-key`: one step of a change of the key that signs the tokens of people and apps.
+// Behind `make rotate-signing-key`: one step of a change of the key that signs tokens.
 import type { JWK } from 'jose';
 import { findRunning } from '../db/embedded.ts';
 import { changeSigningKeys } from '../db/server-secrets.ts';

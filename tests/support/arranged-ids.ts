@@ -2,6 +2,7 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
+import { newGrant } from './access-tokens.ts';
 import { subscribed } from './billing.ts';
 import { expectStatus } from './client.ts';
 import { newCampaign, newDraft, newPhoneNumber, someNumber } from './messaging.ts';
