@@ -68,9 +68,12 @@ docs: $(packages) ## Write the documentation page as one file to docs/api.html, 
 platform-key: $(packages) ## Mint an operator's key with the scope onboarding, or revoke one with REVOKE=<its id>
 	@REVOKE='$(REVOKE)' node start/platform-key.ts
 
+rotate-signing-key: $(packages) ## Change the key that signs tokens, by STEP=publish, sign and retire (docs/operations.md)
+	@STEP='$(STEP)' node start/rotate-signing-key.ts
+
 $(packages): package.json package-lock.json
 	@echo 'Installing packages ...' >&2
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@touch $@
 
-.PHONY: help start test torture mutants bench seed-large check generate sdk sdks format migrate docs platform-key
+.PHONY: help start test torture mutants bench seed-large check generate sdk sdks format migrate docs platform-key rotate-signing-key

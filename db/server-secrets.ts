@@ -29,14 +29,13 @@ export async function changeSigningKeys<Key>(
 ): Promise<void> {
   const sql = postgres(url, { max: 1, onnotice: () => undefined, fetch_types: false });
   try {
-    await sql.begin(async (transaction) => {
-      const [row] = await transaction<{ sealed: string }[]>`
-        select sealed from server_secrets where name = ${signingKeyName} for update`;
-      if (!row) throw new Error('There is no signing key yet: the first start of the server makes it.');
-      const kept = await change(keysOf<Key>(sealing.decrypt(row.sealed)));
-      const sealed = sealing.encrypt(JSON.stringify(kept));
-      await transaction`update server_secrets set sealed = ${sealed} where name = ${signingKeyName}`;
-    });
+    const [row] = await sql<{ sealed: string }[]>`select sealed from server_secrets where name = ${signingKeyName}`;
+    if (!row) throw new Error('There is no signing key yet: the first start of the server makes it.');
+    const kept = await change(keysOf<Key>(sealing.decrypt(row.sealed)));
+    const sealed = sealing.encrypt(JSON.stringify(kept));
+    const changed = await sql`
+      update server_secrets set sealed = ${sealed} where name = ${signingKeyName} and sealed = ${row.sealed}`;
+    if (changed.count === 0) throw new Error('Somebody else changed the keys at the same time.');
   } finally {
     await sql.end({ timeout: 1 });
   }

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
+import { saveGrant } from '../db/access/oauth-grants.ts';
 import { insertDeliveries } from '../db/automation/webhook-deliveries.ts';
 import { insertWebhook } from '../db/automation/webhooks.ts';
 import type { Sql } from '../db/connect.ts';
@@ -172,6 +173,10 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);
   await insertWorkforces(sql, companyId, demoWorkforces(demoSeed, data, now));
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
+  await saveGrant(sql, companyId, {
+    ...{ id: exampleIds.oauthGrant, userId: data.adminId, clientId: '8QAd0vXkzPpjYfYw1n8eV', clientName: 'Assistant' },
+    ...{ groups: ['records', 'automation'], createdAt: data.founded },
+  });
 }
 
 async function makeWebhook(sql: Sql, secrets: Secrets, now: Date): Promise<void> {

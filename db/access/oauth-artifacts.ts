@@ -1,4 +1,4 @@
-// What the OAuth server remembers: apps, codes, refresh tokens, requests under way. For its own role alone.
+// What the OAuth server remembers: apps, codes, refresh tokens, requests under way.
 import type { Sql } from '../connect.ts';
 
 export interface Artifact {

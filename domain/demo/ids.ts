@@ -20,6 +20,7 @@ export const exampleIds = {
   deal: idOf('9e20'),
   activity: idOf('9e30'),
   leadStatus: idOf('9e40'),
+  oauthGrant: idOf('9e41'),
   tag: idOf('9e50'),
   recordTag: idOf('9e51'),
   source: idOf('9e60'),

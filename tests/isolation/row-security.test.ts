@@ -189,7 +189,14 @@ test('tables without a company hold nothing of any', async () => {
   const rows = await database()<{ name: string }[]>`
     select relname as name from pg_class
     where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and relname <> all(${[...tables, ...partitions]}) order by 1`;
-  expect(rows.map((row) => row.name)).toEqual(['companies', 'migrations', 'roles', 'server_secrets']);
+  // What the OAuth server remembers names users, and is closed to all roles but its own: see below.
+  expect(rows.map((row) => row.name)).toEqual([
+    'companies',
+    'migrations',
+    'oauth_artifacts',
+    'roles',
+    'server_secrets',
+  ]);
 });
 
 describe('the roles of the server', () => {
@@ -197,7 +204,7 @@ describe('the roles of the server', () => {
     const roles = await database()`
       select rolname, rolsuper, rolbypassrls, rolcanlogin, rolcreaterole, rolcreatedb,
         (select count(*)::int from pg_class where relowner = pg_roles.oid) as owned
-      from pg_roles where rolname in ('crm_app', 'crm_platform', 'crm_purge', 'crm_search') order by 1`;
+      from pg_roles where rolname in ('crm_app', 'crm_oauth', 'crm_platform', 'crm_purge', 'crm_search') order by 1`;
     const nothing = {
       rolsuper: false,
       rolbypassrls: false,
@@ -208,6 +215,7 @@ describe('the roles of the server', () => {
     };
     expect(roles).toEqual([
       { rolname: 'crm_app', ...nothing },
+      { rolname: 'crm_oauth', ...nothing },
       { rolname: 'crm_platform', ...nothing },
       { rolname: 'crm_purge', ...nothing },
       { rolname: 'crm_search', ...nothing },
@@ -216,8 +224,26 @@ describe('the roles of the server', () => {
 
   test('are members of no other role', async () => {
     expect(
-      await database()`select from pg_auth_members where member in ('crm_app'::regrole, 'crm_platform'::regrole, 'crm_purge'::regrole, 'crm_search'::regrole)`,
+      await database()`select from pg_auth_members where member in ('crm_app'::regrole, 'crm_oauth'::regrole, 'crm_platform'::regrole, 'crm_purge'::regrole, 'crm_search'::regrole)`,
     ).toHaveLength(0);
+  });
+
+  test('the one of the OAuth server reaches what it remembers and nothing else, and no other role reads that', async () => {
+    const reached = await database()<{ table: string; role: string }[]>`
+      select relname as table, rolname as role from pg_class, pg_roles
+      where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')
+        and rolname like 'crm\\_%' and (rolname = 'crm_oauth' or relname = 'oauth_artifacts')
+        and (has_any_column_privilege(rolname, pg_class.oid, 'select, insert, update') or has_table_privilege(rolname, pg_class.oid, 'delete'))
+      order by 1, 2`;
+    // The sweep removes what has expired.
+    expect(reached.map(({ table, role }) => `${role} ${table}`)).toEqual([
+      'crm_oauth oauth_artifacts',
+      'crm_platform oauth_artifacts',
+    ]);
+    const [platform] = await database()`
+      select has_column_privilege('crm_platform', 'oauth_artifacts', 'payload', 'select') as reads,
+        has_any_column_privilege('crm_platform', 'oauth_artifacts', 'insert, update') as writes`;
+    expect(platform).toEqual({ reads: false, writes: false });
   });
 
   test('the one for tenants cannot read passwords, refresh tokens or the server’s secrets, nor change what happened', async () => {

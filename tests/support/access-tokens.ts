@@ -44,14 +44,15 @@ export interface Grant {
 }
 
 /** What a user allowed an app: nothing but what the token itself asks for, unless groups or scopes are named. */
-export async function newGrant(tenant: Tenant, options: GrantOptions = {}): Promise<Grant> {
+export async function newGrant(tenant: Tenant, options: GrantOptions = {}): Promise<Grant & { id: string }> {
   const { role = 'Company_Admin', clientId = `app-${randomUUID()}` } = options;
   const userId = options.userId ?? (role === 'Company_Admin' ? tenant.admin : await newUser(tenant, { role })).id;
+  const id = uuidv7();
   await database()`
     insert into oauth_grants (company_id, id, user_id, client_id, client_name, groups, extra_scopes, created_at, revoked_at)
-    values (${tenant.companyId}, ${uuidv7()}, ${userId}, ${clientId}, 'Test app', ${options.groups ?? []}, ${options.extraScopes ?? []},
+    values (${tenant.companyId}, ${id}, ${userId}, ${clientId}, 'Test app', ${options.groups ?? []}, ${options.extraScopes ?? []},
       now(), ${options.revokedAt ?? null})`;
-  return { userId, clientId };
+  return { id, userId, clientId };
 }
 
 /** An access token of the server's own issuer. */

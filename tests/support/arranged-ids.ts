@@ -2,6 +2,7 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
+import { newGrant } from './access-tokens.ts';
 import { subscribed } from './billing.ts';
 import { expectStatus } from './client.ts';
 import { newCampaign, newDraft, newPhoneNumber, someNumber } from './messaging.ts';
@@ -194,6 +195,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/api-keys/{id}/revoke': aKey,
   '/v1/api-keys/{id}/rotate': aKey,
   '/v1/api-keys/{id}/usage': aKey,
+  '/v1/oauth-grants/{id}': { exists: async (tenant) => ({ id: (await newGrant(tenant)).id }), shared: true },
   '/v1/users/{id}': aUser,
   '/v1/users/{id}/working-hours': aUser,
   '/v1/users/{id}/calendar': { exists: async (tenant) => ({ id: await newCalendar(tenant) }), shared: true },

@@ -1,4 +1,4 @@
-// An app as a strict client sees it, and the browser of a person who is asked about it: cookies by path, nothing followed by itself.
+// An app of OAuth, and the browser of a person who is asked about it, without a screen.
 import { createHash, randomBytes } from 'node:crypto';
 import { anyAddress } from './client.ts';
 import { adminPassword } from './tenants.ts';

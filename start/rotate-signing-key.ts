@@ -1,0 +1,51 @@
+// Behind `make rotate-signing-key`: one step of a change of the key that signs tokens.
+import type { JWK } from 'jose';
+import { findRunning } from '../db/embedded.ts';
+import { changeSigningKeys } from '../db/server-secrets.ts';
+import { readConfig } from '../runtime/config.ts';
+import { readSecretKey } from '../runtime/credentials/secret-key.ts';
+import { Secrets } from '../runtime/credentials/secrets.ts';
+import { newSigningKey } from '../runtime/credentials/session-tokens.ts';
+
+type Keys = readonly [JWK, ...JWK[]];
+
+/** What each step makes of the keys, of which the first signs; and what is to be done before the next. */
+const steps: Readonly<Record<string, { change(keys: Keys): Promise<Keys>; next: string }>> = {
+  publish: {
+    async change(keys) {
+      if (keys.length > 1) throw new Error('A change is under way: go on with STEP=sign or STEP=retire.');
+      return [...keys, await newSigningKey(`session-${Date.now()}`)];
+    },
+    next: 'Published: restart all servers, wait ten minutes, and go on with STEP=sign.',
+  },
+  sign: {
+    async change([first, second, ...rest]) {
+      if (!second) throw new Error('There is one key alone: begin with STEP=publish.');
+      return [second, first, ...rest];
+    },
+    next: 'It signs: restart all servers, wait for two hours, until all tokens of the old key have ended, and go on with STEP=retire.',
+  },
+  retire: {
+    async change([first, second]) {
+      if (!second) throw new Error('There is one key alone: begin with STEP=publish.');
+      return [first];
+    },
+    next: 'The old key is gone: restart all servers. Tokens that it signed are refused from then on.',
+  },
+};
+
+async function run(): Promise<void> {
+  const step = steps[process.env.STEP?.trim() ?? ''];
+  if (!step) throw new Error(`STEP must be one of ${Object.keys(steps).join(', ')}, in this order.`);
+  const config = readConfig(process.env);
+  const url = config.databaseUrl ?? findRunning(config.dataDir);
+  if (url === undefined) throw new Error('The embedded database runs with the server alone: start it first.');
+  const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
+  await changeSigningKeys<JWK>(url, secrets, (keys) => step.change(keys));
+  process.stderr.write(`${step.next}\n`);
+}
+
+run().catch((error: unknown) => {
+  process.stderr.write(`Nothing was changed. ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+});
