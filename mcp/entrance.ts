@@ -71,7 +71,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
     audience,
     check: (headers) => checkOrigin(headers, new URL(parts.baseUrl())),
     async answer(request) {
-      const { fetch, described } = await load();
+      const { handler, described } = await load();
       const sent = parse(request.body);
       const messages = (Array.isArray(sent) ? sent : [sent]) as (Message | undefined | null)[];
       const requests = messages.filter((each): each is Message => typeof each?.method === 'string' && 'id' in each);
@@ -80,7 +80,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
       requireScope(request, message, described);
       // A call of a tool is counted as the call of its operation.
       if (message.method !== 'tools/call') await request.count();
-      const response = await fetch(webRequest(audience(), request, sent !== undefined), {
+      const response = await handler.fetch(webRequest(audience(), request, sent !== undefined), {
         ...(sent === undefined ? {} : { parsedBody: sent }),
         // The library knows who calls by this alone: its own fields for tokens stay empty.
         authInfo: { token: '', clientId: '', scopes: [], extra: { request } },
@@ -107,19 +107,19 @@ export function mcpEntrance(parts: McpParts): Entrance {
 }
 
 interface Loaded {
-  fetch: ReturnType<Library['createMcpHandler']>['fetch'];
+  handler: ReturnType<Library['createMcpHandler']>;
   described: Described;
 }
 
 function loaded(library: Library, { document, objects }: McpParts): Loaded {
   const tools = describeTools(document).map((each) => [each.tool.name, each] as const);
   const described = { tools: new Map(tools), version: document.info.version, objects };
-  const { fetch } = library.createMcpHandler(
+  const handler = library.createMcpHandler(
     ({ authInfo }) => buildProtocolServer(library, described, authInfo?.extra?.request as EntranceRequest),
     // Nothing that is listed changes while a connection lasts: nobody may wait for that.
     { maxSubscriptions: 0, keepAliveMs: 0 },
   );
-  return { fetch, described };
+  return { handler, described };
 }
 
 /** undefined: it is no JSON, which the library says in its own way. */
