@@ -30,9 +30,9 @@ interface Message {
 }
 
 export function mcpEntrance(parts: McpParts): Entrance {
-  let loading: Promise<{ library: Library; described: Described }> | undefined;
+  let loading: Promise<Loaded> | undefined;
   const load = () => {
-    loading ??= import('@modelcontextprotocol/server').then((library) => ({ library, described: describe(parts) }));
+    loading ??= import('@modelcontextprotocol/server').then((library) => loaded(library, parts));
     return loading;
   };
   const audience = () => parts.baseUrl() + mcpPath;
@@ -71,7 +71,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
     audience,
     check: (headers) => checkOrigin(headers, new URL(parts.baseUrl())),
     async answer(request) {
-      const { library, described } = await load();
+      const { handler, described } = await load();
       const sent = parse(request.body);
       const messages = (Array.isArray(sent) ? sent : [sent]) as (Message | undefined | null)[];
       const requests = messages.filter((each): each is Message => typeof each?.method === 'string' && 'id' in each);
@@ -80,18 +80,14 @@ export function mcpEntrance(parts: McpParts): Entrance {
       requireScope(request, message, described);
       // A call of a tool is counted as the call of its operation.
       if (message.method !== 'tools/call') await request.count();
-      const handler = library.createMcpHandler(() => buildProtocolServer(library, described, request), {
-        responseMode: 'json',
-        // Nothing that is listed changes while a connection lasts.
-        maxSubscriptions: 0,
-        keepAliveMs: 0,
+      const response = await handler.fetch(webRequest(audience(), request, sent !== undefined), {
+        ...(sent === undefined ? {} : { parsedBody: sent }),
+        // The library knows who calls by this alone: its own fields for tokens stay empty.
+        authInfo: { token: '', clientId: '', scopes: [], extra: { request } },
       });
-      const response = await handler.fetch(
-        webRequest(audience(), request),
-        sent === undefined ? {} : { parsedBody: sent },
-      );
       const body = await response.text();
-      await handler.close();
+      // It was none: of no tool, or with arguments that make no call.
+      await request.count();
       return { status: response.status, headers: Object.fromEntries(response.headers), body };
     },
     tell(error, requestId) {
@@ -110,9 +106,20 @@ export function mcpEntrance(parts: McpParts): Entrance {
   };
 }
 
-function describe({ document, objects }: McpParts): Described {
+interface Loaded {
+  handler: ReturnType<Library['createMcpHandler']>;
+  described: Described;
+}
+
+function loaded(library: Library, { document, objects }: McpParts): Loaded {
   const tools = describeTools(document).map((each) => [each.tool.name, each] as const);
-  return { tools: new Map(tools), version: document.info.version, objects };
+  const described = { tools: new Map(tools), version: document.info.version, objects };
+  const handler = library.createMcpHandler(
+    ({ authInfo }) => buildProtocolServer(library, described, authInfo?.extra?.request as EntranceRequest),
+    // Nothing that is listed changes while a connection lasts: nobody may wait for that.
+    { maxSubscriptions: 0, keepAliveMs: 0 },
+  );
+  return { handler, described };
 }
 
 /** undefined: it is no JSON, which the library says in its own way. */
@@ -124,11 +131,14 @@ function parse(body: Buffer): unknown {
   }
 }
 
-function webRequest(url: string, { headers, body }: EntranceRequest): Request {
+/** @param isRead whether the body goes along as it was read, which is most of the work of a request of the web */
+function webRequest(url: string, { headers, body }: EntranceRequest, isRead: boolean): Request {
   const sent = Object.entries(headers).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, String(value)] as [string, string]],
+    /^(accept|content-type|mcp-.*|last-event-id)$/.test(name) && value !== undefined
+      ? [[name, String(value)] as [string, string]]
+      : [],
   );
-  return new Request(url, { method: 'POST', headers: sent, body: new Uint8Array(body) });
+  return new Request(url, { method: 'POST', headers: sent, ...(isRead ? {} : { body: new Uint8Array(body) }) });
 }
 
 function told(status: number, code: number, message: string, data?: object): EntranceAnswer {

@@ -25,7 +25,7 @@ export interface EntranceRequest {
   caller: Caller;
   /** Why the caller may not call an operation under a path; undefined: it may. */
   refusalOf(operationId: string, path: Record<string, string>): ApiError | undefined;
-  /** Counts a request that calls no operation. @throws ApiError 429 */
+  /** Counts a request that called no operation; once, and not at all where one was admitted. @throws ApiError 429 */
   count(): Promise<void>;
   /**
    * Counts and charges one call of an operation, and authorizes it.
@@ -102,6 +102,7 @@ export function answerEntrances(
     const now = new Date();
     const deadline = new Deadline();
     const by = await admission.recognize({ request, audience: entrance.audience() }, now, deadline, trace);
+    let counted = false;
     const invite = () => {
       trace.invite?.();
       trace.invite = undefined;
@@ -109,9 +110,14 @@ export function answerEntrances(
     return {
       ...{ headers: request.headers, caller: by.caller, body: await readBytes(request, invite) },
       refusalOf: (operationId, path) => refusalOf(operationOf(operationId), by, path),
-      count: () => admission.count(entrance.name, by, trace),
-      admit: (operationId, path) =>
-        admission.admitTo(operationOf(operationId), path, by, new Date(), new Deadline(), trace),
+      count: async () => {
+        if (!counted) await admission.count(entrance.name, by, trace);
+        counted = true;
+      },
+      admit: (operationId, path) => {
+        counted = true;
+        return admission.admitTo(operationOf(operationId), path, by, new Date(), new Deadline(), trace);
+      },
       perform: async (order) => {
         const performed = await perform({ ...order, by });
         if (performed.free) admission.takeBack(trace);

@@ -155,6 +155,13 @@ describe('what is counted', () => {
     expect(refused.headers.get('x-ratelimit-remaining')).toBe('0');
   });
 
+  test('calls of no tool, and those that make no call, are counted too', async () => {
+    const key = await newKey(await newWideTenant(), { perMinute: 2 });
+    expect((await callTool('drop_tables', {}, { key })).status).toBe(200);
+    expect((await callTool('get_record', { colour: 'red' }, { key })).status).toBe(200);
+    expect((await callTool('drop_tables', {}, { key })).status).toBe(429);
+  });
+
   test('lists have a limit of their own', async () => {
     const key = await newKey(await newWideTenant(), { perMinute: 3 });
     for (let calls = 0; calls < 3; calls += 1) expect((await list({ key })).status).toBe(200);
