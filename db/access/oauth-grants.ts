@@ -1,5 +1,6 @@
 // What people allow apps to do in their name.
 import type { Sql } from '../connect.ts';
+import { listLiteral } from '../list-literal.ts';
 
 export interface OAuthGrantRow {
   id: string;
@@ -48,7 +49,7 @@ export async function saveGrant(
       where company_id = ${companyId} and user_id = ${grant.userId} and client_id = ${grant.clientId} and revoked_at is null
     )
     insert into oauth_grants (company_id, id, user_id, client_id, client_name, groups, created_at)
-    values (${companyId}, ${grant.id}, ${grant.userId}, ${grant.clientId}, ${grant.clientName}, ${grant.groups}, ${grant.createdAt})
+    values (${companyId}, ${grant.id}, ${grant.userId}, ${grant.clientId}, ${grant.clientName}, ${listLiteral(grant.groups)}::text[], ${grant.createdAt})
     on conflict (company_id, user_id, client_id) where revoked_at is null
     do update set groups = excluded.groups, client_name = excluded.client_name
     returning id, (select groups from known) as before`;

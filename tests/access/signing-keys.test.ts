@@ -35,7 +35,7 @@ async function shownKeys(): Promise<string[]> {
 
 const rotate = (step: string) =>
   promisify(execFile)(process.execPath, ['start/rotate-signing-key.ts'], {
-    env: { ...process.env, ...settings, STEP: step },
+    env: { PATH: process.env.PATH, ...settings, STEP: step },
   });
 
 test('shows the new key before it signs, and the old one after it has', async () => {

@@ -2,6 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { descriptions } from '../../sdk/src/generated/operations.ts';
+import { newGrant } from '../support/access-tokens.ts';
 import { invoiced } from '../support/billing.ts';
 import { type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
@@ -60,6 +61,7 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
     values (${companyId}, ${uuidv7()}, ${branchId}, ${name}, now())`;
   await newUser({ companyId, branchId } as Tenant);
   await newKey(tenant);
+  await newGrant(tenant);
   await newWebhook(tenant, 'live', untold);
   await newDelivery(tenant, 'live', webhook);
   const pool = await newPool(tenant, { members: 1 });
