@@ -10,6 +10,7 @@ import { openBrowser, watchedPage } from '../support/browser.ts';
 import { expectStatus, useServer } from '../support/client.ts';
 import { freePort } from '../support/free-port.ts';
 import {
+  AppVisitor,
   authorizeAddress,
   exchangeForm,
   newProof,
@@ -17,7 +18,6 @@ import {
   type Registered,
   register,
   type Tokens,
-  Visitor,
 } from '../support/oauth-apps.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { newWideTenant } from '../support/requests.ts';
@@ -51,8 +51,8 @@ afterAll(async () => {
 });
 
 /** A browser in which an admin is signed in. */
-async function signedIn(of: Tenant = tenant): Promise<Visitor> {
-  const visitor = new Visitor(base);
+async function signedIn(of: Tenant = tenant): Promise<AppVisitor> {
+  const visitor = new AppVisitor(base);
   await visitor.signIn(of.admin.email);
   return visitor;
 }
@@ -63,7 +63,7 @@ async function codeFor(
   challenge: string,
   more: Record<string, string> = {},
   groups = ['records'],
-  visitor?: Visitor,
+  visitor?: AppVisitor,
 ) {
   const browser = visitor ?? (await signedIn());
   const asked = await browser.ask(authorizeAddress(app, challenge, { prompt: 'consent', ...more }));
@@ -345,7 +345,7 @@ describe('consent', () => {
 
   test('is a matter of administrators: others are told whom to ask', async () => {
     const rep = await newPerson(tenant, 'Sales_Rep');
-    const visitor = new Visitor(base);
+    const visitor = new AppVisitor(base);
     await visitor.signIn(rep.email);
     const app = await register(base);
     const asked = await visitor.ask(authorizeAddress(app, newProof().challenge));
@@ -389,7 +389,7 @@ describe('what is refused (E11)', () => {
     };
     const asked = await visitor.ask(authorizeAddress(app, proof.challenge, { prompt: 'consent' }));
     const page = asked.to ?? '';
-    const forged = async (browser: Visitor, form: Record<string, string>) => {
+    const forged = async (browser: AppVisitor, form: Record<string, string>) => {
       const { to, status } = await browser.ask(page, form);
       return status < 400 && (to?.includes('/oauth/authorize/') ?? false);
     };
@@ -484,7 +484,7 @@ describe('what is refused (E11)', () => {
           token: /name="token" value="([^"]+)"/.exec((await stranger.ask('/console/messages')).text)?.[1] ?? '',
         }),
       ],
-      ['consent by nobody', await forged(new Visitor(base), { action: 'allow', group: 'admin' })],
+      ['consent by nobody', await forged(new AppVisitor(base), { action: 'allow', group: 'admin' })],
       [
         'consent in a frame',
         !/frame-ancestors 'none'/.test((await visitor.ask(page)).headers.get('content-security-policy') ?? ''),
@@ -520,7 +520,8 @@ describe('what is refused (E11)', () => {
       ],
       [
         'signing in to lead elsewhere',
-        (await new Visitor(base).signIn(tenant.admin.email, '//evil.example/console/consent')).to !== '/console',
+        (await new AppVisitor(base).signIn(tenant.admin.email, adminPassword, { next: '//evil.example' })).to !==
+          '/console',
       ],
     ];
     const accepted = table.filter(([, isAccepted]) => isAccepted).map(([what]) => what);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { anyAddress, call, expectStatus, type Json, useServer } from '../support/client.ts';
 import { freePort } from '../support/free-port.ts';
 import { mcpPath } from '../support/mcp.ts';
-import { authorizeAddress, exchangeForm, newProof, post, register, Visitor } from '../support/oauth-apps.ts';
+import { AppVisitor, authorizeAddress, exchangeForm, newProof, post, register } from '../support/oauth-apps.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
@@ -14,7 +14,7 @@ import { hiddenFields } from '../support/visitor.ts';
 let server: TestServer;
 let base: string;
 let tenant: Tenant;
-let admin: Visitor;
+let admin: AppVisitor;
 
 beforeAll(async () => {
   const port = await freePort();
@@ -29,7 +29,7 @@ beforeAll(async () => {
   });
   useServer(base);
   tenant = await newWideTenant();
-  admin = new Visitor(base);
+  admin = new AppVisitor(base);
   await admin.signIn(tenant.admin.email);
 });
 afterAll(async () => {

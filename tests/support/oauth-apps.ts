@@ -1,7 +1,7 @@
 // An app of OAuth, and the browser of a person who is asked about it, without a screen.
 import { createHash, randomBytes } from 'node:crypto';
 import { anyAddress } from './client.ts';
-import { adminPassword } from './tenants.ts';
+import { Visitor } from './visitor.ts';
 
 export interface Registered {
   client_id: string;
@@ -19,57 +19,8 @@ export function newProof(): { verifier: string; challenge: string } {
   return { verifier, challenge: createHash('sha256').update(verifier).digest('base64url') };
 }
 
-interface Kept {
-  name: string;
-  value: string;
-  path: string;
-}
-
-/** A browser without a screen. */
-export class Visitor {
-  readonly #base: string;
-  readonly #address = anyAddress();
-  #cookies: Kept[] = [];
-
-  constructor(base: string) {
-    this.#base = base;
-  }
-
-  async ask(path: string, form?: URLSearchParams | Record<string, string>) {
-    const url = new URL(path, this.#base);
-    const sent = this.#cookies.filter((each) => url.pathname.startsWith(each.path));
-    const answer = await fetch(url, {
-      redirect: 'manual',
-      headers: {
-        'x-forwarded-for': this.#address,
-        cookie: sent.map(({ name, value }) => `${name}=${value}`).join('; '),
-        accept: 'text/html',
-      },
-      ...(form ? { method: 'POST', body: new URLSearchParams(form) } : {}),
-    });
-    for (const text of answer.headers.getSetCookie()) this.#keep(text, url.pathname);
-    return {
-      status: answer.status,
-      text: await answer.text(),
-      to: answer.headers.get('location'),
-      headers: answer.headers,
-    };
-  }
-
-  #keep(text: string, asked: string): void {
-    const [pair = '', ...attributes] = text.split('; ');
-    const name = pair.slice(0, pair.indexOf('='));
-    const value = pair.slice(pair.indexOf('=') + 1);
-    const path = attributes.find((each) => /^path=/i.test(each))?.slice(5) ?? asked;
-    this.#cookies = this.#cookies.filter((each) => each.name !== name || each.path !== path);
-    if (value !== '') this.#cookies.push({ name, value, path });
-  }
-
-  /** @param next where it is to lead */
-  signIn(email: string, next = '/console/messages') {
-    return this.ask('/console/sign-in', { email, password: adminPassword, next });
-  }
-
+/** Somebody at the screens whom an app sends there. */
+export class AppVisitor extends Visitor {
   /** Answers the page of consent, and goes on to the app. @returns the address of the app that the browser is led to */
   async decide(page: string, action: 'allow' | 'deny', groups: readonly string[]): Promise<URL> {
     const shown = await this.ask(page);
@@ -83,8 +34,8 @@ export class Visitor {
 
   /** Where the browser comes out of this server. */
   async follow(start: string): Promise<URL> {
-    let address = new URL(start, this.#base);
-    for (let step = 0; step < 5 && address.href.startsWith(this.#base); step += 1) {
+    let address = new URL(start, this.base);
+    for (let step = 0; step < 5 && address.href.startsWith(this.base); step += 1) {
       const { to, status, text } = await this.ask(address.href);
       const refreshed = /http-equiv="refresh" content="0; url=([^"]+)"/.exec(text)?.[1];
       const next = to ?? refreshed?.replaceAll('&amp;', '&');

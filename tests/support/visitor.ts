@@ -1,4 +1,4 @@
-// Somebody at the screens of the console without a browser: keeps its cookie, follows nothing.
+// Somebody at the screens of the console without a browser: keeps cookies, follows nothing.
 import { inject } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { anyAddress } from './client.ts';
@@ -12,27 +12,65 @@ export interface Seen {
   headers: Headers;
 }
 
+interface Kept {
+  name: string;
+  value: string;
+  path: string;
+}
+
+/** The cookie of whoever is signed in. */
+const session = 'console_session';
+
 export class Visitor {
-  cookie = '';
+  protected readonly base: string;
   readonly #address = anyAddress();
-  readonly #base: string;
+  #kept: Kept[] = [];
 
   constructor(base = inject('baseUrl')) {
-    this.#base = base;
+    this.base = base;
+  }
+
+  /** What keeps the session, as a browser sends it; empty where nobody is signed in. */
+  get cookie(): string {
+    const found = this.#kept.find(({ name }) => name === session);
+    return found ? `${session}=${found.value}` : '';
+  }
+
+  set cookie(text: string) {
+    this.#keep(`${text}; path=/console`, '');
   }
 
   /** Asks for a page, or sends a form. */
-  async ask(path: string, form?: Record<string, string>, headers: Record<string, string> = {}): Promise<Seen> {
-    const own = { 'x-forwarded-for': this.#address, ...(this.cookie === '' ? {} : { cookie: this.cookie }) };
-    const answer = await fetch(this.#base + path, {
+  async ask(
+    path: string,
+    form?: Record<string, string> | URLSearchParams,
+    headers: Record<string, string> = {},
+  ): Promise<Seen> {
+    const url = new URL(path, this.base);
+    const sent = this.#kept.filter((each) => url.pathname.startsWith(each.path));
+    const cookie = sent.map(({ name, value }) => `${name}=${value}`).join('; ');
+    const answer = await fetch(url, {
       redirect: 'manual',
-      headers: { ...own, ...headers },
+      headers: {
+        'x-forwarded-for': this.#address,
+        accept: 'text/html',
+        ...(cookie === '' ? {} : { cookie }),
+        ...headers,
+      },
       ...(form ? { method: 'POST', body: new URLSearchParams(form) } : {}),
     });
-    const [kept] = answer.headers.getSetCookie();
-    if (kept !== undefined) this.cookie = kept.split(';')[0] ?? '';
+    for (const text of answer.headers.getSetCookie()) this.#keep(text, url.pathname);
     const text = await answer.text();
     return { status: answer.status, text, to: answer.headers.get('location'), headers: answer.headers };
+  }
+
+  #keep(text: string, asked: string): void {
+    const [pair = '', ...attributes] = text.split('; ');
+    const name = pair.slice(0, pair.indexOf('='));
+    const value = pair.slice(pair.indexOf('=') + 1);
+    const path = attributes.find((each) => /^path=/i.test(each))?.slice(5) ?? asked;
+    this.#kept = this.#kept.filter((each) => each.name !== name || each.path !== path);
+    if (value !== '') this.#kept.push({ name, value, path });
   }
 
   signIn(email: string, password = adminPassword, more: Record<string, string> = {}): Promise<Seen> {
@@ -52,9 +90,9 @@ export class Visitor {
   /** From now on the password was given longer ago than decisions allow. */
   growStale(): void {
     const secrets = new Secrets(inject('secretKey'));
-    const session = JSON.parse(secrets.decrypt(this.cookie.slice('console_session='.length)));
-    const old = { ...session, signedInAt: Date.now() - 31 * 60_000 };
-    this.cookie = `console_session=${secrets.encrypt(JSON.stringify(old))}`;
+    const kept = JSON.parse(secrets.decrypt(this.cookie.slice(`${session}=`.length)));
+    const old = { ...kept, signedInAt: Date.now() - 31 * 60_000 };
+    this.cookie = `${session}=${secrets.encrypt(JSON.stringify(old))}`;
   }
 }
 
