@@ -51,6 +51,7 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   'db/access/audit-logs.ts': 'not run',
   'db/access/expiring-keys.ts': 'not run',
   'db/access/standing.ts': 'not run',
+  'db/messaging/email-suppression.ts addSuppressed: company_id = ${companyId}': 'not caught',
   'db/onboarding/test-mode.ts': 'not run',
   'db/records/feed.ts': 'in part',
   'db/records/feed-reading.ts': 'in part',

@@ -1,4 +1,4 @@
-// An assistant that is given nothing but the address, and what people decide about what it prepared.
+// An assistant given nothing but the address, and what people decide about what it prepared.
 import { Client, type OAuthClientProvider, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { anyAddress, call, expectStatus, type Json, useServer } from '../support/client.ts';
