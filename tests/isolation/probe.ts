@@ -7,6 +7,8 @@ export interface Probe {
   operation: DeclaredOperation;
   path: string;
   options: CallOptions;
+  /** Asked a second time, to see what the changes did. */
+  isAgain?: true;
 }
 
 /** The same request with something else in it. */

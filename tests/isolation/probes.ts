@@ -16,8 +16,8 @@ export const isAboutRecords = (operation: DeclaredOperation): boolean =>
 /** Who may see what hangs on a record is decided by the record, for all objects by the same lines (`reads/open-record.ts`). */
 const isBelowRecords = ({ path }: DeclaredOperation): boolean => path.includes('/records/{id}/');
 
-/** Objects at which everything is tried; at others, once, what is the same for all. */
-const isThorough = (object: string | undefined): boolean => object === 'leads' || object === 'deals';
+/** The object at which everything is tried that is the same for all; at others, once. */
+const isThorough = (object: string | undefined): boolean => object === 'leads';
 
 /** Branches, teams, who is in them, and figures: what a key of a branch or a team is told less of. */
 const isAboutPlaces = ({ path, method }: DeclaredOperation): boolean =>
@@ -39,7 +39,7 @@ async function placesOf(operation: DeclaredOperation, ground: Ground): Promise<(
   if (!pathParameters(operation.path).includes('id')) return [...ground.records.keys()].map((object) => ({ object }));
   const most = { GET: 4, DELETE: 1 }[operation.method] ?? 2;
   return [...ground.records].flatMap(([object, ids]) => {
-    const count = isBelowRecords(operation) && !isThorough(object) ? 1 : most;
+    const count = isBelowRecords(operation) ? Math.min(most, isThorough(object) ? 2 : 1) : most;
     return ids.slice(0, count).map((id) => ({ object, id }));
   });
 }

@@ -10,15 +10,18 @@ export type Volatile = Set<string>[];
 
 /**
  * Sends all requests, one after the other.
+ * @param settle is waited for before the first one, and before the first of those that are sent again
  * @param each is told of every answer; false ends the run
  */
 export async function replay(
   baseUrl: string,
   probes: readonly Probe[],
+  settle: () => Promise<void>,
   each: (observation: Observation, index: number, text: string) => boolean | undefined = () => undefined,
 ): Promise<Observation[]> {
   const observations: Observation[] = [];
   for (const [index, probe] of probes.entries()) {
+    if (index === 0 || (probe.isAgain && !probes[index - 1]?.isAgain)) await settle();
     const { observation, text } = await observe(baseUrl, probe);
     observations.push(observation);
     if (each(observation, index, text) === false) break;
@@ -61,7 +64,7 @@ function flatten(value: unknown, path: string, into: Observation): void {
   } else
     into.set(
       path,
-      (isRecent(value) && !isInExample.test(path)) || path.endsWith('.trial_ends_at')
+      (isRecent(value) && !isInExample.test(path)) || isEnd(path, value)
         ? 'now'
         : isOwnUse(path, value)
           ? 'some use'
@@ -108,6 +111,13 @@ function isRecent(value: unknown): boolean {
   if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\dT/.test(value)) return false;
   const moment = Date.parse(value);
   return moment > started - 60_000 && moment < Date.now() + 60_000;
+}
+
+/** True for the ends of what began in this run; those of two runs side by side may be the same by chance. */
+function isEnd(path: string, value: unknown): boolean {
+  return (
+    path.endsWith('.trial_ends_at') || (/(expires_at|hard_cap_at)$/.test(path) && Date.parse(String(value)) > started)
+  );
 }
 
 /** Paths whose values differ. */
