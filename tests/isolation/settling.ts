@@ -1,4 +1,4 @@
-// Waits until what a server does by itself has been done: it would be noted in the middle of what is asked, each time at another moment.
+// Waits until what a server does by itself is done: it would be told in the middle of what is asked.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inDatabase } from '../support/databases.ts';
 
