@@ -1,4 +1,4 @@
-// Waits until what a server does by itself is done: it would be told in between, each time elsewhere.
+// Waits until what a server does by itself is done, which would be told in between each time.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inDatabase } from '../support/databases.ts';
 
