@@ -96,6 +96,8 @@ const requests = [
 
 /** What only reads does nothing, however it ends. */
 const writing = requests.filter(({ name }) => /release|change|new schedule|phases/.test(name));
+/** Before anything is written, between what is, and after all of it. */
+const wherever = requests.filter((each, index) => writing.includes(each) || index === 0 || each.name === 'first look');
 
 test('a change makes just these requests', async () => {
   const tenant = await arranged();
@@ -115,7 +117,7 @@ test('a change makes just these requests', async () => {
 });
 
 describe.each<{ how: Fault['how']; what: string; at: typeof requests }>([
-  { how: 'refused', what: 'answered with a failure, and not done', at: requests },
+  { how: 'refused', what: 'answered with a failure, and not done', at: wherever },
   { how: 'failed', what: 'done, and answered with a failure', at: writing },
 ])('$what', ({ how, at }) => {
   test.each(at)('at the $name: 503, and a retry succeeds', async ({ number }) => {
@@ -132,7 +134,7 @@ describe.each<{ how: Fault['how']; what: string; at: typeof requests }>([
 });
 
 describe.each<{ how: Fault['how']; what: string; at: typeof requests }>([
-  { how: 'lost', what: 'before it is done', at: requests },
+  { how: 'lost', what: 'before it is done', at: wherever },
   { how: 'cut', what: 'once it is done', at: writing },
 ])('the server killed at a request, $what', ({ how, at }) => {
   test.each(at)(
