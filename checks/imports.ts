@@ -202,6 +202,12 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: 'any',
     node: 'any',
   },
+  // A program of its own, put together as the server is.
+  'tests/mcp/fixture-server.ts': {
+    may: ['start/serve.ts', 'db/server-secrets.ts', 'runtime/', 'tests/mcp/fixtures.ts'],
+    packages: [],
+    node: [],
+  },
   checks: { may: ['checks/'], packages: 'any', node: 'any' },
 };
 

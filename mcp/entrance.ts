@@ -1,18 +1,13 @@
 // The route of the Model Context Protocol: who may call from where, and what of it is HTTP.
 import type { IncomingHttpHeaders } from 'node:http';
-import type { OpenAPIV3_1 } from 'openapi-types';
 import type { Entrance, EntranceAnswer, EntranceRequest } from '../runtime/entrances.ts';
 import { ApiError } from '../runtime/errors.ts';
-import { planCall } from './calls.ts';
-import { describeTools } from './schemas.ts';
-import { buildProtocolServer, type Described, type Library } from './server.ts';
+import type { Catalogue, Library, OpenCatalogue } from './catalogue.ts';
 
 export const mcpPath = '/v1/mcp';
 
 export interface McpParts {
-  document: OpenAPIV3_1.Document;
-  /** The names of the built-in objects. */
-  objects: readonly string[];
+  openCatalogue: OpenCatalogue;
   /** The address that callers know the server by. */
   baseUrl(): string;
 }
@@ -22,6 +17,8 @@ const firstScopes = 'openid profile email';
 /** Of JSON-RPC: what a server says of requests that it did not read as messages. */
 const serverError = -32_000;
 const invalidRequest = -32_600;
+/** Methods that perform operations: they are counted as those. */
+const performing = ['tools/call', 'resources/list', 'resources/read'];
 
 interface Message {
   method?: unknown;
@@ -30,9 +27,11 @@ interface Message {
 }
 
 export function mcpEntrance(parts: McpParts): Entrance {
-  let loading: Promise<Loaded> | undefined;
+  let loading: Promise<Serving> | undefined;
   const load = () => {
-    loading ??= import('@modelcontextprotocol/server').then((library) => loaded(library, parts));
+    loading ??= import('@modelcontextprotocol/server').then((library) =>
+      serving(library, parts.openCatalogue(library)),
+    );
     return loading;
   };
   const audience = () => parts.baseUrl() + mcpPath;
@@ -44,19 +43,10 @@ export function mcpEntrance(parts: McpParts): Entrance {
     ].join(', ');
 
   /** An app can ask for more consent, and is told so in the way of HTTP; the holder of a key cannot, and the model is told. */
-  function requireScope({ caller, refusalOf }: EntranceRequest, message: Message, { tools }: Described): void {
+  function requireScope({ caller, refusalOf }: EntranceRequest, message: Message, { ordersOf }: Catalogue): void {
     if (caller.kind !== 'oauth_client' || message.method !== 'tools/call') return;
-    const tool = tools.get(String(message.params?.name));
-    if (!tool) return;
-    let plan: ReturnType<typeof planCall>;
-    try {
-      plan = planCall(tool, message.params?.arguments);
-    } catch (error) {
-      // Told by the tool itself.
-      if (error instanceof ApiError) return;
-      throw error;
-    }
-    for (const { operationId, path } of plan.orders) {
+    const { name, arguments: given } = message.params ?? {};
+    for (const { operationId, path } of ordersOf(String(name), given)) {
       const refusal = refusalOf(operationId, path);
       const scopes = (refusal?.details?.required_scopes as string[] | undefined) ?? [];
       if (refusal?.code !== 'FORBIDDEN_SCOPE' || scopes.length === 0) continue;
@@ -71,22 +61,21 @@ export function mcpEntrance(parts: McpParts): Entrance {
     audience,
     check: (headers) => checkOrigin(headers, new URL(parts.baseUrl())),
     async answer(request) {
-      const { handler, described } = await load();
+      const { handler, catalogue } = await load();
       const sent = parse(request.body);
       const messages = (Array.isArray(sent) ? sent : [sent]) as (Message | undefined | null)[];
       const requests = messages.filter((each): each is Message => typeof each?.method === 'string' && 'id' in each);
       if (requests.length > 1) return told(400, invalidRequest, 'Send each request of its own, not several as a list.');
       const [message = {}] = requests;
-      requireScope(request, message, described);
-      // A call of a tool is counted as the call of its operation.
-      if (message.method !== 'tools/call') await request.count();
+      requireScope(request, message, catalogue);
+      if (!performing.includes(String(message.method))) await request.count();
       const response = await handler.fetch(webRequest(audience(), request, sent !== undefined), {
         ...(sent === undefined ? {} : { parsedBody: sent }),
         // The library knows who calls by this alone: its own fields for tokens stay empty.
         authInfo: { token: '', clientId: '', scopes: [], extra: { request } },
       });
       const body = await response.text();
-      // It was none: of no tool, or with arguments that make no call.
+      // It performed none: there is no such tool, or its arguments make no call.
       await request.count();
       return { status: response.status, headers: Object.fromEntries(response.headers), body };
     },
@@ -106,20 +95,17 @@ export function mcpEntrance(parts: McpParts): Entrance {
   };
 }
 
-interface Loaded {
+interface Serving {
   handler: ReturnType<Library['createMcpHandler']>;
-  described: Described;
+  catalogue: Catalogue;
 }
 
-function loaded(library: Library, { document, objects }: McpParts): Loaded {
-  const tools = describeTools(document).map((each) => [each.tool.name, each] as const);
-  const described = { tools: new Map(tools), version: document.info.version, objects };
-  const handler = library.createMcpHandler(
-    ({ authInfo }) => buildProtocolServer(library, described, authInfo?.extra?.request as EntranceRequest),
-    // Nothing that is listed changes while a connection lasts: nobody may wait for that.
-    { maxSubscriptions: 0, keepAliveMs: 0 },
-  );
-  return { handler, described };
+function serving({ createMcpHandler }: Library, catalogue: Catalogue): Serving {
+  // Answers are sent as a whole: nothing needs to keep a connection awake.
+  const handler = createMcpHandler(({ authInfo }) => catalogue.serverFor(authInfo?.extra?.request as EntranceRequest), {
+    keepAliveMs: 0,
+  });
+  return { handler, catalogue };
 }
 
 /** undefined: it is no JSON, which the library says in its own way. */

@@ -1,18 +1,18 @@
 // The protocol server of one request: tools, resources and the prompt, as the caller may see.
 import type { CallToolResult, Server } from '@modelcontextprotocol/server';
+import type { OpenAPIV3_1 } from 'openapi-types';
 import type { components } from '../generated/api.ts';
 import type { EntranceRequest } from '../runtime/entrances.ts';
 import { ApiError } from '../runtime/errors.ts';
+import type { Performed } from '../runtime/in-process.ts';
 import { carryOut, planCall } from './calls.ts';
+import type { Library, OpenCatalogue } from './catalogue.ts';
 import { guide, instructions } from './guide.ts';
 import { dataOf, refused } from './results.ts';
-import type { DescribedTool } from './schemas.ts';
-
-/** The library, loaded when it is first needed. */
-export type Library = typeof import('@modelcontextprotocol/server');
+import { type DescribedTool, describeTools } from './schemas.ts';
 
 /** What of the document all requests share. */
-export interface Described {
+interface Described {
   tools: ReadonlyMap<string, DescribedTool>;
   /** Of the API. */
   version: string;
@@ -24,10 +24,36 @@ export interface Described {
 const kept = { ttlMs: 60_000, cacheScope: 'private' } as const;
 const template = 'schema://{object}';
 const scheme = 'schema://';
+/** Of JSON-RPC: for what no other code is about. */
+const serverError = -32_000;
 const tryAgain = 'The service is not available for the moment. Try again shortly.';
 
+/**
+ * Offers the operations of the document.
+ * @param objects the names of the built-in objects
+ */
+export function offerOperations(document: OpenAPIV3_1.Document, objects: readonly string[]): OpenCatalogue {
+  return (library) => {
+    const tools = new Map(describeTools(document).map((each) => [each.tool.name, each] as const));
+    const described = { tools, version: document.info.version, objects };
+    return {
+      serverFor: (request) => buildProtocolServer(library, described, request),
+      ordersOf(name, given) {
+        const tool = tools.get(name);
+        try {
+          return tool ? planCall(tool, given).orders : [];
+        } catch (error) {
+          // Told by the tool itself.
+          if (error instanceof ApiError) return [];
+          throw error;
+        }
+      },
+    };
+  };
+}
+
 /** Makes the server for one request. */
-export function buildProtocolServer(library: Library, described: Described, request: EntranceRequest): Server {
+function buildProtocolServer(library: Library, described: Described, request: EntranceRequest): Server {
   const server = new library.Server(
     { name: 'headless-crm', title: 'Headless CRM', version: described.version },
     {
@@ -66,8 +92,8 @@ export function buildProtocolServer(library: Library, described: Described, requ
     ],
   }));
   server.setRequestHandler('resources/list', async () => {
-    const answer = await request.perform({ operationId: 'listObjects', path: {} });
-    const objects = answer.status === 200 ? (dataOf(answer) as components['schemas']['ObjectList']).objects : [];
+    const answer = await read(library, request, 'listObjects', {});
+    const { objects } = dataOf(answer) as components['schemas']['ObjectList'];
     return {
       resources: objects.map(({ object, label }) => ({
         uri: scheme + encodeURIComponent(object),
@@ -79,11 +105,10 @@ export function buildProtocolServer(library: Library, described: Described, requ
   });
   server.setRequestHandler('resources/read', async ({ params: { uri } }) => {
     const object = objectOf(uri);
-    const answer =
-      object === undefined ? undefined : await request.perform({ operationId: 'getObjectSchema', path: { object } });
-    if (answer && answer.status >= 500)
-      throw new library.ProtocolError(library.ProtocolErrorCode.InternalError, tryAgain);
-    if (answer?.status !== 200) throw new library.ResourceNotFoundError(uri);
+    const isHidden = object === undefined || request.refusalOf('getObjectSchema', { object }) !== undefined;
+    if (isHidden) throw new library.ResourceNotFoundError(uri);
+    const answer = await read(library, request, 'getObjectSchema', { object });
+    if (answer.status === 404) throw new library.ResourceNotFoundError(uri);
     return { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(dataOf(answer)) }] };
   });
   server.setRequestHandler('prompts/list', () => ({
@@ -101,7 +126,7 @@ export function buildProtocolServer(library: Library, described: Described, requ
 }
 
 /** What tools/list shows: always in the order of the table. */
-export function visibleTools(described: Described, request: EntranceRequest): DescribedTool['listed'][] {
+function visibleTools(described: Described, request: EntranceRequest): DescribedTool['listed'][] {
   return [...described.tools.values()].filter((tool) => mayCall(described, request, tool)).map(({ listed }) => listed);
 }
 
@@ -111,6 +136,25 @@ function mayCall({ objects }: Described, { caller, refusalOf }: EntranceRequest,
   return [...operations.keys()].some((operation) =>
     [...objects, ...own].some((object) => refusalOf(operation, { object }) === undefined),
   );
+}
+
+/** Performs the operation behind a resource: one call, as a call of a tool is. @throws ProtocolError for whatever is refused but a 404 */
+async function read(
+  { ProtocolError, ProtocolErrorCode }: Library,
+  request: EntranceRequest,
+  operationId: string,
+  path: Record<string, string>,
+): Promise<Performed> {
+  try {
+    await request.admit(operationId, path);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const { code, message, details } = error;
+    throw new ProtocolError(serverError, `${code}: ${message}`, { code, ...(details ? { details } : {}) });
+  }
+  const answer = await request.perform({ operationId, path });
+  if (answer.status === 200 || answer.status === 404) return answer;
+  throw new ProtocolError(ProtocolErrorCode.InternalError, tryAgain);
 }
 
 const unknownTool = ({ ProtocolError, ProtocolErrorCode }: Library, name: string): Error =>

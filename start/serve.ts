@@ -10,7 +10,9 @@ import { moduleState } from '../domain/billing/plans.ts';
 import { builtinObjects } from '../domain/objects/builtin.ts';
 import { twilioDoor, twilioPolicy } from '../gateways/twilio.ts';
 import { handlers } from '../handlers/index.ts';
+import type { OpenCatalogue } from '../mcp/catalogue.ts';
 import { mcpEntrance, mcpPath } from '../mcp/entrance.ts';
+import { offerOperations } from '../mcp/server.ts';
 import { oauthPolicies, oauthServer } from '../oauth/server.ts';
 import { testPages } from '../payments/pages.ts';
 import { eventDoorbell, eventPolicy } from '../payments/stripe/events.ts';
@@ -67,6 +69,7 @@ export interface Serving {
  * Builds the server and listens.
  * @param told runs when events were committed
  * @param worker the number of this worker; undefined for the only process
+ * @param openCatalogue what assistants are offered, where it is not the operations of the document
  */
 export async function serve(
   config: Config,
@@ -74,6 +77,7 @@ export async function serve(
   { log, noteRequest }: OpenLog,
   told: () => void,
   worker?: string,
+  openCatalogue?: OpenCatalogue,
 ): Promise<Serving> {
   const policies = publicPolicies(config.onboardingPerHour);
   const described = new URL('../generated/openapi.json', import.meta.url);
@@ -90,6 +94,7 @@ export async function serve(
   const sessionTokens = await SessionTokens.fromKeys(config.authUrl, signingKeys);
   const { issuer, jwksUri, audience } = config.oauth;
   const agentAudience = config.baseUrl + mcpPath;
+  const builtinNames = builtinObjects.map(({ object }) => object);
   const keys = jwksUri === undefined ? ownKeys(sessionTokens.jwks) : new IssuerKeys(jwksUri, log);
 
   const load = noLoad();
@@ -172,7 +177,10 @@ export async function serve(
       ...(oauth?.screens ?? []),
     ],
     entrances: {
-      [mcpPath]: mcpEntrance({ document: document.json, objects: builtinObjects.map(({ object }) => object), baseUrl }),
+      [mcpPath]: mcpEntrance({
+        openCatalogue: openCatalogue ?? offerOperations(document.json, builtinNames),
+        baseUrl,
+      }),
     },
     mailIsSent: config.mailServer !== undefined,
     sessionTokens,

@@ -108,12 +108,15 @@ describe('what is counted', () => {
     return row?.calls;
   };
 
-  test('each call of a tool is one of the quota, whatever it consists of, and nothing else is', async () => {
+  test('each call of a tool is one of the quota, whatever it consists of, and so is each reading of resources', async () => {
     const tenant = await newWideTenant();
     const { key } = tenant;
     const accounts = { object: 'accounts', record: { name: 'Counted' }, idempotency_key: 'counted-once' };
     await list({ key });
     await post('prompts/list', {}, { key });
+    await post('resources/templates/list', {}, { key });
+    await post('resources/read', { uri: 'schema://nothing' }, { key });
+    await post('resources/list', {}, { key });
     await post('resources/read', { uri: 'schema://leads' }, { key });
     for (const [name, args] of [
       ['get_usage', {}],
@@ -125,7 +128,7 @@ describe('what is counted', () => {
     await callTool('create_record', accounts, { key });
     // Of test data: free.
     await callTool('whoami', {}, { key: tenant.testKey });
-    await vi.waitFor(async () => expect(await used(tenant)).toBe(3), { timeout: 5000, interval: 20 });
+    await vi.waitFor(async () => expect(await used(tenant)).toBe(5), { timeout: 5000, interval: 20 });
   });
 
   test('a model is told that the month is used up', async () => {
@@ -137,6 +140,28 @@ describe('what is counted', () => {
     for (const name of ['whoami', 'whoami'])
       texts.push((await callTool(name, {}, { key: tenant.key })).body.result.content[0].text);
     expect(texts[1]).toMatch(/^QUOTA_EXCEEDED: The 1 calls of this month are used up/);
+  });
+
+  test('without a subscription nothing is read, by tools or as resources', async () => {
+    const tenant = await newWideTenant();
+    const { key } = tenant;
+    await database()`
+      update subscriptions set status = 'trialing', trial_ends_at = now() - interval '1 day'
+      where company_id = ${tenant.companyId}`;
+    const told = /^QUOTA_EXCEEDED: This workspace has no subscription/;
+    expect((await callTool('list_objects', {}, { key })).body.result.content[0].text).toMatch(told);
+    for (const [method, params] of [
+      ['resources/list', {}],
+      ['resources/read', { uri: 'schema://leads' }],
+    ] as const) {
+      const { status, body } = await post(method, params, { key });
+      expect(status).toBe(200);
+      expect(body.error).toMatchObject({
+        code: -32_000,
+        message: expect.stringMatching(told),
+        data: { code: 'QUOTA_EXCEEDED' },
+      });
+    }
   });
 
   test('a key makes as many calls of a tool as of its operation, both together', async () => {
@@ -216,12 +241,25 @@ describe('hostile messages', () => {
     },
   );
 
-  test('an unknown tool, method or subscription gets an error', async () => {
+  test('an unknown tool or method gets an error', async () => {
     const { key } = await newWideTenant();
     expect((await callTool('drop_tables', {}, { key })).body.error.code).toBe(-32_602);
     const unknown = await post('drop/tables', {}, { key });
     expect([unknown.status, unknown.body.error.code]).toEqual([404, -32_601]);
-    const listen = await post('subscriptions/listen', { notifications: { toolsListChanged: true } }, { key });
-    expect(listen.body.error.code).toBeLessThan(0);
+  });
+
+  test('who listens for changes is told that there are none, and that this is all', async () => {
+    const { key } = await newWideTenant();
+    const notifications = {
+      ...{ toolsListChanged: true, resourcesListChanged: true, promptsListChanged: true },
+      resourceSubscriptions: ['schema://leads'],
+    };
+    const { status, text } = await post('subscriptions/listen', { notifications }, { key });
+    expect(status).toBe(200);
+    const messages = [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data ?? ''));
+    expect(messages).toMatchObject([
+      { method: 'notifications/subscriptions/acknowledged', params: { notifications: {} } },
+      { id: 1, result: { resultType: 'complete' } },
+    ]);
   });
 });

@@ -1,0 +1,22 @@
+// A server that offers assistants the fixtures of the conformance suite; tests start it.
+import { openServerSecrets } from '../../db/server-secrets.ts';
+import { readConfig } from '../../runtime/config.ts';
+import { readSecretKey } from '../../runtime/credentials/secret-key.ts';
+import { Secrets } from '../../runtime/credentials/secrets.ts';
+import { newSigningKey } from '../../runtime/credentials/session-tokens.ts';
+import { openLog } from '../../runtime/log.ts';
+import { serve } from '../../start/serve.ts';
+import { openFixtures } from './fixtures.ts';
+
+const config = readConfig(process.env);
+const openedLog = openLog(config.logLevel);
+const { databaseUrl = '' } = config;
+const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
+const { signingKeys } = await openServerSecrets(databaseUrl, secrets, { newSigningKey });
+const prepared = { databaseUrl, signingKeys };
+const serving = await serve(config, prepared, openedLog, () => undefined, undefined, openFixtures);
+openedLog.log.info({ port: serving.port }, 'listening');
+process.on('SIGTERM', async () => {
+  await serving.stop();
+  process.exit(0);
+});
