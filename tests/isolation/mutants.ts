@@ -1,4 +1,4 @@
-// Servers with one condition less: copies of the sources in which one file differs.
+// Copies of the sources, with one condition less, or with marks on all of them.
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -22,14 +22,25 @@ export function copySources(folder: string): string {
 /** Lets a copy of the sources be without one condition while the work lasts. */
 export async function withMutation<T>(
   folder: string,
-  { file, mutated }: Predicate,
+  { file, from, to, without }: Predicate,
   work: (main: string) => Promise<T>,
 ): Promise<T> {
-  writeFileSync(join(folder, file), mutated);
+  const source = readFileSync(join(root, file), 'utf8');
+  writeFileSync(join(folder, file), source.slice(0, from) + without + source.slice(to));
   try {
     return await work(join(folder, 'main.ts'));
   } finally {
-    writeFileSync(join(folder, file), readFileSync(join(root, file)));
+    writeFileSync(join(folder, file), source);
+  }
+}
+
+/** Has each condition in a copy of the sources carry its place in the list, which the statements then do (reached.ts). */
+export function markAll(folder: string, predicates: readonly Predicate[]): void {
+  for (const [file, own] of Map.groupBy([...predicates.entries()], ([, predicate]) => predicate.file)) {
+    let source = readFileSync(join(root, file), 'utf8');
+    for (const [place, { from }] of own.sort(([, one], [, other]) => other.from - one.from))
+      source = `${source.slice(0, from)}/*~${place}~*/${source.slice(from)}`;
+    writeFileSync(join(folder, file), source);
   }
 }
 

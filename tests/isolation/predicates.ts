@@ -7,8 +7,11 @@ export interface Predicate {
   id: string;
   file: string;
   line: number;
-  /** The file without the condition. */
-  mutated: string;
+  /** Where the file has it. */
+  from: number;
+  to: number;
+  /** What stands in its place when it is taken away. */
+  without: string;
 }
 
 const folder = new URL('../../db/', import.meta.url);
@@ -50,7 +53,9 @@ function predicatesOf(file: string, source: string): Predicate[] {
           id: before === 0 ? id : `${id} #${before + 1}`,
           file,
           line: tree.getLineAndCharacterOfPosition(start + from).line + 1,
-          mutated: `${source.slice(0, start + from)}${without}${source.slice(start + to)}`,
+          from: start + from,
+          to: start + to,
+          without,
         });
       }
     }
@@ -72,12 +77,7 @@ function masked(source: string, template: ts.TemplateLiteral, start: number): st
   return text;
 }
 
-interface Condition {
-  from: number;
-  to: number;
-  /** What stands in its place when it is taken away. */
-  without: string;
-}
+type Condition = Pick<Predicate, 'from' | 'to' | 'without'>;
 
 function conditionsIn(text: string, source: string): Condition[] {
   const conditions: Condition[] = [];

@@ -52,12 +52,19 @@ const settings = (url: string): Record<string, string> => ({
 /**
  * Starts a server on a database; what it does at intervals, it does soon, and nobody takes its mails.
  * @param main the program, where it is not the project's own
+ * @param reachedFile where to write at its end which marked conditions were sent (reached.ts)
  */
-export function serve(url: string, main?: string): Promise<TestServer> {
-  const hurry = `--import=${new URL('./hurry.ts', import.meta.url)}`;
-  const loaded = { NODE_OPTIONS: `${cheapPasswords} ${hurry}` };
-  return startServer({ ...settings(url), ...loaded, SMTP_URL: 'smtp://127.0.0.1:9' }, undefined, main);
+export function serve(url: string, main?: string, reachedFile?: string): Promise<TestServer> {
+  const first = [cheapPasswords, loading('./hurry.ts')];
+  // Statements that are prepared are named after the first time.
+  const noting: Record<string, string> =
+    reachedFile === undefined ? {} : { REACHED_FILE: reachedFile, DATABASE_PREPARE: '0' };
+  if (reachedFile !== undefined) first.push(loading('./reached.ts'));
+  const own = { NODE_OPTIONS: first.join(' '), SMTP_URL: 'smtp://127.0.0.1:9', ...noting };
+  return startServer({ ...settings(url), ...own }, undefined, main);
 }
+
+const loading = (file: string): string => `--import=${new URL(file, import.meta.url)}`;
 
 export async function buildWorld(): Promise<World> {
   const alone = await newDatabase();

@@ -82,7 +82,7 @@ describe('a signature', () => {
       'another secret': signatureOf(await inboundSecret(other, 'live'), text),
       'the secret of the other mode': signatureOf(await inboundSecret(tenant, 'test'), text),
       'another body': signatureOf(secret, `${text} `),
-      'another time': good.replace(/t=\d+/, `t=${seconds() - 1}`),
+      'another time': good.replace(/t=(\d+)/, (_, time) => `t=${Number(time) - 1}`),
       'no time': good.replace(/t=\d+,/, ''),
       'a time that is none': good.replace(/t=\d+/, 't=soon'),
       'no digest': good.replace(/,v1=.*/, ''),

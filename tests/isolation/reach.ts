@@ -1,0 +1,54 @@
+// Which requests of a walk send which condition to the database: only they can notice that it is missing.
+import { readFileSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { copySources, markAll } from './mutants.ts';
+import type { Predicate } from './predicates.ts';
+import type { Probe } from './probe.ts';
+import { replay } from './replay.ts';
+import { settled } from './settling.ts';
+import { serve } from './world.ts';
+
+/** Places of requests by the ids of the conditions; none for those that only what the server does by itself sends. */
+export type Reach = ReadonlyMap<string, readonly number[]>;
+
+/** Sends a walk once, with marks on all conditions. */
+export async function reachOf(
+  template: string,
+  probes: readonly Probe[],
+  predicates: readonly Predicate[],
+): Promise<Reach> {
+  const folder = copySources(resolve('.test-data', `marked-${process.pid}`));
+  const file = join(folder, 'reached.json');
+  const url = await newDatabase(template);
+  try {
+    markAll(folder, predicates);
+    const server = await serve(url, join(folder, 'main.ts'), file);
+    try {
+      await replay(server.url, probes.map(named), () => settled(url));
+    } finally {
+      await server.stop();
+    }
+    const sent = Object.entries(JSON.parse(readFileSync(file, 'utf8')) as Record<string, number[]>);
+    return new Map(
+      predicates.flatMap(({ id }, place) => {
+        const requests = sent.filter(([, places]) => places.includes(place)).map(([name]) => name);
+        return requests.length === 0 ? [] : [[id, requests.filter((name) => name !== '').map(Number)]];
+      }),
+    );
+  } finally {
+    await dropDatabase(url);
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const named = (probe: Probe, index: number): Probe => ({
+  ...probe,
+  options: { ...probe.options, headers: { ...probe.options.headers, 'x-probe': String(index) } },
+});
+
+/** Some of many, from the first to the last. */
+export function spread<Item>(items: readonly Item[], most: number): Item[] {
+  const step = Math.max(1, (items.length - 1) / (most - 1));
+  return items.filter((_, index) => Math.round(Math.round(index / step) * step) === index);
+}
