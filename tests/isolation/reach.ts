@@ -12,13 +12,16 @@ import { serve } from './world.ts';
 /** Places of requests by the ids of the conditions; none for those that only what the server does by itself sends. */
 export type Reach = ReadonlyMap<string, readonly number[]>;
 
+let count = 0;
+
 /** Sends a walk once, with marks on all conditions. */
 export async function reachOf(
   template: string,
   probes: readonly Probe[],
   predicates: readonly Predicate[],
 ): Promise<Reach> {
-  const folder = copySources(resolve('.test-data', `marked-${process.pid}`));
+  count += 1;
+  const folder = copySources(resolve('.test-data', `marked-${process.pid}-${count}`));
   const file = join(folder, 'reached.json');
   const url = await newDatabase(template);
   try {
