@@ -25,7 +25,7 @@ export async function withMutation<T>(
   { file, from, to, without }: Predicate,
   work: (main: string) => Promise<T>,
 ): Promise<T> {
-  const source = readFileSync(join(root, file), 'utf8');
+  const source = readFileSync(join(folder, file), 'utf8');
   writeFileSync(join(folder, file), source.slice(0, from) + without + source.slice(to));
   try {
     return await work(join(folder, 'main.ts'));
@@ -37,7 +37,7 @@ export async function withMutation<T>(
 /** Has each condition in a copy of the sources carry its place in the list, which the statements then do (reached.ts). */
 export function markAll(folder: string, predicates: readonly Predicate[]): void {
   for (const [file, own] of Map.groupBy([...predicates.entries()], ([, predicate]) => predicate.file)) {
-    let source = readFileSync(join(root, file), 'utf8');
+    let source = readFileSync(join(folder, file), 'utf8');
     for (const [place, { from }] of own.sort(([, one], [, other]) => other.from - one.from))
       source = `${source.slice(0, from)}/*~${place}~*/${source.slice(from)}`;
     writeFileSync(join(folder, file), source);

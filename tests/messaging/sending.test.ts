@@ -5,11 +5,14 @@ import { resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../runtime/config.ts';
 import { approveDraft, draftsToApprove } from '../../writes/draft-approvals.ts';
+import { accessibilityProblems } from '../support/accessibility.ts';
 import { openPeople } from '../support/approvals.ts';
+import { openBrowser } from '../support/browser.ts';
 import { expectStatus, type Json, useServer } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';
 import { newDraft, newPhoneNumber } from '../support/messaging.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
 import { listChildren, newAccount } from '../support/record-children.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
@@ -263,6 +266,36 @@ describe('the link in an email', () => {
       where action = 'email_suppression.create' and metadata->>'draft_id' = ${draft.id}`;
     expect(audit).toEqual([{ source: 'opt_out' }]);
   });
+
+  test.skipIf(!findProgram('chromium'))(
+    `is for everybody, on small screens, by keyboard, with no JavaScript${skipNote('chromium')}`,
+    async () => {
+      const { draft, link } = await linkOf();
+      const browser = await openBrowser();
+      const viewport = { width: 320, height: 640 };
+      try {
+        const page = await browser.newPage({ viewport });
+        const wrong = async (): Promise<string[]> => [
+          ...(await accessibilityProblems(page)),
+          ...((await page.evaluate('document.documentElement.scrollWidth')) === viewport.width ? [] : ['too wide']),
+        ];
+        await page.goto(link);
+        expect(await wrong()).toEqual([]);
+        const plain = await browser.newPage({ viewport, javaScriptEnabled: false });
+        await plain.goto(link);
+        await plain.keyboard.press('Tab');
+        await plain.keyboard.press('Enter');
+        await plain.getByRole('heading', { name: 'You are unsubscribed' }).waitFor();
+        await page.getByRole('button', { name: 'Unsubscribe' }).click();
+        await page.getByRole('status').waitFor();
+        expect(await wrong()).toEqual([]);
+      } finally {
+        await browser.close();
+      }
+      expect(await suppressed(draft.to)).toHaveLength(1);
+    },
+    60_000,
+  );
 
   test('is repeated as the last line of what a campaign sends', async () => {
     const { draft, link } = await linkOf({ campaignId: randomUUID() });

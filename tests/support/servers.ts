@@ -17,6 +17,9 @@ export interface TestServer {
 /** As make start has it: what was stripped of its types and compiled once is kept for the next start. */
 export const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
 
+/** Room for what is made while a server starts: to collect it meanwhile is a sixth of the processor time of a start. */
+const roomy = ['--min-semi-space-size=64', '--max-semi-space-size=64'];
+
 /** For NODE_OPTIONS: lets passwords cost a server next to nothing. */
 export const cheapPasswords = `--import=${new URL('./cheap-passwords.ts', import.meta.url)}`;
 
@@ -30,7 +33,7 @@ const ownMain = fileURLToPath(new URL('../../main.ts', import.meta.url));
  */
 export function startServer(env: Record<string, string>, logFile?: string, main = ownMain): Promise<TestServer> {
   const started = performance.now();
-  const child = spawn(process.execPath, [main], {
+  const child = spawn(process.execPath, [...roomy, main], {
     env: {
       ...{ PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache, NODE_OPTIONS: cheapPasswords },
       ...{ PORT: '0', DEMO: '0', ...env },

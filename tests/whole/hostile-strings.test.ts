@@ -38,16 +38,14 @@ interface Try {
   at: number[];
 }
 
-/** Each text in all places at once, and each place alone with two of the texts, others than the place before it. */
+/** Each text in all places at once, and each place alone with one of the texts, another than the place before it. */
 function triesAt(places: number, room: number): Try[] {
   const all = Array.from({ length: places }, (_, place) => place);
   const together = texts.map(([name, text]) => ({ name, at: all, text: within(text, Math.floor(room / places)) }));
-  const alone = all.flatMap((place) =>
-    [0, 1].map((turn) => {
-      const [name, text] = texts[(place * 2 + turn) % texts.length] as [string, string];
-      return { name, at: [place], text: within(text, room) };
-    }),
-  );
+  const alone = all.map((place) => {
+    const [name, text] = texts[place % texts.length] as [string, string];
+    return { name, at: [place], text: within(text, room) };
+  });
   return [...together, ...alone];
 }
 
