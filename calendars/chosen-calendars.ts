@@ -1,5 +1,6 @@
 // Which provider is asked about whose calendar.
 import type { Calendars, Connection } from '../domain/scheduling/calendars.ts';
+import { lazily } from '../runtime/lazily.ts';
 import type { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { testCalendar } from './test-calendar.ts';
 
@@ -7,12 +8,11 @@ type Provider = Omit<Calendars, 'refusalOf'>;
 
 /** @param client through which all requests go */
 export function openCalendars(client: OutgoingClient): Calendars {
-  let caldav: Promise<Provider> | undefined;
+  // Loaded with the first: a server without such calendars starts sooner, and is smaller.
+  const caldav = lazily(async () => (await import('./caldav/calendar.ts')).caldavCalendars(client));
   const of = ({ provider }: Connection): Provider | Promise<Provider> => {
     if (provider === 'test') return testCalendar;
-    // Loaded with the first: a server without such calendars starts sooner, and is smaller.
-    caldav ??= import('./caldav/calendar.ts').then(({ caldavCalendars }) => caldavCalendars(client));
-    return caldav;
+    return caldav();
   };
   return {
     refusalOf: (url) => client.refusalOf(url, false),

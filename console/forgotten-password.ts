@@ -1,4 +1,5 @@
 // A forgotten password: a mail with a link that works once, for an hour, and the page behind it.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { endSessionsOf, findSignIn, lockSignInOf, type SignInRow, updatePassword } from '../db/access/sessions.ts';
 import { insertMail } from '../db/messaging/mails.ts';
 import { hashPassword } from '../runtime/credentials/passwords.ts';
@@ -16,6 +17,8 @@ export const newPasswordPolicy = { 'new-password': [{ limit: 20, window: 15 * 60
 const purpose = 'new password';
 /** Milliseconds. */
 const worksFor = 60 * 60_000;
+/** Milliseconds until the answer: far more than it takes to write a mail, where there is somebody to write to. */
+const answerTime = 500;
 
 /** What a link says: whose password, until when, and a digest of how they sign in now, so that any change of that voids it. */
 type Link = readonly [companyId: string, userId: string, until: number, signIn: string];
@@ -36,8 +39,8 @@ export async function forgottenPassword(parts: ConsoleParts, request: ScreenRequ
     };
   const email = form?.get('email')?.trim().toLowerCase() ?? '';
   if (!form || email === '') return askingForm();
-  await writeMail(parts, request, email);
-  // The same whoever it is: nobody learns who has an account.
+  // The same whoever it is, and after the same time: nobody learns who has an account.
+  await Promise.all([writeMail(parts, request, email), sleep(answerTime)]);
   const body = html`<p role="status">If somebody signs in with ${email}, a mail is on its way to them. Its link works once, for an hour.</p>
 <p>No mail after a few minutes? Look among the junk, and whether this is the address that you sign in with.</p>
 <p><a href="/console/sign-in">Back to the sign-in</a></p>`;

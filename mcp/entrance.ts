@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Entrance, EntranceAnswer, EntranceRequest } from '../runtime/entrances.ts';
 import { ApiError } from '../runtime/errors.ts';
+import { lazily } from '../runtime/lazily.ts';
 import type { Catalogue, Library, OpenCatalogue } from './catalogue.ts';
 
 export const mcpPath = '/v1/mcp';
@@ -27,13 +28,10 @@ interface Message {
 }
 
 export function mcpEntrance(parts: McpParts): Entrance {
-  let loading: Promise<Serving> | undefined;
-  const load = () => {
-    loading ??= import('@modelcontextprotocol/server').then((library) =>
-      serving(library, parts.openCatalogue(library)),
-    );
-    return loading;
-  };
+  const load = lazily(async () => {
+    const library = await import('@modelcontextprotocol/server');
+    return serving(library, parts.openCatalogue(library));
+  });
   const audience = () => parts.baseUrl() + mcpPath;
   const challenge = (error: string | undefined, scope: string): string =>
     [

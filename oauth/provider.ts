@@ -3,10 +3,12 @@
 import type { JWK } from 'jose';
 import Provider, { type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider';
 import type { Pool } from '../db/connect.ts';
+import { grantClaim } from '../runtime/credentials/bearer-tokens.ts';
 import { html, page } from '../runtime/html.ts';
 import type { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { artifactsOf } from './artifacts.ts';
 import { documentFetcher } from './client-documents.ts';
+import { noteFault } from './requests.ts';
 
 /** What tokens may be for. */
 export interface Resource {
@@ -104,6 +106,8 @@ export function openProvider(parts: ProviderParts): Provider {
     expiresWithSession: () => false,
     issueRefreshToken: () => true,
     rotateRefreshToken: () => true,
+    // A token is as good as the consent that it came of, and no later one of the same person makes it good again.
+    extraTokenClaims: (_, token) => ('grantId' in token ? { [grantClaim]: token.grantId?.split('.')[0] } : {}),
     findAccount: (context, userId, token) => findAccount(parts, context, userId, token),
     // None but the one that the console has just made.
     loadExistingGrant: async (context) => {
@@ -122,6 +126,7 @@ export function openProvider(parts: ProviderParts): Provider {
   const provider = new Provider(issuer, configuration);
   // Addresses are made from the issuer, which the requests say: see requests.ts.
   provider.proxy = true;
+  provider.on('server_error', ({ req }, fault) => noteFault(req, fault));
   return provider;
 }
 

@@ -40,10 +40,22 @@ export function libraryRequest(
   return request;
 }
 
-/** Has the library answer. */
+/** What went wrong inside of the library, by the request. */
+const faults = new WeakMap<IncomingMessage, Error>();
+
+/** Notes a fault that the library has an answer of its own for. */
+export function noteFault(request: IncomingMessage, fault: Error): void {
+  faults.set(request, fault);
+}
+
+/** Has the library answer. @throws what went wrong inside of it: an outage is told as by every other screen */
 export function answerOf(callback: Callback, request: IncomingMessage): Promise<ScreenAnswer> {
   return new Promise((resolve, reject) => {
-    const response = new CollectedResponse(request, resolve);
+    const response = new CollectedResponse(request, (answer) => {
+      const fault = faults.get(request);
+      if (fault) reject(fault);
+      else resolve(answer);
+    });
     Promise.resolve(callback(request, response)).catch(reject);
   });
 }

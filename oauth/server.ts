@@ -1,9 +1,9 @@
 // The addresses of the OAuth server, and the questions that the console answers for it.
 import { randomUUID } from 'node:crypto';
 import { ServerResponse } from 'node:http';
-import type Provider from 'oidc-provider';
 import type { AskedConsent, Consents } from '../console/requests.ts';
 import { sameText } from '../runtime/credentials/secrets.ts';
+import { lazily } from '../runtime/lazily.ts';
 import type { Allowance } from '../runtime/limits/rate-limits.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
 import { readMetadata } from './client-metadata.ts';
@@ -26,12 +26,8 @@ const mount = '/auth/v1';
 
 export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: Consents } {
   const { issuer, resources } = parts;
-  let opened: Promise<Provider> | undefined;
   // With the first request that needs it: a server that no app asks starts sooner, and is smaller.
-  const open = (): Promise<Provider> => {
-    opened ??= import('./provider.ts').then(({ openProvider }) => openProvider(parts));
-    return opened;
-  };
+  const open = lazily(async () => (await import('./provider.ts')).openProvider(parts));
   const ask = async (request: ScreenRequest, passed: Passed): Promise<ScreenAnswer> => {
     const provider = await open();
     return answerOf(provider.callback(), libraryRequest(request, issuer, passed));

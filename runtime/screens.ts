@@ -4,7 +4,7 @@ import type { Answer } from './answers.ts';
 import { readBytes } from './body.ts';
 import { clientAddressReader } from './client-address.ts';
 import type { Database } from './database.ts';
-import type { RateLimits } from './limits/rate-limits.ts';
+import { type RateLimits, secondsUntil } from './limits/rate-limits.ts';
 import type { Log } from './log.ts';
 
 /** A page that was asked for, or a form on it that was sent. */
@@ -118,7 +118,11 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     const ip = addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined);
     const verdict = await limits.takePublic({ id: screen.name, publicLimit: screen.limit ?? 'screen' }, ip, Date.now());
     const { refuse = plainRefusal } = screen;
-    if (!verdict.allowed) return sent(refuse(429));
+    const refused = (status: number, seconds: number): Answer => {
+      const answer = sent(refuse(status));
+      return { ...answer, headers: { ...answer.headers, 'retry-after': String(seconds) } };
+    };
+    if (!verdict.allowed) return refused(429, secondsUntil(verdict, Date.now()));
     const body = method === 'POST' ? await readBytes(request, invite) : undefined;
     const form = body && new URLSearchParams(String(body));
     try {
@@ -129,7 +133,7 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     } catch (error) {
       if (!database.isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
-      return sent(refuse(503));
+      return refused(503, 1);
     }
   }
 }

@@ -7,7 +7,7 @@ import type { Caller } from '../caller.ts';
 import { addressSet } from '../client-address.ts';
 import type { Database, GrantRecord, KeyRecord, Opening, SessionRecord, Subscription } from '../database.ts';
 import { ApiError, serviceUnavailable } from '../errors.ts';
-import { type BearerTokens, claimsSession } from './bearer-tokens.ts';
+import { type BearerTokens, type BearerVerdict, claimsSession } from './bearer-tokens.ts';
 import { isKeyShaped, sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
 
@@ -284,11 +284,12 @@ async function byAccessToken(
 /** @throws ApiError 403 when the user allows the app nothing: the token proves who it is for, not what it may do */
 function appCaller(
   record: GrantRecord,
-  { scopes: asked, expiresAt }: { scopes: string[]; expiresAt: Date },
+  { scopes: asked, grantId, expiresAt }: Extract<BearerVerdict, { kind: 'valid' }>,
   facts: RequestFacts,
 ): Caller {
   const { grant, userId } = record;
-  if (!grant || grant.revoked) {
+  const isOfAnother = grantId !== undefined && grantId !== grant?.id;
+  if (!grant || grant.revoked || isOfAnother) {
     throw new ApiError('FORBIDDEN_SCOPE', 'The user does not allow this app to act for them. Ask for consent again.', {
       required_scopes: [],
       reason: grant ? 'grant_revoked' : 'no_grant',

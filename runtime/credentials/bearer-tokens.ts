@@ -6,11 +6,14 @@ import { IssuerUnavailable, type TokenKeys } from './issuer-keys.ts';
 import { sessionAudience } from './session-tokens.ts';
 
 export type BearerVerdict =
-  | { kind: 'valid'; userId: string; clientId: string; scopes: string[]; expiresAt: Date }
+  | { kind: 'valid'; userId: string; clientId: string; grantId: string | undefined; scopes: string[]; expiresAt: Date }
   | { kind: 'expired' }
   | { kind: 'invalid' }
   /** The issuer does not answer, and the token may be good. */
   | { kind: 'unavailable' };
+
+/** The claim of our own tokens that says which consent they came of. */
+export const grantClaim = 'grant_id';
 
 /** Characters of a token; other issuers put more into theirs than we do. */
 const longest = 8192;
@@ -66,7 +69,7 @@ export class BearerTokens {
       if (isFromFuture(payload, now)) return { kind: 'invalid' };
       // An agent's token opens the address for agents alone.
       if (own === undefined && [payload.aud].flat().includes(agentAudience)) return { kind: 'invalid' };
-      return this.#isAccessToken(protectedHeader, payload) ? read(payload) : { kind: 'invalid' };
+      return this.#isAccessToken(protectedHeader, payload) ? read(payload, this.#settings.isOwn) : { kind: 'invalid' };
     } catch (error) {
       if (error instanceof IssuerUnavailable) return { kind: 'unavailable' };
       return { kind: (error as { code?: string }).code === 'ERR_JWT_EXPIRED' ? 'expired' : 'invalid' };
@@ -89,13 +92,15 @@ function clientIdOf({ client_id, azp, sub }: JWTPayload): unknown {
   return client_id ?? azp ?? sub;
 }
 
-function read(payload: JWTPayload): BearerVerdict {
+function read(payload: JWTPayload, isOwn: boolean): BearerVerdict {
   const clientId = clientIdOf(payload);
   const expiresAt = new Date((payload.exp ?? 0) * 1000);
   if (!isId(payload.sub) || typeof clientId !== 'string' || !clientIdForm.test(clientId)) return { kind: 'invalid' };
   if (Number.isNaN(expiresAt.getTime())) return { kind: 'invalid' };
   const scopes = typeof payload.scope === 'string' ? payload.scope.split(' ') : [];
-  return { kind: 'valid', userId: payload.sub, clientId, scopes, expiresAt };
+  // What another issuer says by that name is its own.
+  const grantId = isOwn ? (payload[grantClaim] as string | undefined) : undefined;
+  return { kind: 'valid', userId: payload.sub, clientId, grantId, scopes, expiresAt };
 }
 
 /** True for a token that says it is a session's; whether it is, its own check decides. */

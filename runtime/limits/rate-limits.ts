@@ -175,8 +175,13 @@ export class RateLimits {
 
 /** @throws ApiError 429 when a verdict refuses; which layer it was is not told */
 export function refuse(figures: RateFigures, now: number): ApiError {
-  const seconds = Math.max(1, Math.ceil((figures.reset - now) / 1000));
-  return rateLimited({ limit: figures.limit, remaining: 0, reset: figures.reset, retry_after: seconds });
+  const { limit, reset } = figures;
+  return rateLimited({ limit, remaining: 0, reset, retry_after: secondsUntil(figures, now) });
+}
+
+/** Whole seconds after which somebody who is refused may call again. */
+export function secondsUntil({ reset }: Pick<RateFigures, 'reset'>, now: number): number {
+  return Math.max(1, Math.ceil((reset - now) / 1000));
 }
 
 /**

@@ -195,7 +195,12 @@ describe('an app', () => {
     for (let index = 0; index < 12; index += 1) {
       const answer = await fetch(`${base}/auth/v1/oauth/clients/register`, { method: 'POST', headers: from, body });
       statuses.push(answer.status);
-      if (answer.status === 429) expect(await answer.json()).toMatchObject({ error: 'slow_down' });
+      if (answer.status === 429) {
+        expect(await answer.json()).toMatchObject({ error: 'slow_down' });
+        const seconds = Number(answer.headers.get('retry-after'));
+        expect(seconds).toBeGreaterThan(3500);
+        expect(seconds).toBeLessThanOrEqual(3600);
+      }
     }
     expect(statuses).toEqual([...Array(10).fill(201), 429, 429]);
   });
@@ -314,6 +319,9 @@ describe('a token', () => {
     const later = await tokensFor(app);
     await expectStatus(200, 'GET', '/v1/me', { token: later.access_token });
     expect((await refresh(app, tokens.refresh_token)).body).toMatchObject({ error: 'invalid_grant' });
+    // What was given before stays what it was: taken back.
+    const dead = await expectStatus(403, 'GET', '/v1/me', { token: tokens.access_token });
+    expect(dead.body.error.details.reason).toBe('grant_revoked');
   });
 });
 

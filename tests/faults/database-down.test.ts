@@ -124,6 +124,13 @@ describe('a database that was stopped', () => {
         if (needsDatabase(each)) expectUnavailable(each, answer);
         else expect(answer.status).toBe(200);
       }
+      const form = { grant_type: 'refresh_token', refresh_token: 'x', client_id: 'https://app.example/id' };
+      const answer = await fetch(`${server.url}/auth/v1/oauth/token`, {
+        method: 'POST',
+        body: new URLSearchParams(form),
+      });
+      const told = [answer.status, answer.headers.get('retry-after'), await answer.json()];
+      expect(told).toMatchObject([503, '1', { error: 'temporarily_unavailable' }]);
       expect(seriesValue(await readMetrics(server), 'crm_database_up')).toBe(0);
     } finally {
       await revive();

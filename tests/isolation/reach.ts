@@ -1,4 +1,4 @@
-// Which requests of a walk send which condition to the database: only they can notice that it is missing.
+// Which requests of a walk send which condition: only they can notice that it is missing.
 import { readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { dropDatabase, newDatabase } from '../support/databases.ts';

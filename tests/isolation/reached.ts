@@ -1,4 +1,4 @@
-// Loaded into a server whose conditions are marked: notes which of them each request sends to the database.
+// Loaded into a server whose conditions are marked: notes which of them each request sends.
 import { writeFileSync } from 'node:fs';
 import { type IncomingMessage, Server, type ServerResponse } from 'node:http';
 import { Socket } from 'node:net';

@@ -1,0 +1,16 @@
+// What is made when it is first needed.
+import { expect, test } from 'vitest';
+import { lazily } from '../../runtime/lazily.ts';
+
+test('what could not be made is tried again, and what was made is kept', async () => {
+  const outcomes = [new Error('no file could be opened'), 'made', 'made once more'];
+  const ask = lazily(async () => {
+    const outcome = outcomes.shift();
+    if (outcome instanceof Error) throw outcome;
+    return outcome;
+  });
+  const together = await Promise.allSettled([ask(), ask()]);
+  expect(together.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  expect([await ask(), await ask()]).toEqual(['made', 'made']);
+  expect(outcomes).toEqual(['made once more']);
+});
