@@ -63,9 +63,42 @@ export async function leaveChores(sql: Sql, companyId: string, dataDir: string):
     await sql`
       insert into stored_files (company_id, test_mode, id, remove_after)
       values (${companyId}, false, ${id}, now() - interval '1 minute')`;
+  await leaveOldRows(sql, companyId);
+  // Nobody takes it: the mail server of this walk is not there.
+  await sql`
+    insert into message_drafts (company_id, test_mode, id, channel, status, recipient, subject, body, due_at, created_by_kind, created_by_id,
+      created_at, updated_at)
+    values (${companyId}, false, ${uuidv7()}, 'email', 'approved', 'walk@example.com', 'Walk', 'Walk', now(), 'user', 'x', now(), now())`;
+  await sql`update calendar_orders set due_at = now() where company_id = ${companyId}`;
   // A folder cannot be removed as a file; the next sweep tries again.
   for (const mode of ['live', 'test'])
     mkdirSync(join(dataDir, 'attachments', companyId, mode, stuck), { recursive: true });
+}
+
+/** Rows past their time, like others that there are. */
+async function leaveOldRows(sql: Sql, companyId: string): Promise<void> {
+  await sql`
+    insert into received_reports (company_id, test_mode, id, provider, external_id, kind, details, occurred_at, received_at)
+    values (${companyId}, false, ${uuidv7()}, 'generic', 'long ago', 'form', '{}', now(), now() - interval '500 days')`;
+  await sql`
+    insert into taken_times (company_id, test_mode, id, user_id, start_at, end_at, during, expires_at)
+    values (${companyId}, false, ${uuidv7()}, ${uuidv7()}, now() - interval '1 day', now(), '[1,2)', now() - interval '1 hour')`;
+  const long = sql`now() - interval '500 days'`;
+  const others: [table: string, changes: ReturnType<typeof sql>][] = [
+    ['slot_reservations', sql`status = 'expired', created_at = ${long}`],
+    [
+      'bookings',
+      sql`status = 'confirmed', start_at = ${long}, end_at = ${long}, rescheduled_from = null, rescheduled_to = null`,
+    ],
+    ['workforce_runs', sql`status = 'completed', next_step_at = null, due_at = null, ended_at = ${long}`],
+    ['webhook_deliveries', sql`status = 'succeeded', next_attempt_at = null, created_at = ${long}`],
+  ];
+  for (const [table, changes] of others) {
+    await sql`create temporary table old as select * from ${sql(table)} where company_id = ${companyId} and not test_mode limit 1`;
+    await sql`update old set id = gen_random_uuid(), ${changes}`;
+    await sql`insert into ${sql(table)} select * from old`;
+    await sql`drop table old`;
+  }
 }
 
 function addClock(sql: Sql, companyId: string, policyId: string, endedBefore: string | null) {
