@@ -260,11 +260,12 @@ async function end(
   const action = outcome.status === 'sent' ? 'message_draft.send' : 'message_draft.fail';
   note(ownAuditRow(scope, self, action, { object: 'message_drafts', recordId: draft.id, changes, metadata }, now));
   parts.noteAttempt?.(draft.channel, outcome.status);
-  if (outcome.status !== 'sent' || draft.object === null || draft.record_id === null) return;
-  const { channel, recipient, subject, body, campaign_id } = draft;
+  if (outcome.status !== 'sent') return;
+  const { id, object, record_id, channel, recipient, subject, body, campaign_id } = draft;
+  // Under the draft's id, which is also in its Message-ID: whoever reports what became of it can name it.
   await insertMessage(sql, scope, {
-    ...{ id: uuidv7(), object: draft.object, record_id: draft.record_id, channel, direction: 'outbound', source: null },
-    ...{ sender: from, recipient, subject, body, status: 'sent', campaign_id, draft_id: draft.id, occurred_at: now },
+    ...{ id, object, record_id, channel, direction: 'outbound', source: null, sender: from, recipient, subject, body },
+    ...{ status: 'sent', campaign_id, draft_id: id, occurred_at: now },
   });
 }
 

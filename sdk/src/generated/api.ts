@@ -8198,8 +8198,8 @@ export interface components {
             /** @description The first 500 characters of the body. */
             preview: string;
             /**
-             * @description How far it got, in the words of its channel.
-             * @example delivered
+             * @description How far it got, in the words of its channel; of emails that were sent from here `sent`, `opened` or `clicked`.
+             * @example opened
              */
             status: string | null;
             record_id: components["schemas"]["Uuid"];
@@ -8534,7 +8534,7 @@ export interface components {
             error_summary: string | null;
             created_by: components["schemas"]["Actor"];
         };
-        /** @description How many drafts are in which status. */
+        /** @description How many drafts are in which status; and of emails how many of those sent were opened, and in how many of these a link was clicked. */
         CampaignStatusCounts: {
             /** @example 10 */
             draft: number;
@@ -8548,6 +8548,16 @@ export interface components {
             rejected: number;
             /** @example 0 */
             withdrawn: number;
+            /**
+             * @description Of emails: those that were opened or clicked, each once.
+             * @example 212
+             */
+            opened?: number;
+            /**
+             * @description Of emails: those in which a link was clicked, each once.
+             * @example 57
+             */
+            clicked?: number;
         };
         CampaignStats: {
             channel_type: components["schemas"]["MessageChannel"];
@@ -8934,7 +8944,7 @@ export interface components {
             engagement?: components["schemas"]["EmailEngagement"];
             /**
              * Format: uuid
-             * @description The email, as the timeline of its record names it; without it the record is found by `to`.
+             * @description The email, as the timeline of its record names it: of what was sent from here the id of its draft, which is also what its header Message-ID begins with. Without it the record is found by `to`, and no campaign counts it.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f05
              */
             message_id?: string;
@@ -21018,7 +21028,9 @@ export interface operations {
                      *               "sent": 380,
                      *               "failed": 2,
                      *               "rejected": 0,
-                     *               "withdrawn": 0
+                     *               "withdrawn": 0,
+                     *               "opened": 212,
+                     *               "clicked": 57
                      *             }
                      *           }
                      *         ]
