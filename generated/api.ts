@@ -3121,6 +3121,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/settings/email-engagement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get whether opens and clicks are noted
+         * @description Off unless it was switched on. Needs `settings:view`. Live and test keys see the same.
+         */
+        get: operations["getEmailEngagement"];
+        /**
+         * Note opens and clicks, or stop it
+         * @description Counts for emails that are sent from the next moment on. **Ask whoever you write to first**: in many countries such pictures and links need
+         *     their consent.
+         *
+         *     While it is enabled, an email has an HTML part beside its text: the same words, links that lead through an address of this server, and a picture of
+         *     one pixel at the end. The text part stays as it is, and links to unsubscribe lead there by themselves. The first open of an email and the first
+         *     click on each address in it are told by the event `message.email.engagement`, shown in the `status` of the message, and counted in the figures of
+         *     its campaign; what comes again is not. Emails that were sent while it was enabled go on being noted afterwards.
+         *
+         *     **An open says little of a person.** Mail Privacy Protection of Apple Mail loads every picture, whether anybody reads or not; other programs load none,
+         *     so that nobody is noted who reads without them; and filters of mail providers look at links. Clicks say more.
+         *
+         *     Emails of test mode are not sent, and so never noted. Needs `settings:configure` and a live key.
+         */
+        put: operations["updateEmailEngagement"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/settings/inbound": {
         parameters: {
             query?: never;
@@ -9019,6 +9054,18 @@ export interface components {
         InboundReceiptAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["InboundReceipt"];
+            meta: components["schemas"]["Meta"];
+        };
+        EmailEngagementSetting: {
+            /** @description Whether opens and clicks of emails are noted. */
+            enabled: boolean;
+        };
+        EmailEngagementItem: {
+            email_engagement: components["schemas"]["EmailEngagementSetting"];
+        };
+        EmailEngagementAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["EmailEngagementItem"];
             meta: components["schemas"]["Meta"];
         };
         InboundUrls: {
@@ -22404,6 +22451,101 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getEmailEngagement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The setting. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "email_engagement": {
+                     *           "enabled": false
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmailEngagementAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateEmailEngagement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmailEngagementSetting"];
+            };
+        };
+        responses: {
+            /** @description The setting as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "email_engagement": {
+                     *           "enabled": true
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmailEngagementAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];

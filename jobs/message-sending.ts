@@ -14,6 +14,7 @@ import { accessOf, moduleState, modulesOfWorkspace } from '../domain/billing/pla
 import { type DraftChannel, draftEvent } from '../domain/messaging/drafts.ts';
 import {
   afterFault,
+  type EngagementUrls,
   notSent,
   type OutgoingMessage,
   objectionTo,
@@ -34,6 +35,8 @@ export interface MessageParts {
   senders: Senders;
   /** Where the recipient of a draft says stop. */
   unsubscribeUrl: (scope: TenantScope, draftId: string) => string;
+  /** What an email leads through where the workspace wants to know what becomes of it. */
+  engagementUrls: (companyId: string, draftId: string) => EngagementUrls;
   log: Log;
   now: () => Date;
   /** Told of each attempt that ended. */
@@ -181,6 +184,7 @@ async function begin(
   const message = {
     ...{ id, channel, recipient, sender: from, subject, body, companyName: company?.name ?? '' },
     ...{ unsubscribeUrl: parts.unsubscribeUrl(queue, id), isOfCampaign: draft.campaign_id !== null },
+    engagement: company?.notesEngagement && channel === 'email' ? parts.engagementUrls(queue.companyId, id) : null,
   };
   return { draft, sender, message };
 }

@@ -42,7 +42,7 @@ export type ScreenAnswer =
   /** For a program that reads XML. */
   | { xml: string }
   /** Made by a library, which says all of it; nothing of it is kept on the way unless it says so. */
-  | { status: number; headers: Readonly<Record<string, string | string[]>>; body: string };
+  | { status: number; headers: Readonly<Record<string, string | string[]>>; body: string | Buffer };
 
 export interface Screen {
   /** What the log and the limits call it. */
@@ -53,8 +53,8 @@ export interface Screen {
   limit?: string;
   /** What it is asked by; GET, HEAD and POST unless given. */
   methods?: readonly string[];
-  /** The answer of 429 and 503, where a program reads it. */
-  refuse?: (status: number) => ScreenAnswer;
+  /** The answer of 429 and 503, where a program reads it, or the way goes on elsewhere. */
+  refuse?: (status: number, path: ScreenRequest['path']) => ScreenAnswer;
   show(request: ScreenRequest): Promise<ScreenAnswer>;
 }
 
@@ -118,7 +118,7 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     const ip = addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined);
     const verdict = await limits.takePublic({ id: screen.name, publicLimit: screen.limit ?? 'screen' }, ip, Date.now());
     const { refuse = plainRefusal } = screen;
-    if (!verdict.allowed) return sent(refuse(429));
+    if (!verdict.allowed) return sent(refuse(429, path));
     const body = method === 'POST' ? await readBytes(request, invite) : undefined;
     const form = body && new URLSearchParams(String(body));
     try {
@@ -129,7 +129,7 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     } catch (error) {
       if (!database.isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
-      return sent(refuse(503));
+      return sent(refuse(503, path));
     }
   }
 }

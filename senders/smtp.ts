@@ -2,6 +2,7 @@
 import type { Transporter } from 'nodemailer';
 import { type OutgoingMessage, type Sender, SendingFault, textWithLink } from '../domain/messaging/senders.ts';
 import { messageIdOf } from '../runtime/outgoing/mail-transport.ts';
+import { htmlOf } from './html-part.ts';
 
 /** @param from the address of the service, which its mail server sends from */
 export function smtpSender(transport: Transporter, from: string): Sender {
@@ -16,6 +17,7 @@ export function smtpSender(transport: Transporter, from: string): Sender {
           ...(message.sender === null ? {} : { replyTo: { name: '', address: message.sender } }),
           subject: message.subject ?? '',
           text: textWithLink(message),
+          ...(message.engagement ? { html: htmlOf(message, message.engagement) } : {}),
           headers: stopHeaders(message),
         });
       } catch (error) {

@@ -7,6 +7,7 @@ import { type EngagedStatus, findMessage, insertMessage, markEngaged } from '../
 import { addReport, findContact, type ReportRow } from '../db/messaging/received-reports.ts';
 import { holdRecord } from '../db/records/records.ts';
 import type { TenantScope } from '../db/tenant.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
 import { channelOf, type Link, type Report, reportEvent, stopReason } from '../domain/messaging/reports.ts';
 import type { Change } from '../runtime/handler.ts';
 
@@ -62,6 +63,23 @@ export async function receiveReport(
     received: { id, object, record_id },
     changes: [received, ...(await obeyStop(sql, scope, report, link, now))],
   };
+}
+
+/** Notes what a report changed, where it came by no operation. */
+export function noteReport(
+  scope: TenantScope,
+  changes: readonly Change[],
+  now: Date,
+  tell: (event: EventRow) => void,
+  note: (audit: AuditRow) => void,
+): void {
+  for (const { action, object = null, recordId = null, metadata = null, event } of changes) {
+    note(ownAuditRow(scope, inboundActor.id, action, { object, recordId, metadata }, now));
+    if (event)
+      tell({
+        ...{ ...scope, event: event.name, occurredAt: now, actor: inboundActor, requestId: null, data: event.data },
+      });
+  }
 }
 
 /** A message that was opened says itself whose it is; all else is linked by number or address. */
