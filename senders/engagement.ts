@@ -39,26 +39,27 @@ export function clickPath(tokens: SignedTokens, companyId: string, draftId: stri
   return `/clicked/${tokens.write(purposes.click, [companyId, draftId, url])}`;
 }
 
-/** What the address of a picture or a link says; nothing that was not signed here says anything. */
-type Told = [companyId: string, draftId: string, url?: string];
+/** What the address of a picture or a link says. */
+type Said = [companyId: string, draftId: string, url?: string];
 
 export function engagementScreens(parts: EngagementParts): Screen[] {
-  const shared = { limit: 'engagement', methods: ['GET', 'HEAD'] };
-  const said = (purpose: string, path: ScreenRequest['path']): Told | undefined =>
-    parts.tokens.read(purpose, path.token ?? '') as Told | undefined;
-  /** @param leadOn answers whoever comes by an address that was signed here */
-  const screen = (name: string, form: RegExp, purpose: string, leadOn: (told: Told) => ScreenAnswer): Screen => ({
-    ...{ ...shared, name, path: form },
-    async show({ method, path, now }) {
-      const told = said(purpose, path);
-      return told && (await note(parts, told, method, now)) ? leadOn(told) : notFound;
-    },
-    // People get where they want to, whether it can be noted or not.
-    refuse(_status, path) {
-      const told = said(purpose, path);
-      return told ? leadOn(told) : notFound;
-    },
-  });
+  /** @param answer for whoever comes by an address that was signed here */
+  const screen = (name: string, path: RegExp, purpose: string, answer: (said: Said) => ScreenAnswer): Screen => {
+    const read = ({ token = '' }: ScreenRequest['path']): Said | undefined =>
+      parts.tokens.read(purpose, token) as Said | undefined;
+    return {
+      ...{ name, path, limit: 'engagement', methods: ['GET', 'HEAD'] },
+      async show({ method, path: place, now }) {
+        const said = read(place);
+        return said && (await note(parts, said, method, now)) ? answer(said) : notFound;
+      },
+      // People get where they want to, whether it can be noted or not.
+      refuse(_status, place) {
+        const said = read(place);
+        return said ? answer(said) : notFound;
+      },
+    };
+  };
   return [
     screen('opened', /^\/opened\/(?<token>[\w.-]{1,500})$/, purposes.open, () => pixel),
     screen('clicked', /^\/clicked\/(?<token>[\w.-]{1,4000})$/, purposes.click, ([, , url = '']) => ({ redirect: url })),
@@ -68,7 +69,7 @@ export function engagementScreens(parts: EngagementParts): Screen[] {
 /** @returns whether there is such an email, of a company that is active */
 async function note(
   { tenants, told }: EngagementParts,
-  [companyId, draftId, url]: Told,
+  [companyId, draftId, url]: Said,
   method: string,
   now: Date,
 ): Promise<boolean> {

@@ -1,5 +1,5 @@
 // Opens and clicks of emails that were sent: noted once, told, and counted, whoever reports them.
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/connect.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
@@ -337,6 +337,16 @@ describe('a click', () => {
     );
     expect((await messageOf(lead)).status).toBe('clicked');
     expect(await figuresOf(campaign)).toMatchObject({ sent: 1, opened: 1, clicked: 1 });
+  });
+
+  test('leads on to an address as long as events tell', async () => {
+    // Of nothing that a database could store shorter.
+    const start = 'https://bluelake.example/';
+    const url = start + randomBytes(1024).toString('hex').slice(start.length);
+    const { draft, raw } = await sent({ body: url });
+    expect((await visit(linksIn(raw)[0] ?? '')).headers.get('location')).toBe(url);
+    await expect.poll(() => toldOf(draft), patience).toMatchObject([{ data: { link_url: url } }]);
+    expect(url).toHaveLength(2048);
   });
 
   test('is told to subscribers by the feed', async () => {

@@ -2747,7 +2747,7 @@ export interface paths {
         };
         /**
          * Get a campaign
-         * @description With its channels, the five latest runs, and how many drafts of each channel are in which status.
+         * @description With its channels, the five latest runs, how many drafts of each channel are in which status, and how many emails were opened and clicked.
          *
          *     Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
          */
@@ -3103,7 +3103,8 @@ export interface paths {
          *     of its event may do so.
          *
          *     **Told**: `message.sms.received` (also of WhatsApp, with `channel` `whatsapp`), `message.email.received`, `message.email.engagement` (opens and
-         *     clicks), `fax.received`, `call.completed`, `form.submitted`. Messages are shown in the timeline of their record.
+         *     clicks), `fax.received`, `call.completed`, `form.submitted`. Messages are shown in the timeline of their record, opens and clicks in the `status` of
+         *     theirs and in the figures of its campaign.
          *
          *     **Stop**: a text or an email that says nothing but STOP, STOPALL, UNSUBSCRIBE, CANCEL, END or QUIT, an email also in its subject, puts its sender on the
          *     do-not-call list, or on that of suppressed addresses. `bounced` and `complained` suppress the address. START takes nobody off: entries
