@@ -2,7 +2,6 @@
 import type { Transporter } from 'nodemailer';
 import { type OutgoingMessage, type Sender, SendingFault, textWithLink } from '../domain/messaging/senders.ts';
 import { messageIdOf } from '../runtime/outgoing/mail-transport.ts';
-import { htmlOf } from './html-part.ts';
 
 /** @param from the address of the service, which its mail server sends from */
 export function smtpSender(transport: Transporter, from: string): Sender {
@@ -17,7 +16,7 @@ export function smtpSender(transport: Transporter, from: string): Sender {
           ...(message.sender === null ? {} : { replyTo: { name: '', address: message.sender } }),
           subject: message.subject ?? '',
           text: textWithLink(message),
-          ...(message.engagement ? { html: htmlOf(message, message.engagement) } : {}),
+          ...(await htmlPart(message)),
           headers: stopHeaders(message),
         });
       } catch (error) {
@@ -26,6 +25,14 @@ export function smtpSender(transport: Transporter, from: string): Sender {
       return messageId;
     },
   };
+}
+
+/** Beside the text, where it is noted what becomes of the email. */
+async function htmlPart(message: OutgoingMessage): Promise<{ html?: string }> {
+  if (!message.engagement) return {};
+  // Loaded where it is needed: a server that notes nothing is smaller.
+  const { htmlOf } = await import('./html-part.ts');
+  return { html: htmlOf(message, message.engagement) };
 }
 
 /** One click in the recipient's own program (RFC 8058), at an address that stays in one piece. */
