@@ -169,11 +169,11 @@ const rules: Readonly<Record<string, Rule>> = {
   // Who brings messages to people: what becomes of an attempt is decided in domain/, and kept by db/.
   senders: {
     may: [
-      ...['senders/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/html.ts'],
+      ...['senders/', 'writes/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/html.ts'],
       ...['runtime/outgoing/', 'runtime/credentials/signed-tokens.ts'],
     ],
     mayTypes: ['runtime/config.ts'],
-    packages: ['nodemailer', 'uuid'],
+    packages: ['linkify-it', 'nodemailer', 'uuid'],
     node: [],
     mustNotUse: [...environment, ...network, ...clock, ...chance],
   },

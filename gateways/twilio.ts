@@ -3,13 +3,12 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Pool } from '../db/connect.ts';
 import { findActiveNumber } from '../db/messaging/phone-numbers.ts';
 import type { TenantScope } from '../db/tenant.ts';
-import { ownAuditRow } from '../db/transaction.ts';
 import { readReport } from '../domain/messaging/reports.ts';
 import { readTwilio, type TwilioReport } from '../domain/messaging/twilio-reports.ts';
 import { inTransaction } from '../jobs/transactions.ts';
 import { ApiError, found, notFound, validationFailed } from '../runtime/errors.ts';
 import type { Screen, ScreenRequest } from '../runtime/screens.ts';
-import { inboundActor, receiveReport } from '../writes/received-reports.ts';
+import { noteReport, receiveReport } from '../writes/received-reports.ts';
 
 export interface TwilioParts {
   /** Of the account that this server is connected to; it signs what Twilio sends. */
@@ -93,21 +92,7 @@ async function store(
   await inTransaction(tenants, scope, patience, async (sql, tell, note) => {
     found(await findActiveNumber(sql, scope, ownNumber));
     const { changes } = await receiveReport(sql, scope, 'twilio', read.report, now);
-    for (const { action, object, recordId, metadata, event } of changes) {
-      note(
-        ownAuditRow(
-          scope,
-          inboundActor.id,
-          action,
-          { object: object ?? null, recordId: recordId ?? null, metadata: metadata ?? null },
-          now,
-        ),
-      );
-      if (event)
-        tell({
-          ...{ ...scope, event: event.name, occurredAt: now, actor: inboundActor, requestId: null, data: event.data },
-        });
-    }
+    noteReport(scope, changes, now, tell, note);
   });
   told();
 }

@@ -2747,7 +2747,7 @@ export interface paths {
         };
         /**
          * Get a campaign
-         * @description With its channels, the five latest runs, and how many drafts of each channel are in which status.
+         * @description With its channels, the five latest runs, how many drafts of each channel are in which status, and how many emails were opened and clicked.
          *
          *     Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
          */
@@ -3103,7 +3103,8 @@ export interface paths {
          *     of its event may do so.
          *
          *     **Told**: `message.sms.received` (also of WhatsApp, with `channel` `whatsapp`), `message.email.received`, `message.email.engagement` (opens and
-         *     clicks), `fax.received`, `call.completed`, `form.submitted`. Messages are shown in the timeline of their record.
+         *     clicks), `fax.received`, `call.completed`, `form.submitted`. Messages are shown in the timeline of their record, opens and clicks in the `status` of
+         *     theirs and in the figures of its campaign.
          *
          *     **Stop**: a text or an email that says nothing but STOP, STOPALL, UNSUBSCRIBE, CANCEL, END or QUIT, an email also in its subject, puts its sender on the
          *     do-not-call list, or on that of suppressed addresses. `bounced` and `complained` suppress the address. START takes nobody off: entries
@@ -3115,6 +3116,41 @@ export interface paths {
          *     needs is missing, one is of another type, an address is none. **422**: an unknown field or a wrong JSON type.
          */
         post: operations["receiveInboundReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/email-engagement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get whether opens and clicks are noted
+         * @description Off unless it was switched on. Needs `settings:view`. Live and test keys see the same.
+         */
+        get: operations["getEmailEngagement"];
+        /**
+         * Note opens and clicks, or stop it
+         * @description Counts for emails that are sent from the next moment on. **Ask whoever you write to first**: in many countries such pictures and links need
+         *     their consent.
+         *
+         *     While it is enabled, an email has an HTML part beside its text: the same words, links that lead through an address of this server, and a picture of
+         *     one pixel at the end. The text part stays as it is, and links to unsubscribe lead there by themselves. The first open of an email and the first
+         *     click on each address in it are told by the event `message.email.engagement`, shown in the `status` of the message, and counted in the figures of
+         *     its campaign; what comes again is not. Emails that were sent while it was enabled go on being noted afterwards.
+         *
+         *     **An open says little of a person.** Mail Privacy Protection of Apple Mail loads every picture, whether anybody reads or not; other programs load none,
+         *     so that nobody is noted who reads without them; and filters of mail providers look at links. Clicks say more.
+         *
+         *     Emails of test mode are not sent, and so never noted. Needs `settings:configure` and a live key.
+         */
+        put: operations["updateEmailEngagement"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -8198,8 +8234,8 @@ export interface components {
             /** @description The first 500 characters of the body. */
             preview: string;
             /**
-             * @description How far it got, in the words of its channel.
-             * @example delivered
+             * @description How far it got, in the words of its channel; of emails that were sent from here `sent`, `opened` or `clicked`.
+             * @example opened
              */
             status: string | null;
             record_id: components["schemas"]["Uuid"];
@@ -8534,7 +8570,7 @@ export interface components {
             error_summary: string | null;
             created_by: components["schemas"]["Actor"];
         };
-        /** @description How many drafts are in which status. */
+        /** @description How many drafts are in which status; and of emails how many of those sent were opened, and in how many of these a link was clicked. */
         CampaignStatusCounts: {
             /** @example 10 */
             draft: number;
@@ -8548,6 +8584,16 @@ export interface components {
             rejected: number;
             /** @example 0 */
             withdrawn: number;
+            /**
+             * @description Of emails: those that were opened or clicked, each once.
+             * @example 212
+             */
+            opened?: number;
+            /**
+             * @description Of emails: those in which a link was clicked, each once.
+             * @example 57
+             */
+            clicked?: number;
         };
         CampaignStats: {
             channel_type: components["schemas"]["MessageChannel"];
@@ -8934,7 +8980,7 @@ export interface components {
             engagement?: components["schemas"]["EmailEngagement"];
             /**
              * Format: uuid
-             * @description The email, as the timeline of its record names it; without it the record is found by `to`.
+             * @description The email, as the timeline of its record names it: of what was sent from here the id of its draft, which is also what its header Message-ID begins with. Without it the record is found by `to`, and no campaign counts it.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f05
              */
             message_id?: string;
@@ -9009,6 +9055,18 @@ export interface components {
         InboundReceiptAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["InboundReceipt"];
+            meta: components["schemas"]["Meta"];
+        };
+        EmailEngagementSetting: {
+            /** @description Whether opens and clicks of emails are noted. */
+            enabled: boolean;
+        };
+        EmailEngagementItem: {
+            email_engagement: components["schemas"]["EmailEngagementSetting"];
+        };
+        EmailEngagementAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["EmailEngagementItem"];
             meta: components["schemas"]["Meta"];
         };
         InboundUrls: {
@@ -21018,7 +21076,9 @@ export interface operations {
                      *               "sent": 380,
                      *               "failed": 2,
                      *               "rejected": 0,
-                     *               "withdrawn": 0
+                     *               "withdrawn": 0,
+                     *               "opened": 212,
+                     *               "clicked": 57
                      *             }
                      *           }
                      *         ]
@@ -22392,6 +22452,101 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getEmailEngagement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The setting. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "email_engagement": {
+                     *           "enabled": false
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmailEngagementAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateEmailEngagement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmailEngagementSetting"];
+            };
+        };
+        responses: {
+            /** @description The setting as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "email_engagement": {
+                     *           "enabled": true
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EmailEngagementAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];

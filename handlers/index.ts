@@ -23,6 +23,7 @@ import * as campaignRuns from './messaging/campaign-runs.ts';
 import * as campaigns from './messaging/campaigns.ts';
 import * as doNotCall from './messaging/do-not-call.ts';
 import * as messageDrafts from './messaging/drafts.ts';
+import * as emailEngagement from './messaging/email-engagement.ts';
 import * as emailSuppression from './messaging/email-suppression.ts';
 import * as inbound from './messaging/inbound.ts';
 import * as recordMessages from './messaging/messages.ts';
@@ -114,6 +115,7 @@ export const handlers = {
   ...doNotCall,
   ...messageDrafts,
   ...emailSuppression,
+  ...emailEngagement,
   ...inbound,
   ...recordMessages,
   ...phoneNumbers,

@@ -14,6 +14,7 @@ import { accessOf, moduleState, modulesOfWorkspace } from '../domain/billing/pla
 import { type DraftChannel, draftEvent } from '../domain/messaging/drafts.ts';
 import {
   afterFault,
+  type EngagementUrls,
   notSent,
   type OutgoingMessage,
   objectionTo,
@@ -34,6 +35,8 @@ export interface MessageParts {
   senders: Senders;
   /** Where the recipient of a draft says stop. */
   unsubscribeUrl: (scope: TenantScope, draftId: string) => string;
+  /** What an email leads through where the workspace wants to know what becomes of it. */
+  engagementUrls: (companyId: string, draftId: string) => EngagementUrls;
   log: Log;
   now: () => Date;
   /** Told of each attempt that ended. */
@@ -181,6 +184,7 @@ async function begin(
   const message = {
     ...{ id, channel, recipient, sender: from, subject, body, companyName: company?.name ?? '' },
     ...{ unsubscribeUrl: parts.unsubscribeUrl(queue, id), isOfCampaign: draft.campaign_id !== null },
+    engagement: company?.notesEngagement && channel === 'email' ? parts.engagementUrls(queue.companyId, id) : null,
   };
   return { draft, sender, message };
 }
@@ -260,11 +264,12 @@ async function end(
   const action = outcome.status === 'sent' ? 'message_draft.send' : 'message_draft.fail';
   note(ownAuditRow(scope, self, action, { object: 'message_drafts', recordId: draft.id, changes, metadata }, now));
   parts.noteAttempt?.(draft.channel, outcome.status);
-  if (outcome.status !== 'sent' || draft.object === null || draft.record_id === null) return;
-  const { channel, recipient, subject, body, campaign_id } = draft;
+  if (outcome.status !== 'sent') return;
+  const { id, object, record_id, channel, recipient, subject, body, campaign_id } = draft;
+  // Under the draft's id, which is also in its Message-ID: whoever reports what became of it can name it.
   await insertMessage(sql, scope, {
-    ...{ id: uuidv7(), object: draft.object, record_id: draft.record_id, channel, direction: 'outbound', source: null },
-    ...{ sender: from, recipient, subject, body, status: 'sent', campaign_id, draft_id: draft.id, occurred_at: now },
+    ...{ id, object, record_id, channel, direction: 'outbound', source: null, sender: from, recipient, subject, body },
+    ...{ status: 'sent', campaign_id, draft_id: id, occurred_at: now },
   });
 }
 

@@ -18,7 +18,7 @@ const lingerTime = 1000;
 
 export interface Answer {
   status: number;
-  body: string | PreparedBody | FileBody | undefined;
+  body: string | Buffer | PreparedBody | FileBody | undefined;
   headers: Record<string, string | string[]> | undefined;
 }
 

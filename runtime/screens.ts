@@ -42,7 +42,7 @@ export type ScreenAnswer =
   /** For a program that reads XML. */
   | { xml: string }
   /** Made by a library, which says all of it; nothing of it is kept on the way unless it says so. */
-  | { status: number; headers: Readonly<Record<string, string | string[]>>; body: string };
+  | { status: number; headers: Readonly<Record<string, string | string[]>>; body: string | Buffer };
 
 export interface Screen {
   /** What the log and the limits call it. */
@@ -53,8 +53,8 @@ export interface Screen {
   limit?: string;
   /** What it is asked by; GET, HEAD and POST unless given. */
   methods?: readonly string[];
-  /** The answer of 429 and 503, where a program reads it. */
-  refuse?: (status: number) => ScreenAnswer;
+  /** The answer of 429 and 503, where a program reads it, or the way goes on elsewhere. */
+  refuse?: (status: number, path: ScreenRequest['path']) => ScreenAnswer;
   show(request: ScreenRequest): Promise<ScreenAnswer>;
 }
 
@@ -119,8 +119,11 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     const verdict = await limits.takePublic({ id: screen.name, publicLimit: screen.limit ?? 'screen' }, ip, Date.now());
     const { refuse = plainRefusal } = screen;
     const refused = (status: number, seconds: number): Answer => {
-      const answer = sent(refuse(status));
-      return { ...answer, headers: { ...answer.headers, 'retry-after': String(seconds) } };
+      const answer = sent(refuse(status, path));
+      // Where the way goes on elsewhere, nobody has to wait.
+      return answer.status === status
+        ? { ...answer, headers: { ...answer.headers, 'retry-after': String(seconds) } }
+        : answer;
     };
     if (!verdict.allowed) return refused(429, secondsUntil(verdict, Date.now()));
     const body = method === 'POST' ? await readBytes(request, invite) : undefined;
@@ -133,7 +136,11 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     } catch (error) {
       if (!database.isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
+<<<<<<< HEAD
       return refused(503, 1);
+=======
+      return sent(refuse(503, path));
+>>>>>>> engagement
     }
   }
 }

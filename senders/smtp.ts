@@ -16,6 +16,7 @@ export function smtpSender(transport: Transporter, from: string): Sender {
           ...(message.sender === null ? {} : { replyTo: { name: '', address: message.sender } }),
           subject: message.subject ?? '',
           text: textWithLink(message),
+          ...(await htmlPart(message)),
           headers: stopHeaders(message),
         });
       } catch (error) {
@@ -24,6 +25,14 @@ export function smtpSender(transport: Transporter, from: string): Sender {
       return messageId;
     },
   };
+}
+
+/** Beside the text, where it is noted what becomes of the email. */
+async function htmlPart(message: OutgoingMessage): Promise<{ html?: string }> {
+  if (!message.engagement) return {};
+  // Loaded where it is needed: a server that notes nothing is smaller.
+  const { htmlOf } = await import('./html-part.ts');
+  return { html: htmlOf(message, message.engagement) };
 }
 
 /** One click in the recipient's own program (RFC 8058), at an address that stays in one piece. */

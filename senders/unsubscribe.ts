@@ -59,7 +59,8 @@ function suppress(tenants: Pool, scope: TenantScope, id: string, now: Date): Pro
   });
 }
 
-const notFound: ScreenAnswer = {
+/** Of a link that is none of ours, or of nothing that is there. */
+export const notFound: ScreenAnswer = {
   status: 404,
   html: page('Not found', html`<p>There is no such page. Look whether the link is complete.</p>`),
 };

@@ -12,6 +12,7 @@ import type { MetricValues } from '../runtime/metrics.ts';
 import { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { openMailTransport } from '../runtime/outgoing/mail-transport.ts';
 import { openSenders } from '../senders/chosen-senders.ts';
+import { clickPath, openPath } from '../senders/engagement.ts';
 import { unsubscribePath } from '../senders/unsubscribe.ts';
 import { type DatabaseSettings, openMessagesPool } from './database.ts';
 
@@ -69,6 +70,10 @@ export async function openMessageJobs(
     startMessageSending({
       ...{ platform, tenants, senders: openSenders({ transport, from, client, provider }), log, now },
       unsubscribeUrl: (scope, draftId) => baseUrl + unsubscribePath(tokens, scope, draftId),
+      engagementUrls: (companyId, draftId) => ({
+        open: baseUrl + openPath(tokens, companyId, draftId),
+        click: (url) => baseUrl + clickPath(tokens, companyId, draftId, url),
+      }),
       noteAttempt: (channel, outcome) => attempts.inc({ channel, outcome }),
     }),
     startRunDecisions({ platform, tenants, log, now }),

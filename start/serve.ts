@@ -37,6 +37,7 @@ import { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { Cursors } from '../runtime/paging.ts';
 import { People } from '../runtime/people.ts';
 import { buildServer } from '../runtime/server.ts';
+import { engagementPolicy, engagementScreens } from '../senders/engagement.ts';
 import { unsubscribePage, unsubscribePolicy } from '../senders/unsubscribe.ts';
 import { calendarClient } from './calendars.ts';
 import { buildDatabase, closePools, databaseSettings, openOAuthPool, openPaymentsPool, openPools } from './database.ts';
@@ -123,7 +124,15 @@ export async function serve(
       : undefined;
   const people = new People({ database, sessionTokens, secrets, moduleState });
   const limits = new RateLimits(redis ?? new MemoryCounters(), {
-    ...{ ...policies, ...eventPolicy, ...unsubscribePolicy, ...twilioPolicy, ...consolePolicy, ...newPasswordPolicy },
+    ...{
+      ...policies,
+      ...eventPolicy,
+      ...unsubscribePolicy,
+      ...engagementPolicy,
+      ...twilioPolicy,
+      ...consolePolicy,
+      ...newPasswordPolicy,
+    },
     ...oauthPolicies,
   });
   const signInOperation = { id: 'createSession', publicLimit: 'sign-in' };
@@ -167,6 +176,7 @@ export async function serve(
         ? [eventDoorbell({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
       unsubscribePage(pools.tenants, signedTokens),
+      ...engagementScreens({ tenants: pools.tenants, tokens: signedTokens, told }),
       ...consoleScreens({
         ...{ people, perform: (order) => perform(order), baseUrl, secrets, tokens: signedTokens },
         consents: oauth?.consents,

@@ -3,10 +3,11 @@ import { v7 as uuidv7 } from 'uuid';
 import type { Sql } from '../db/connect.ts';
 import { addDnc } from '../db/messaging/do-not-call.ts';
 import { addSuppressed } from '../db/messaging/email-suppression.ts';
-import { findMessage, insertMessage } from '../db/messaging/messages.ts';
+import { type EngagedStatus, findMessage, insertMessage, markEngaged } from '../db/messaging/messages.ts';
 import { addReport, findContact, type ReportRow } from '../db/messaging/received-reports.ts';
 import { holdRecord } from '../db/records/records.ts';
 import type { TenantScope } from '../db/tenant.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
 import { channelOf, type Link, type Report, reportEvent, stopReason } from '../domain/messaging/reports.ts';
 import type { Change } from '../runtime/handler.ts';
 
@@ -15,6 +16,12 @@ export const inboundActor = { kind: 'system', id: 'inbound', name: null } as con
 
 /** Sees every record of the workspace. */
 const everywhere = { actor: inboundActor, reach: { kind: 'company' }, userId: null } as const;
+
+/** What an email that was sent is from then on. */
+const engagedStatus: Readonly<Partial<Record<NonNullable<Report['engagement']>, EngagedStatus>>> = {
+  open: 'opened',
+  click: 'clicked',
+};
 
 /** What the provider is told: always the same for the same report. */
 export type Received = Pick<ReportRow, 'id' | 'object' | 'record_id'>;
@@ -45,6 +52,8 @@ export async function receiveReport(
       ...{ sender: report.from ?? null, recipient: report.to ?? null, subject: report.subject ?? null },
       ...{ body: report.body ?? '', campaign_id: null, draft_id: null, occurred_at: occurredAt },
     });
+  const status = report.engagement && engagedStatus[report.engagement];
+  if (status && link.message_id !== null) await markEngaged(sql, scope, link.message_id, status);
   const event = reportEvent(id, report, link, now);
   const received: Change = {
     ...{ action: 'report.receive', object: 'received_reports', recordId: id, metadata: { type, provider } },
@@ -54,6 +63,23 @@ export async function receiveReport(
     received: { id, object, record_id },
     changes: [received, ...(await obeyStop(sql, scope, report, link, now))],
   };
+}
+
+/** Notes what a report changed, where it came by no operation. */
+export function noteReport(
+  scope: TenantScope,
+  changes: readonly Change[],
+  now: Date,
+  tell: (event: EventRow) => void,
+  note: (audit: AuditRow) => void,
+): void {
+  for (const { action, object = null, recordId = null, metadata = null, event } of changes) {
+    note(ownAuditRow(scope, inboundActor.id, action, { object, recordId, metadata }, now));
+    if (event)
+      tell({
+        ...{ ...scope, event: event.name, occurredAt: now, actor: inboundActor, requestId: null, data: event.data },
+      });
+  }
 }
 
 /** A message that was opened says itself whose it is; all else is linked by number or address. */

@@ -80,12 +80,15 @@ export async function takeDraft(
 export interface SendingCompany extends SubscriptionRow {
   name: string;
   disabledModules: string[];
+  /** Whether it is noted what becomes of its emails. */
+  notesEngagement: boolean;
 }
 
 /** @returns undefined for a company that is not active any more */
 export async function findSendingCompany(sql: Sql, companyId: string): Promise<SendingCompany | undefined> {
   const [row] = await sql<SendingCompany[]>`
-    select c.name, c.disabled_modules as "disabledModules", ${subscriptionColumns(sql)}
+    select c.name, c.disabled_modules as "disabledModules", c.notes_email_engagement as "notesEngagement",
+      ${subscriptionColumns(sql)}
     from companies c
     left join subscriptions s on s.company_id = ${companyId}
     where c.id = ${companyId} and c.status = 'active'`;
@@ -152,6 +155,27 @@ export async function findMailedDraft(
     select d.recipient, d.campaign_id as "campaignId", c.name as "companyName"
     from message_drafts d
     join companies c on c.id = ${companyId}
+    where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = ${id} and d.channel = 'email'`;
+  return row;
+}
+
+/** An email that may have been opened. */
+export interface EngagedDraft {
+  recipient: string;
+  /** False as long as the mail server has not said that it took it. */
+  isSent: boolean;
+}
+
+/** @returns undefined for what is no email of an active company */
+export async function findEngagedDraft(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+): Promise<EngagedDraft | undefined> {
+  const [row] = await sql<EngagedDraft[]>`
+    select d.recipient, d.status = 'sent' as "isSent"
+    from message_drafts d
+    join companies c on c.id = ${companyId} and c.status = 'active'
     where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = ${id} and d.channel = 'email'`;
   return row;
 }

@@ -60,6 +60,37 @@ export async function listMessages(
     limit ${limit}`;
 }
 
+/** What became of an email that was sent, the furthest last. */
+export type EngagedStatus = 'opened' | 'clicked';
+
+/** What a status follows upon: who clicked is not said to have only opened. */
+const before: Readonly<Record<EngagedStatus, readonly string[]>> = { opened: ['sent'], clicked: ['sent', 'opened'] };
+
+/** Notes that an email that was sent was opened, or a link in it clicked. */
+export async function markEngaged(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  status: EngagedStatus,
+): Promise<void> {
+  await sql`
+    update messages set status = ${status}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}
+      and channel = 'email' and status = any(${[...before[status]]}::text[])`;
+}
+
+/** How many emails of a campaign were opened, those with a click included, and in how many of them a link was clicked. */
+export async function countEngaged(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  campaignId: string,
+): Promise<Record<EngagedStatus, number>> {
+  const [row] = await sql<[Record<EngagedStatus, number>]>`
+    select count(*)::int as opened, count(*) filter (where status = 'clicked')::int as clicked from messages
+    where company_id = ${companyId} and test_mode = ${testMode} and campaign_id = ${campaignId} and status in ('opened', 'clicked')`;
+  return row;
+}
+
 /** A message as it is written; what comes from somebody unknown is of no record. */
 export type NewMessage = Omit<MessageRow, 'preview' | 'record_id'> & {
   object: string | null;

@@ -12,7 +12,8 @@ export interface Contact {
 
 export interface ReportRow {
   id: string;
-  provider: 'generic' | 'twilio';
+  /** own: noted by this server. */
+  provider: 'generic' | 'twilio' | 'own';
   /** The provider's own. */
   external_id: string;
   kind: ReportKind;

@@ -267,7 +267,7 @@ const described: readonly Described[] = [
     name: 'message.email.engagement',
     category: 'messages',
     description:
-      'An email that was sent was opened, or a link in it clicked: `engagement` is `open` or `click`. `message_id` is there where the message is known.',
+      'An email that was sent was opened, or a link in it clicked: `engagement` is `open` or `click`. `message_id` is there where the message is known. Of what this server notes itself, the first open of an email and the first click on each address in it are told.',
     fields: [
       ...[sometimes('message_id', 'uuid'), always('engagement', 'string'), always('recipient', 'string')],
       ...[sometimes('campaign_id', 'uuid'), sometimes('link_url', 'string'), ...ofReport],

@@ -15,6 +15,16 @@ export interface OutgoingMessage {
   /** Where the recipient says stop. */
   unsubscribeUrl: string;
   isOfCampaign: boolean;
+  /** null: what becomes of it is not noted. */
+  engagement: EngagementUrls | null;
+}
+
+/** Addresses of ours that an email leads through, so that it is noted what becomes of it. */
+export interface EngagementUrls {
+  /** Of a picture that nobody sees. */
+  open: string;
+  /** Leads on to another address. */
+  click: (url: string) => string;
 }
 
 export interface Sender {

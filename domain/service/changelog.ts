@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-23-email-engagement',
+    date: '2026-11-23',
+    kind: 'added',
+    text: 'Opens and clicks of emails that are sent from here, where the workspace switches it on; in the status of messages and the figures of campaigns, whoever reports them.',
+    operations: ['getEmailEngagement', 'updateEmailEngagement'],
+  },
+  {
     id: '2026-11-23-apps-and-assistants',
     date: '2026-11-23',
     kind: 'added',

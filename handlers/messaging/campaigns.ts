@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/created-by.ts';
 import { findActiveRun, listRuns } from '../../db/messaging/campaign-runs.ts';
 import * as db from '../../db/messaging/campaigns.ts';
+import { countEngaged } from '../../db/messaging/messages.ts';
 import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
 import { isActiveUser } from '../../db/people/users.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
@@ -39,15 +40,16 @@ export const listCampaigns: Handler<'listCampaigns'> = async (call) => {
 };
 
 export const getCampaign: Handler<'getCampaign'> = async ({ sql, caller, path }) => {
-  const [row, runs, counts] = await Promise.all([
+  const [row, runs, counts, engaged] = await Promise.all([
     db.findCampaign(sql, caller, path.id),
     listRuns(sql, caller, path.id, undefined, latest),
     db.countDrafts(sql, caller, path.id),
+    countEngaged(sql, caller, path.id),
   ]);
   const campaign = found(row);
   const stats = draftChannels.flatMap((channel_type) => {
     const own = counts.filter(({ channel }) => channel === channel_type);
-    const by_status = { ...noDrafts };
+    const by_status = { ...noDrafts, ...(channel_type === 'email' ? engaged : {}) };
     for (const { status, count } of own) by_status[status] += count;
     const total = own.reduce((sum, { count }) => sum + count, 0);
     return total === 0 ? [] : [{ channel_type, total, by_status }];

@@ -1,9 +1,13 @@
 // The database goes, hangs and comes back: every request ends in time, and no restart is needed.
 import { execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type EmbeddedDatabase, startEmbedded } from '../../db/embedded.ts';
+import { Secrets } from '../../runtime/credentials/secrets.ts';
+import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
+import { clickPath, openPath } from '../../senders/engagement.ts';
 import { type Answer, type CallOptions, call, useServer } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { readMetrics, seriesValue } from '../support/metrics.ts';
@@ -150,6 +154,24 @@ describe('a database that was stopped', () => {
     }
     await expectAllAccepted(prepared);
   });
+});
+
+test('a database that was stopped keeps nobody from where a link in an email leads', async () => {
+  const tokens = new SignedTokens(new Secrets('5e'.repeat(32)));
+  const [companyId, draftId, target] = [randomUUID(), randomUUID(), 'https://bluelake.example/offer'];
+  const visit = (path: string) => fetch(server.url + path, { redirect: 'manual' });
+  const link = clickPath(tokens, companyId, draftId, target);
+  await database.stop();
+  try {
+    const { status, headers } = await visit(link);
+    expect([status, headers.get('location')]).toEqual([303, target]);
+    expect((await visit(openPath(tokens, companyId, draftId))).headers.get('content-type')).toBe('image/gif');
+    expect((await visit('/clicked/x')).status).toBe(404);
+  } finally {
+    await revive();
+  }
+  // There is no such email.
+  expect((await visit(link)).status).toBe(404);
 });
 
 describe('a database that hangs', () => {

@@ -88,6 +88,7 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${companyId}, 'leads', true, ${['email']})
     on conflict (company_id, object) do update set enabled = true, fields = excluded.fields`;
   await sql`delete from duplicate_checks where company_id = ${companyId} and object = 'deals'`;
+  await sql`update companies set notes_email_engagement = true where id = ${companyId}`;
   const narrowKeys = [
     await newKey(tenant, { reach: { kind: 'branch', id: branch } }),
     await newKey(tenant, { reach: { kind: 'team', id: team } }),

@@ -133,6 +133,8 @@ export const unproven: Readonly<Record<string, 'not run' | 'not caught' | 'in pa
   'db/messaging/mails.ts takeMails: company_id = ${companyId}': 'not caught',
   'db/messaging/messages.ts findMessage: company_id = ${companyId}': 'not run',
   'db/messaging/messages.ts findMessage: test_mode = ${testMode}': 'not run',
+  'db/messaging/messages.ts markEngaged: company_id = ${companyId}': 'not run',
+  'db/messaging/messages.ts markEngaged: test_mode = ${testMode}': 'not run',
   'db/messaging/received-reports.ts': 'not run',
   'db/records/attachments.ts findLinkedFile: test_mode = ${testMode}': 'not caught',
 };

@@ -64,6 +64,19 @@ const aCampaign = (status = 'draft'): ArrangedPath => ({
     return { id };
   },
 });
+/** With an email of it that was opened. */
+const anOpenedCampaign: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    const campaign = await aCampaign().exists(tenant, mode);
+    const email = { channel: 'email', to: 'sara@bluelake.example', subject: 'Offer' };
+    const { id } = await newDraft(keyOf(tenant, mode), email);
+    await database()`update message_drafts set status = 'sent', campaign_id = ${campaign.id ?? ''} where id = ${id}`;
+    await database()`
+      insert into messages (company_id, test_mode, id, channel, direction, body, status, campaign_id, draft_id, occurred_at)
+      values (${tenant.companyId}, ${mode === 'test'}, ${id}, 'email', 'outbound', 'Offer', 'opened', ${campaign.id ?? ''}, ${id}, now())`;
+    return campaign;
+  },
+};
 const aWorkforce: ArrangedPath = {
   exists: async (tenant) => ({ id: (await arrangedWorkforce(tenant)).id }),
   shared: true,
@@ -206,7 +219,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/bookings/{id}/cancel': aBooking,
   '/v1/messages/drafts/{id}': aDraft,
   '/v1/messages/drafts/{id}/withdraw': aDraft,
-  '/v1/campaigns/{id}': aCampaign(),
+  '/v1/campaigns/{id}': anOpenedCampaign,
   '/v1/campaigns/{id}/schedule': aCampaign(),
   '/v1/campaigns/{id}/pause': aCampaign('scheduled'),
   '/v1/campaigns/{id}/resume': aCampaign('paused'),

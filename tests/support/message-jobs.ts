@@ -30,6 +30,10 @@ export async function openMessageParts(
     parts: {
       ...{ platform, tenants, senders: openSenders({ transport, from, client, provider }) },
       unsubscribeUrl: (_scope, id) => `https://crm.example/unsubscribe/${id}`,
+      engagementUrls: (_companyId, id) => ({
+        open: `https://crm.example/opened/${id}`,
+        click: (url) => `https://crm.example/clicked/${id}?${url}`,
+      }),
       ...{ log: openLog('silent').log, now: () => new Date() },
     },
     async close() {

@@ -1458,7 +1458,7 @@ export interface Operations {
   /**
    * Get a campaign
    *
-   * With its channels, the five latest runs, and how many drafts of each channel are in which status.
+   * With its channels, the five latest runs, how many drafts of each channel are in which status, and how many emails were opened and clicked.
    *
    * Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
    */
@@ -1626,7 +1626,8 @@ export interface Operations {
    * of its event may do so.
    *
    * **Told**: `message.sms.received` (also of WhatsApp, with `channel` `whatsapp`), `message.email.received`, `message.email.engagement` (opens and
-   * clicks), `fax.received`, `call.completed`, `form.submitted`. Messages are shown in the timeline of their record.
+   * clicks), `fax.received`, `call.completed`, `form.submitted`. Messages are shown in the timeline of their record, opens and clicks in the `status` of
+   * theirs and in the figures of its campaign.
    *
    * **Stop**: a text or an email that says nothing but STOP, STOPALL, UNSUBSCRIBE, CANCEL, END or QUIT, an email also in its subject, puts its sender on the
    * do-not-call list, or on that of suppressed addresses. `bounced` and `complained` suppress the address. START takes nobody off: entries
@@ -1638,6 +1639,29 @@ export interface Operations {
    * needs is missing, one is of another type, an address is none. **422**: an unknown field or a wrong JSON type.
    */
   receiveInboundReport: Method<'receiveInboundReport'>;
+  /**
+   * Get whether opens and clicks are noted
+   *
+   * Off unless it was switched on. Needs `settings:view`. Live and test keys see the same.
+   */
+  getEmailEngagement: Method<'getEmailEngagement'>;
+  /**
+   * Note opens and clicks, or stop it
+   *
+   * Counts for emails that are sent from the next moment on. **Ask whoever you write to first**: in many countries such pictures and links need
+   * their consent.
+   *
+   * While it is enabled, an email has an HTML part beside its text: the same words, links that lead through an address of this server, and a picture of
+   * one pixel at the end. The text part stays as it is, and links to unsubscribe lead there by themselves. The first open of an email and the first
+   * click on each address in it are told by the event `message.email.engagement`, shown in the `status` of the message, and counted in the figures of
+   * its campaign; what comes again is not. Emails that were sent while it was enabled go on being noted afterwards.
+   *
+   * **An open says little of a person.** Mail Privacy Protection of Apple Mail loads every picture, whether anybody reads or not; other programs load none,
+   * so that nobody is noted who reads without them; and filters of mail providers look at links. Clicks say more.
+   *
+   * Emails of test mode are not sent, and so never noted. Needs `settings:configure` and a live key.
+   */
+  updateEmailEngagement: Method<'updateEmailEngagement'>;
   /**
    * Get where gateways report to
    *
@@ -2769,6 +2793,8 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   updatePhoneNumber: { method: 'PATCH', path: '/v1/phone-numbers/{id}' },
   releasePhoneNumber: { method: 'POST', path: '/v1/phone-numbers/{id}/release', takesKey: true },
   receiveInboundReport: { method: 'POST', path: '/v1/inbound/generic' },
+  getEmailEngagement: { method: 'GET', path: '/v1/settings/email-engagement' },
+  updateEmailEngagement: { method: 'PUT', path: '/v1/settings/email-engagement' },
   getInboundSettings: { method: 'GET', path: '/v1/settings/inbound' },
   rotateInboundSecret: { method: 'PUT', path: '/v1/settings/inbound' },
   listTaskTypes: { method: 'GET', path: '/v1/task-types', items: 'task_types' },

@@ -1,0 +1,19 @@
+// Whether a company wants to know what becomes of its emails.
+import type { Sql } from '../connect.ts';
+
+export async function isEngagementNoted(sql: Sql, companyId: string): Promise<boolean> {
+  const [row] = await sql<[{ isNoted: boolean }]>`
+    select notes_email_engagement as "isNoted" from companies where id = ${companyId}`;
+  return row.isNoted;
+}
+
+/** The same, kept from changing until the transaction ends. */
+export async function lockEngagementNoted(sql: Sql, companyId: string): Promise<boolean> {
+  const [row] = await sql<[{ isNoted: boolean }]>`
+    select notes_email_engagement as "isNoted" from companies where id = ${companyId} for no key update`;
+  return row.isNoted;
+}
+
+export async function setEngagementNoted(sql: Sql, companyId: string, isNoted: boolean): Promise<void> {
+  await sql`update companies set notes_email_engagement = ${isNoted} where id = ${companyId}`;
+}

@@ -1,0 +1,20 @@
+// Whether it is noted what becomes of emails that are sent from here.
+import { isEngagementNoted, lockEngagementNoted, setEngagementNoted } from '../../db/messaging/email-engagement.ts';
+import { settingChanges } from '../../domain/settings/setting-changes.ts';
+import type { Handler } from '../../runtime/handler.ts';
+
+export const getEmailEngagement: Handler<'getEmailEngagement'> = async ({ sql, caller }) => ({
+  status: 200,
+  data: { email_engagement: { enabled: await isEngagementNoted(sql, caller.companyId) } },
+});
+
+export const updateEmailEngagement: Handler<'updateEmailEngagement'> = async (call) => {
+  const { sql, caller, body } = call;
+  const { enabled } = body;
+  const before = await lockEngagementNoted(sql, caller.companyId);
+  await setEngagementNoted(sql, caller.companyId, enabled);
+  const changes = settingChanges({ enabled: before }, { enabled });
+  // A whole that is put is noted even where it is what there was.
+  call.record({ action: 'settings.email_engagement.update', object: 'email_engagement', changes });
+  return { status: 200, data: { email_engagement: { enabled } } };
+};

@@ -1,0 +1,53 @@
+// The HTML part of an email: its text as it is, with links that lead through addresses of ours.
+import { LinkifyIt } from 'linkify-it';
+import type { EngagementUrls, OutgoingMessage } from '../domain/messaging/senders.ts';
+import { type Html, html } from '../runtime/html.ts';
+
+/** Characters of an address that is led through; an event tells no longer one. */
+const longestUrl = 2048;
+
+/** Knows addresses that begin with http: or https:, as long as a body may be; all else stays text. */
+const links = new LinkifyIt({ fuzzyLink: false, fuzzyEmail: false, urlAuth: true, maxLength: 20_000 });
+for (const scheme of ['mailto:', 'ftp:', '//']) links.add(scheme, null);
+
+/** @returns a document that shows what the text part says, and ends with a picture of one pixel */
+export function htmlOf(
+  { body, isOfCampaign, unsubscribeUrl }: Pick<OutgoingMessage, 'body' | 'isOfCampaign' | 'unsubscribeUrl'>,
+  { open, click }: EngagementUrls,
+): string {
+  const stopAddresses = unsubscribeUrl.slice(0, unsubscribeUrl.lastIndexOf('/') + 1);
+  const stop = html`<br><br>-- <br><a href="${unsubscribeUrl}">Unsubscribe</a>`;
+  return html`<!doctype html>
+<html>
+<head><meta charset="utf-8"></head>
+<body>
+<div style="white-space: pre-wrap">${linked(body, stopAddresses, click)}${isOfCampaign ? stop : null}</div>
+<img src="${open}" width="1" height="1" alt="">
+</body>
+</html>
+`.text;
+}
+
+/** @param stopAddresses what links to say stop begin with, which lead there by themselves */
+function linked(text: string, stopAddresses: string, click: EngagementUrls['click']): Html[] {
+  const parts: Html[] = [];
+  let end = 0;
+  for (const { index, lastIndex, raw, url } of links.match(text) ?? []) {
+    const target = targetOf(url);
+    parts.push(linesOf(text.slice(end, index)));
+    const isLedThrough = target !== undefined && !target.startsWith(stopAddresses);
+    parts.push(html`<a href="${isLedThrough ? click(target) : url}">${raw}</a>`);
+    end = lastIndex;
+  }
+  return [...parts, linesOf(text.slice(end))];
+}
+
+/** The address as browsers ask for it; undefined for what is not told: too long, or with a password in it. */
+function targetOf(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const { href, username, password } = new URL(text);
+  return href.length <= longestUrl && username + password === '' ? href : undefined;
+}
+
+const linesOf = (text: string): Html =>
+  html`${text.split(/\r\n|\r|\n/).map((line, index) => (index === 0 ? html`${line}` : html`<br>${line}`))}`;
