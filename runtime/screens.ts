@@ -136,11 +136,7 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     } catch (error) {
       if (!database.isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
-<<<<<<< HEAD
       return refused(503, 1);
-=======
-      return sent(refuse(503, path));
->>>>>>> engagement
     }
   }
 }
