@@ -118,7 +118,7 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
   await sql.unsafe(
     `update sla_clocks t set ended_at = now() where ${others('sla_clocks')} and ended_at < now() - interval '1 day'`,
   );
-  for (const name of ['notifications', 'mails'])
+  for (const name of ['notifications', 'mails', 'webhook_deliveries'])
     await sql.unsafe(`update ${name} t set created_at = now() where ${others(name)}`);
   await sql.unsafe(
     `update stored_files t set remove_after = now() + interval '1 day' where ${others('stored_files')} and remove_after is not null`,
