@@ -70,6 +70,9 @@ ${wrong.length === 0 ? null : html`<p class="problem" id="${id}-problem">${wrong
 </div>`;
 }
 
+/** A state that will be another one shortly: the page looks again for it where JavaScript runs. */
+export const changing = (state: string): Html => html`<span class="changing">${state}</span>`;
+
 /** A box to tick. */
 export function tick(name: string, label: string, { form: typed }: Typed, isTicked = false): Html {
   const checked = typed ? typed.has(name) : isTicked;

@@ -4,6 +4,7 @@ import { type Frame, type Html, html, page } from '../runtime/html.ts';
 import type { PageAnswer } from '../runtime/screens.ts';
 import { colors } from '../runtime/theme.ts';
 import { inMode, type PersonalRequest } from './requests.ts';
+import { script } from './script.ts';
 
 /** A part of the console, as the menu and the overview list it. */
 export interface Place {
@@ -68,7 +69,7 @@ export function consolePage(
   title: string,
   body: Html,
 ): PageAnswer {
-  return { status, html: page(title, body, frameOf(request)) };
+  return { status, html: page(title, body, frameOf(request)), script };
 }
 
 function frameOf({ person, testMode, address }: Pick<PersonalRequest, 'person' | 'testMode' | 'address'>): Frame {
@@ -97,7 +98,7 @@ function frameOf({ person, testMode, address }: Pick<PersonalRequest, 'person' |
 </form>
 </header>
 ${open.length === 0 ? null : html`<nav aria-label="Console"><ul>${open.map(item)}</ul></nav>`}`;
-  return { before, style };
+  return { before, style, script };
 }
 
 const { text, link, ground, line, quiet } = colors;

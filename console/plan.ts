@@ -4,7 +4,7 @@ import { type ApiError, notFound } from '../runtime/errors.ts';
 import { type Html, html } from '../runtime/html.ts';
 import { newRequestId } from '../runtime/request-ids.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
-import { done, facts, field, form, moment, numberOf, orAgain, refusal, type Typed, table } from './forms.ts';
+import { changing, done, facts, field, form, moment, numberOf, orAgain, refusal, type Typed, table } from './forms.ts';
 import { consolePage } from './frame.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
 
@@ -152,7 +152,7 @@ const states: Readonly<Record<Module['status'], string>> = {
 function modulesTable(request: PersonalRequest, typed: Typed, modules: readonly Module[], plan: string | null): Html {
   const rows = modules.map((module) => [
     module.name,
-    html`${states[module.status]}${module.active_until === null ? null : html`, until ${moment(module.active_until)}`}`,
+    html`${module.status === 'pending_webhook' ? changing(states[module.status]) : states[module.status]}${module.active_until === null ? null : html`, until ${moment(module.active_until)}`}`,
     module.included_in.join(', '),
     `${money(module.price_monthly_minor, module.currency)} by month`,
     plan === null ? null : module.included_in.includes(plan) ? 'part of the plan' : moduleForm(request, typed, module),

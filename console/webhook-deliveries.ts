@@ -1,7 +1,7 @@
 // Deliveries of a webhook: what was sent, what the receiver answered, and sending one again.
 import { type Html, html } from '../runtime/html.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
-import { done, facts, form, moment, orAgain, refusal, type Typed, table } from './forms.ts';
+import { changing, done, facts, form, moment, orAgain, refusal, type Typed, table } from './forms.ts';
 import { consolePage } from './frame.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
 
@@ -11,6 +11,9 @@ export const statuses: Readonly<Record<Delivery['status'], string>> = {
   ...{ pending: 'Not tried yet', retrying: 'Failed, tried again', succeeded: 'Succeeded' },
   ...{ failed: 'Given up', cancelled: 'Cancelled', skipped: 'Skipped while disabled' },
 };
+
+/** Nothing more becomes of it. */
+const isOver = ({ status }: Delivery): boolean => status !== 'pending' && status !== 'retrying';
 
 const told = { replayed: 'A copy is on its way.' };
 
@@ -43,7 +46,7 @@ async function deliveryPage(
   const original = delivery.replay_of;
   const body = html`${done(request, told)}${refusal(typed)}
 ${facts({
-  Status: statuses[delivery.status],
+  Status: isOver(delivery) ? statuses[delivery.status] : changing(statuses[delivery.status]),
   Event: html`<code>${delivery.event_id}</code>`,
   Attempts: `${delivery.attempts} of ${delivery.max_attempts}`,
   'Latest answer': delivery.last_response_code ?? delivery.last_error ?? 'none',

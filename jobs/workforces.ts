@@ -252,8 +252,10 @@ async function advance(
   const change = isOver
     ? ended('completed', now)
     : { status, next_step_at: next, due_at: next, call: null, tried_since: null };
-  if (await runs.updateRun(sql, scope, run, { ...change, position } as runs.RunChange))
-    await runs.insertRunStep(sql, scope, run.id, outcome(run, done, now));
+  const isNoted =
+    (await runs.updateRun(sql, scope, run, { ...change, position } as runs.RunChange)) ||
+    (await runs.noteLateStep(sql, scope, run));
+  if (isNoted) await runs.insertRunStep(sql, scope, run.id, outcome(run, done, now));
 }
 
 /** Ends a run with the step that is next. */

@@ -3,6 +3,7 @@ import { type Adapter, type AdapterPayload, errors } from 'oidc-provider';
 import {
   consumeArtifact,
   findArtifact,
+  keepArtifact,
   removeArtifact,
   removeArtifactsOfGrant,
   saveArtifact,
@@ -13,20 +14,25 @@ import { sha256 } from '../runtime/credentials/secrets.ts';
 /** Milliseconds for which a refresh token that was used is good once more: the answer may not have arrived. */
 const grace = 60_000;
 
+/** Milliseconds that an app is kept which nobody has allowed anything yet: anybody may register one. */
+const unusedFor = 30 * 86_400_000;
+
 /** What is kept of one model, which the library asks for by its name. */
 export function artifactsOf(pool: Pool, model: string): Adapter {
   const hashOf = (id: string): Buffer => sha256(`${model}:${id}`);
   return {
     async upsert(id, { jti: _secret, ...payload }, seconds) {
-      const expiresAt = seconds ? new Date(Date.now() + seconds * 1000) : null;
+      const milliseconds = model === 'Client' || seconds === undefined ? unusedFor : seconds * 1000;
+      const expiresAt = new Date(Date.now() + milliseconds);
       const grantHash = payload.grantId === undefined ? null : sha256(`Grant:${payload.grantId}`);
       await pool.use((sql) => saveArtifact(sql, { model, idHash: hashOf(id), payload, grantHash, expiresAt }));
+      if (model === 'Grant') await pool.use((sql) => keepArtifact(sql, 'Client', sha256(`Client:${payload.clientId}`)));
     },
     async find(id) {
       const found = await pool.use((sql) => findArtifact(sql, model, hashOf(id)));
       if (!found) return undefined;
       const payload: AdapterPayload = { ...found.payload, jti: id };
-      if (found.expiresAt) payload.exp = Math.floor(found.expiresAt.getTime() / 1000);
+      if (found.expiresAt && model !== 'Client') payload.exp = Math.floor(found.expiresAt.getTime() / 1000);
       // Only the console knows who is signed in: the library's own session carries a request through and no more.
       if (model === 'Session')
         return { ...payload, accountId: undefined, loginTs: undefined, authorizations: undefined };

@@ -27,8 +27,11 @@ export interface ProviderParts {
   /** The first is meant where an app names none. */
   resources: readonly [Resource, ...Resource[]];
   outgoing: OutgoingClient;
-  /** The id of what a user allows an app now; undefined where nothing is allowed. */
-  activeGrant(userId: string, clientId: string): Promise<string | undefined>;
+  /** What a user allows an app now, as scopes of the API; undefined where nothing is allowed. */
+  findAllowed(
+    userId: string,
+    clientId: string,
+  ): Promise<{ readonly grantId: string; readonly scopes: readonly string[] } | undefined>;
   /** Where a person is asked. */
   consentUrl(uid: string): string;
 }
@@ -132,13 +135,13 @@ export function openProvider(parts: ProviderParts): Provider {
 
 /** Somebody who allows the app something: for a code or a refresh token, by the same grant that it came of. */
 async function findAccount(
-  { activeGrant }: ProviderParts,
+  { findAllowed }: ProviderParts,
   { oidc }: KoaContextWithOIDC,
   userId: string,
   token: { grantId?: string } | undefined,
 ) {
-  const active = await activeGrant(userId, oidc.client?.clientId ?? '');
-  const isAllowed = active !== undefined && (token?.grantId === undefined || isOf(active, token.grantId));
+  const allowed = await findAllowed(userId, oidc.client?.clientId ?? '');
+  const isAllowed = allowed !== undefined && (token?.grantId === undefined || isOf(allowed.grantId, token.grantId));
   return isAllowed ? { accountId: userId, claims: () => ({ sub: userId }) } : undefined;
 }
 

@@ -1,6 +1,7 @@
 // The addresses of the OAuth server, and the questions that the console answers for it.
 import { randomUUID } from 'node:crypto';
 import { ServerResponse } from 'node:http';
+import { decodeJwt } from 'jose';
 import type { AskedConsent, Consents } from '../console/requests.ts';
 import { sameText } from '../runtime/credentials/secrets.ts';
 import { lazily } from '../runtime/lazily.ts';
@@ -44,6 +45,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         // RFC 8414 puts the issuer's path behind the name, OpenID Connect in front of it.
         path: new RegExp(`^(?:${mount}/\\.well-known/${kind}|/\\.well-known/${kind}${mount})$`),
         methods: ['GET', 'HEAD'],
+        isForAnySite: true,
         refuse: refusal,
         show: metadata(kind),
       }),
@@ -53,6 +55,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         name: 'oauth_resource_metadata',
         path: new RegExp(`^/\\.well-known/oauth-protected-resource${index === 0 ? '' : new URL(identifier).pathname}$`),
         methods: ['GET', 'HEAD'],
+        isForAnySite: true,
         refuse: refusal,
         show: async () =>
           json(200, { resource: identifier, authorization_servers: [issuer], bearer_methods_supported: ['header'] }),
@@ -62,6 +65,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
       name: 'oauth_registration',
       path: new RegExp(`^${mount}/oauth/clients/register$`),
       methods: ['POST'],
+      isForAnySite: true,
       limit: 'oauth-registration',
       refuse: refusal,
       show: (request) => guarded(request, () => register(request)),
@@ -71,9 +75,11 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         name: `oauth_${name}`,
         path: new RegExp(`^${mount}/oauth/${name}$`),
         methods: ['POST'],
+        isForAnySite: true,
         limit: 'oauth-token',
         refuse: refusal,
-        show: (request) => guarded(request, () => exchange(request, `/oauth/${name}`)),
+        show: (request) =>
+          guarded(request, () => (name === 'token' ? exchange(request) : pass(request, '/oauth/revoke'))),
       }),
     ),
     {
@@ -101,9 +107,19 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     return ask(request, { method: 'POST', target: '/oauth/clients/register', contentType: 'application/json', body });
   }
 
-  async function exchange(request: ScreenRequest, target: string): Promise<ScreenAnswer> {
+  function pass(request: ScreenRequest, target: string): Promise<ScreenAnswer> {
     const contentType = request.headers['content-type'] ?? '';
     return ask(request, { method: 'POST', target, contentType, body: request.body?.toString() ?? '' });
+  }
+
+  /** Tokens, and as their scope what the person chose (RFC 6749, 5.1): apps ask for none by name. */
+  async function exchange(request: ScreenRequest): Promise<ScreenAnswer> {
+    const answer = await pass(request, '/oauth/token');
+    if (!('headers' in answer) || answer.status !== 200) return answer;
+    const tokens = JSON.parse(String(answer.body));
+    const { sub = '', client_id: clientId } = decodeJwt(tokens.access_token);
+    const allowed = await parts.findAllowed(sub, String(clientId));
+    return { ...answer, body: JSON.stringify({ ...tokens, scope: (allowed?.scopes ?? []).join(' ') }) };
   }
 
   async function authorize(request: ScreenRequest): Promise<ScreenAnswer> {

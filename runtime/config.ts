@@ -46,6 +46,8 @@ export interface Config {
   webhookAllowPrivate: boolean;
   /** Calendars of users may be at http and private addresses: for development, and for calendars of one's own network. */
   calendarAllowPrivate: boolean;
+  /** Apps may describe themselves at private addresses: for development. */
+  oauthAllowPrivate: boolean;
   /** Who takes the payments of live workspaces; undefined: the test provider. */
   stripe: StripeSettings | undefined;
 }
@@ -172,6 +174,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     messagingProvider: messagingProvider(env),
     webhookAllowPrivate: flag(env, 'WEBHOOK_ALLOW_PRIVATE', false),
     calendarAllowPrivate: flag(env, 'CALENDAR_ALLOW_PRIVATE', false),
+    oauthAllowPrivate: flag(env, 'OAUTH_ALLOW_PRIVATE', false),
     stripe: stripeSettings(env),
   };
 }

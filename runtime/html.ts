@@ -46,7 +46,9 @@ h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem }
 h3 { font-size: 1rem; margin: 1.5rem 0 .5rem }
 a { color: ${link} }
 a:hover { color: ${linkPressed} }
-label, legend { display: block; margin: 1rem 0 .25rem; font-weight: 600; padding: 0 }
+fieldset { border: 1px solid ${line}; border-radius: .5rem; padding: .5rem 1rem 1rem; margin: 1rem 0; min-width: 0 }
+label, legend { display: block; margin: 1rem 0 .25rem; font-weight: 600 }
+legend { padding: 0 .25rem }
 input, select, textarea { font: inherit; color: inherit; width: 100%; padding: .5rem; border: 1px solid ${edge}; border-radius: .25rem; background: #fff }
 input[type=checkbox] { width: 1.5rem; height: 1.5rem; margin: 0 .5rem 0 0; vertical-align: middle }
 textarea { font-family: ${fonts.code}; font-size: .9rem; min-height: 7rem }
@@ -74,6 +76,8 @@ dd { margin: 0 0 .5rem }
 export interface Frame {
   before: Html;
   style: string;
+  /** A module. */
+  script: string;
 }
 
 /** A whole page. @param frame of pages that belong together; a page without one stands alone */
@@ -93,6 +97,7 @@ ${frame?.before ?? null}
 <h1>${title}</h1>
 ${body}
 </main>
+${frame ? html`<script type="module">${new Html(frame.script)}</script>` : null}
 </body>
 </html>
 `.text;

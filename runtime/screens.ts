@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Answer } from './answers.ts';
 import { readBytes } from './body.ts';
 import { clientAddressReader } from './client-address.ts';
+import { sha256 } from './credentials/secrets.ts';
 import type { Database } from './database.ts';
 import { type RateLimits, secondsUntil } from './limits/rate-limits.ts';
 import type { Log } from './log.ts';
@@ -30,6 +31,8 @@ export interface PageAnswer {
   html: string;
   /** Other places that forms may lead to. */
   leadsTo?: readonly string[];
+  /** The one script that may run there. */
+  script?: string;
   /** A cookie to be kept, with its attributes. */
   cookie?: string;
 }
@@ -53,6 +56,8 @@ export interface Screen {
   limit?: string;
   /** What it is asked by; GET, HEAD and POST unless given. */
   methods?: readonly string[];
+  /** True: pages of other sites may ask it from a browser; only for what looks at no cookies. */
+  isForAnySite?: boolean;
   /** The answer of 429 and 503, where a program reads it, or the way goes on elsewhere. */
   refuse?: (status: number, path: ScreenRequest['path']) => ScreenAnswer;
   show(request: ScreenRequest): Promise<ScreenAnswer>;
@@ -66,16 +71,45 @@ export interface ScreenParts {
   log: Log;
 }
 
-/** Nothing is loaded but the page itself, and nobody may frame it. */
-const policy = (leadsTo: readonly string[]): string =>
+/**
+ * Nothing is loaded but the page itself, and nobody may frame it. Its script is named by its digest: no other runs, whatever is put into a page;
+ * it may ask for pages of this server.
+ */
+const policy = ({ leadsTo = [], script }: PageAnswer): string =>
   [
     "default-src 'none'",
+    ...(script === undefined ? [] : [`script-src 'sha256-${sha256(script).toString('base64')}'`, "connect-src 'self'"]),
     "style-src 'unsafe-inline'",
     'img-src data:',
     "base-uri 'none'",
     `form-action ${["'self'", ...leadsTo].join(' ')}`,
     "frame-ancestors 'none'",
   ].join('; ');
+
+/** What a screen is asked by unless it says otherwise. */
+const usual = ['GET', 'HEAD', 'POST'];
+
+/** Others lead to no screen. */
+const known = [...usual, 'OPTIONS'];
+
+/** What a browser is told for the pages of other sites (CORS). */
+const forAnySite = {
+  'access-control-allow-origin': '*',
+  'access-control-expose-headers': 'Retry-After, WWW-Authenticate',
+};
+
+/** Before a page of another site may send what a form cannot. */
+const preflight = (methods: readonly string[]): Answer => ({
+  status: 204,
+  body: undefined,
+  headers: {
+    ...forAnySite,
+    'access-control-allow-methods': methods.join(', '),
+    // Of the public key of a project, and of the revision that clients of MCP name with each request.
+    'access-control-allow-headers': 'Accept, Apikey, Content-Type, MCP-Protocol-Version',
+    'access-control-max-age': '7200',
+  },
+});
 
 const plain = (status: number, text: string): ScreenAnswer => ({
   status,
@@ -99,11 +133,15 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     request: IncomingMessage,
     invite: () => void,
   ): { name: string; answer: () => Promise<Answer> } | undefined => {
-    if (!['GET', 'HEAD', 'POST'].includes(method)) return undefined;
+    if (!known.includes(method)) return undefined;
     for (const screen of screens) {
-      const match = screen.methods?.includes(method) === false ? null : screen.path.exec(pathText);
-      if (match)
-        return { name: screen.name, answer: () => answer(screen, { ...match.groups }, method, request, invite) };
+      const { name, path, methods = usual, isForAnySite = false } = screen;
+      const isPreflight = method === 'OPTIONS' && isForAnySite;
+      const match = isPreflight || methods.includes(method) ? path.exec(pathText) : null;
+      if (!match) continue;
+      if (isPreflight) return { name, answer: async () => preflight(methods) };
+      const own = () => answer(screen, { ...match.groups }, method, request, invite);
+      return { name, answer: isForAnySite ? async () => readableAnywhere(await own()) : own };
     }
     return undefined;
   };
@@ -141,6 +179,8 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
   }
 }
 
+const readableAnywhere = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, ...forAnySite } });
+
 function sent(answer: ScreenAnswer): Answer {
   const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' };
   if ('received' in answer)
@@ -161,12 +201,12 @@ function sent(answer: ScreenAnswer): Answer {
       },
     };
   if ('body' in answer) return { ...answer, headers: { ...headers, ...answer.headers } };
-  const { status, html, leadsTo = [] } = answer;
+  const { status, html } = answer;
   return {
     status,
     body: html,
     headers: {
-      ...{ ...headers, 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy(leadsTo) },
+      ...{ ...headers, 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy(answer) },
       ...keptBy(answer),
     },
   };

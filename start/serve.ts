@@ -114,11 +114,11 @@ export async function serve(
             { identifier: config.baseUrl, audience: audience ?? config.baseUrl },
             { identifier: agentAudience, audience: agentAudience },
           ],
-          outgoing: new OutgoingClient({ privateAddresses: 'refused' }),
+          outgoing: new OutgoingClient({ privateAddresses: config.oauthAllowPrivate ? 'allowed' : 'refused' }),
           consentUrl: (uid) => `${config.baseUrl}/console/consent/${uid}`,
-          async activeGrant(userId, clientId) {
+          async findAllowed(userId, clientId) {
             const grant = (await database.findGrant(userId, clientId))?.grant;
-            return grant && !grant.revoked ? grant.id : undefined;
+            return grant && !grant.revoked ? { grantId: grant.id, scopes: grant.permits([]).scopes } : undefined;
           },
         })
       : undefined;

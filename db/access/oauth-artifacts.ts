@@ -40,6 +40,11 @@ export async function findArtifact(sql: Sql, model: string, idHash: Buffer): Pro
   return row;
 }
 
+/** Keeps something from now on, whenever it would have expired. */
+export async function keepArtifact(sql: Sql, model: string, idHash: Buffer): Promise<void> {
+  await sql`update oauth_artifacts set expires_at = null where model = ${model} and id_hash = ${idHash}`;
+}
+
 /** Notes that something was used. @returns false where somebody used it before: that first time stays */
 export async function consumeArtifact(sql: Sql, model: string, idHash: Buffer, now: Date): Promise<boolean> {
   const used = await sql`

@@ -203,6 +203,37 @@ export async function updateRun(
   return changed.count > 0;
 }
 
+/**
+ * Cancels a run that has not ended, whoever has it. The call of a step on its way stays: see noteLateStep.
+ * @returns the run as it is then; undefined where none was cancelled
+ */
+export async function cancelRun(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  workforceId: string,
+  id: string,
+  now: Date,
+): Promise<RunRow | undefined> {
+  const [cancelled] = await sql<RunRow[]>`
+    update workforce_runs
+    set status = 'cancelled', attempts = attempts + 1, next_step_at = null, due_at = null, tried_since = null, ended_at = ${now}
+    where company_id = ${companyId} and test_mode = ${testMode} and workforce_id = ${workforceId} and id = ${id} and ended_at is null
+    returning ${sql(columns)}`;
+  return cancelled;
+}
+
+/** Counts a step whose call was on its way when its run was cancelled, once. @returns false where it was not so */
+export async function noteLateStep(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { id, position }: Pick<StoredRun, 'id' | 'position'>,
+): Promise<boolean> {
+  const noted = await sql`
+    update workforce_runs set position = position + 1, call = null
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'cancelled' and call is not null and position = ${position}`;
+  return noted.count > 0;
+}
+
 /** Has runs of a company looked at later that were not begun. */
 export async function postponeRun(
   sql: Sql,

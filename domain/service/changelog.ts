@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-23-workforce-run-cancel',
+    date: '2026-11-23',
+    kind: 'added',
+    text: 'A single record is taken out of a workforce by POST /v1/workforces/{id}/runs/{run_id}/cancel.',
+    operations: ['cancelWorkforceRun'],
+  },
+  {
     id: '2026-11-23-email-engagement',
     date: '2026-11-23',
     kind: 'added',

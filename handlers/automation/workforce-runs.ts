@@ -59,9 +59,18 @@ export const getWorkforceRun: Handler<'getWorkforceRun'> = async (call) => {
   const { sql, caller, path } = call;
   requireCompanyReach(call);
   const row = found(await db.findRun(sql, caller, path.id, path.run_id));
-  const done = new Map((await db.listRunSteps(sql, caller, row.id)).map((step) => [step.position, step]));
-  const steps = row.steps.map((step, position) => shownStep(step, position, done.get(position)));
-  return { status: 200, data: { run: { ...shownItem(row, caller.testMode), steps } } };
+  return { status: 200, data: { run: await shownRun(call, row) } };
+};
+
+export const cancelWorkforceRun: Handler<'cancelWorkforceRun'> = async (call) => {
+  const { sql, caller, path, now } = call;
+  requireCompanyReach(call);
+  const cancelled = await db.cancelRun(sql, caller, path.id, path.run_id, now);
+  const run = cancelled ?? found(await db.findRun(sql, caller, path.id, path.run_id));
+  const { id, workforce_id, status, object, record_id: recordId } = run;
+  if (status !== 'cancelled') throw conflict('run_ended', 'This run ended by itself before.', { status });
+  if (cancelled) call.record({ action: 'workforce.cancel', object, recordId, metadata: { workforce_id, run_id: id } });
+  return { status: 200, data: { run: await shownRun(call, run) } };
 };
 
 /** @throws ApiError 404 for a record that the caller does not see */
@@ -102,6 +111,12 @@ function newRun(
     ...{ stop_when, stop_when_replied, position: 0, next_step_at: now, due_at: now, attempts: 0 },
     ...{ tried_since: null, call: null, error_code: null, error_message: null, enrolled_at: now, ended_at: null },
   };
+}
+
+async function shownRun({ sql, caller }: Pick<Call, 'sql' | 'caller'>, row: db.RunRow): Promise<Run> {
+  const done = new Map((await db.listRunSteps(sql, caller, row.id)).map((step) => [step.position, step]));
+  const steps = row.steps.map((step, position) => shownStep(step, position, done.get(position)));
+  return { ...shownItem(row, caller.testMode), steps };
 }
 
 function shownItem(row: db.RunRow, testMode: boolean): Item {

@@ -106,7 +106,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
   // What was paid a moment ago need not be known here yet.
   if (await findLive(stripe, customer))
     throw conflict('subscription_exists', 'This workspace has a subscription. Change that one.');
-  await closeOthers(stripe, customer, id);
+  for (const other of await openCheckouts(stripe, customer, id)) await close(stripe, other, id);
   const items = {
     packageCode: packageCode ?? '',
     billingCycle: billingCycle ?? 'monthly',
@@ -124,16 +124,32 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
     },
     { idempotencyKey },
   );
+  // Of those that were opened at the same moment, each of which saw none before it, whoever looks last sees all.
+  const others = await openCheckouts(stripe, customer, id);
+  if (others.some((other) => isLater(other, session)) || (await findLive(stripe, customer))) {
+    await close(stripe, session, id);
+    throw conflict(
+      'change_in_progress',
+      'Another checkout of this workspace began at the same moment. Go on with that one, or try again.',
+    );
+  }
+  for (const other of others) await close(stripe, other, id);
   return addressOf(session);
 }
 
-/** Only the last checkout of a subscription can be paid, so that nobody subscribes twice. */
-async function closeOthers(stripe: Stripe, customer: string, id: string): Promise<void> {
+/** Those of a subscription, but one. */
+async function openCheckouts(stripe: Stripe, customer: string, id: string): Promise<Stripe.Checkout.Session[]> {
   const { data } = await stripe.checkout.sessions.list({ customer, status: 'open', limit: 100 });
-  for (const session of data)
-    if (session.mode === 'subscription' && session.client_reference_id !== id)
-      await stripe.checkout.sessions.expire(session.id, {}, { idempotencyKey: `${id}:close:${session.id}` });
+  return data.filter((session) => session.mode === 'subscription' && session.client_reference_id !== id);
 }
+
+/** Only the last checkout of a subscription can be paid, so that nobody subscribes twice. */
+async function close(stripe: Stripe, session: Stripe.Checkout.Session, id: string): Promise<void> {
+  await stripe.checkout.sessions.expire(session.id, {}, { idempotencyKey: `${id}:close:${session.id}` });
+}
+
+const isLater = (one: Stripe.Checkout.Session, other: Stripe.Checkout.Session): boolean =>
+  one.created > other.created || (one.created === other.created && one.id > other.id);
 
 function addressOf({ id, url }: { id: string; url: string | null }): string {
   if (!url) throw new Error(`Stripe opened the page ${id} without an address`);

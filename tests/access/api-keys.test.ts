@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { describe, expect, test, vi } from 'vitest';
+import { sweepKeyDays } from '../../db/billing/usage.ts';
 import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { problemsOf } from '../support/records.ts';
@@ -685,6 +686,21 @@ function auditOf(recordId: string) {
 describe('GET /v1/api-keys/{id}/usage', () => {
   const usage = async (token: string, id: string, query: Record<string, string> = {}): Promise<Json> =>
     (await expectStatus(200, 'GET', `/v1/api-keys/${id}/usage`, { token, query })).body.data.usage;
+
+  test('days are kept for 400 days, whosever key it is', async () => {
+    const admins = [await newAdmin(), await newAdmin()];
+    for (const admin of admins) {
+      const { api_key: made } = await mint(admin);
+      await database()`
+        insert into api_key_days (company_id, day, api_key_id, calls)
+        values (${admin.tenant.companyId}, current_date - 399, ${made.id}, 7), (${admin.tenant.companyId}, current_date - 401, ${made.id}, 100)`;
+    }
+    while ((await sweepKeyDays(database(), 1000, new Date())) > 0);
+    for (const { tenant } of admins)
+      expect(await database()`select calls::int from api_key_days where company_id = ${tenant.companyId}`).toEqual([
+        { calls: 7 },
+      ]);
+  });
 
   test('tells the calls of each day, days without any too, and goes on for a key that is revoked', async () => {
     const admin = await newAdmin();

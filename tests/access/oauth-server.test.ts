@@ -6,8 +6,9 @@ import * as oauth from 'oauth4webapi';
 import * as openid from 'openid-client';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { accessibilityProblems } from '../support/accessibility.ts';
 import { openBrowser, watchedPage } from '../support/browser.ts';
-import { expectStatus, useServer } from '../support/client.ts';
+import { anyAddress, expectStatus, useServer } from '../support/client.ts';
 import { freePort } from '../support/free-port.ts';
 import {
   AppVisitor,
@@ -134,7 +135,63 @@ describe('what the server says of itself', () => {
   });
 });
 
+describe('pages of other sites', () => {
+  const from = { origin: 'https://app.example' };
+  const rights = (answer: Response): (string | null)[] =>
+    ['origin', 'methods', 'headers', 'credentials'].map((name) => answer.headers.get(`access-control-allow-${name}`));
+
+  test.each([
+    ['/auth/v1/.well-known/oauth-authorization-server', 'GET'],
+    ['/.well-known/oauth-protected-resource', 'GET'],
+    ['/.well-known/oauth-protected-resource/v1/mcp', 'GET'],
+    ['/auth/v1/oauth/clients/register', 'POST'],
+    ['/auth/v1/oauth/token', 'POST'],
+    ['/auth/v1/oauth/revoke', 'POST'],
+  ])('may ask %s, and read what it says, refusals included', async (path, method) => {
+    const asked = {
+      ...from,
+      'access-control-request-method': method,
+      'access-control-request-headers': 'content-type',
+    };
+    const before = await fetch(base + path, { method: 'OPTIONS', headers: asked });
+    expect([before.status, ...rights(before)]).toEqual([
+      204,
+      '*',
+      expect.stringContaining(method),
+      expect.stringContaining('Content-Type'),
+      null,
+    ]);
+    const answer = await fetch(base + path, { method, headers: { ...from, 'x-forwarded-for': anyAddress() } });
+    expect(answer.status).toBe(method === 'GET' ? 200 : 400);
+    expect(rights(answer)).toEqual(['*', null, null, null]);
+    expect(answer.headers.get('access-control-expose-headers')).toContain('Retry-After');
+  });
+
+  test.each(['/auth/v1/oauth/authorize', '/console', '/console/api-keys'])('may not ask %s', async (path) => {
+    for (const method of ['OPTIONS', 'GET'])
+      expect(rights(await fetch(base + path, { method, headers: from, redirect: 'manual' }))[0]).toBeNull();
+  });
+});
+
 describe('an app', () => {
+  test('that nobody allowed anything is kept for thirty days, and one that somebody did for good', async () => {
+    const [unused, used] = [await register(base), await register(base)];
+    const keptUntil = async ({ client_id: id }: Registered): Promise<Date | null | undefined> =>
+      (
+        await database()`select expires_at from oauth_artifacts where model = 'Client' and payload ->> 'client_id' = ${id}`
+      )[0]?.expires_at;
+    const days = (((await keptUntil(used)) as Date).getTime() - Date.now()) / 86_400_000;
+    expect(days).toBeGreaterThan(29.9);
+    expect(days).toBeLessThanOrEqual(30);
+    await tokensFor(used);
+    expect(await keptUntil(used)).toBeNull();
+    const late = new Date(Date.now() + 31 * 86_400_000);
+    const inFuture =
+      await database()`select model, payload ->> 'client_id' as id from oauth_artifacts where expires_at < ${late} and model = 'Client'`;
+    expect(inFuture.map(({ id }) => id)).toContain(unused.client_id);
+    expect(inFuture.map(({ id }) => id)).not.toContain(used.client_id);
+  });
+
   test('that registers gets refresh tokens and no scopes, whatever it asks for', async () => {
     const { status, body } = await post(base, '/auth/v1/oauth/clients/register', {
       client_name: 'Assistant',
@@ -214,8 +271,9 @@ describe('a token', () => {
     expect(body.data.actor.id).toBe(`oauth_${app.client_id}`);
     expect(body.data.scopes).toContain('leads:view');
     expect(body.data.scopes.filter((scope: string) => /webhooks|settings|billing|inbox/.test(scope))).toEqual([]);
+    expect(first.scope.split(' ').sort()).toEqual(body.data.scopes.toSorted());
     const renewed = await refresh(app, first.refresh_token);
-    expect(renewed.status).toBe(200);
+    expect([renewed.status, renewed.body.scope]).toEqual([200, first.scope]);
     await expectStatus(200, 'GET', '/v1/me', { token: renewed.body.access_token });
     const [header, payload] = first.access_token
       .split('.', 2)
@@ -566,7 +624,11 @@ describe.skipIf(chromium === undefined)(`in a browser${skipNote('chromium')}`, (
         .getByRole('checkbox')
         .evaluateAll((boxes) => boxes.map((box) => (box as unknown as { value: string; checked: boolean }).checked)),
     ).toEqual([true, true, false, false, false]);
-    expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
+    for (const width of [1280, 320]) {
+      await page.setViewportSize({ width, height: 800 });
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+      expect(await accessibilityProblems(page)).toEqual([]);
+    }
     await page.getByLabel('Automation').uncheck();
     await page.getByRole('button', { name: 'Allow' }).click();
     await page.waitForURL(/\/callback\?code=/);
@@ -579,6 +641,7 @@ describe.skipIf(chromium === undefined)(`in a browser${skipNote('chromium')}`, (
     await page.goto(`${base}/console/apps`);
     await page.getByRole('button', { name: 'Revoke the access of Desk <b>top</b>' }).click();
     await page.getByRole('status').waitFor();
+    expect(await accessibilityProblems(page)).toEqual([]);
     await expectStatus(403, 'GET', '/v1/me', { token: body.access_token });
     expect(complaints).toEqual([]);
     await page.context().close();

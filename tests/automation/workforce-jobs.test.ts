@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { cancelRun } from '../../db/automation/workforce-runs.ts';
 import { Pool } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
 import { type Deed, runWorkforces, type WorkforceParts } from '../../jobs/workforces.ts';
@@ -73,6 +74,22 @@ test('who was taken for dead changes nothing any more', async () => {
   await runWorkforces(slow);
   expect(await runOf(runId)).toMatchObject({ status: 'waiting', position: 2, error_code: null });
   expect(await stepsOf(runId)).toMatchObject([{ status: 'done' }, { status: 'done' }]);
+});
+
+test('a step whose call is on its way when its run is cancelled is noted, once, and none follows', async () => {
+  const { workforceId, runId } = await arrangeRun(tenant, [note, note]);
+  const deeds: Deed[] = [];
+  const server = newServer(async (deed) => {
+    deeds.push(deed);
+    const now = new Date();
+    await database().begin((sql) => cancelRun(sql as never, { ...tenant, testMode: false }, workforceId, runId, now));
+    await runWorkforces(server);
+    return added();
+  });
+  await runWorkforces(server);
+  expect(deeds).toHaveLength(1);
+  expect(await runOf(runId)).toMatchObject({ status: 'cancelled', position: 1, due_at: null, call: null });
+  expect(await stepsOf(runId)).toMatchObject([{ position: 0, status: 'done', made_object: 'notes' }]);
 });
 
 test('a step in vain is tried again with growing pauses, by the same call, and given up after half a day', async () => {

@@ -236,6 +236,65 @@ describe('a run', () => {
   });
 });
 
+describe('a run that is cancelled', () => {
+  const cancel = (key: string, workforce: Json, runId: string) =>
+    call('POST', `/v1/workforces/${workforce.id}/runs/${runId}/cancel`, { key });
+  const steps = [
+    { kind: 'add_note', content: 'First' },
+    { kind: 'wait', minutes: 60 },
+    { kind: 'add_note', content: 'Second' },
+  ];
+
+  test('does no further step, keeps what it made, and lets the record be enrolled again', async () => {
+    const workforce = await newWorkforce(tenant.key, { steps });
+    const [lead, other] = [await newLead(), await newLead()];
+    const [runId, otherId] = [
+      await enroll(tenant.key, workforce, lead.id),
+      await enroll(tenant.key, workforce, other.id),
+    ];
+    for (const id of [runId, otherId]) await runThatIs(/waiting/, tenant.key, workforce, id);
+    const { status, body } = await cancel(tenant.key, workforce, runId);
+    expect([status, body.data.run]).toEqual([200, await readRun(tenant.key, workforce, runId)]);
+    expect(body.data.run).toMatchObject({ status: 'cancelled', steps_done: 2, next_step_at: null, error: null });
+    expect(body.data.run.ended_at).not.toBeNull();
+    expect(body.data.run.steps.map((step: Json) => step.status)).toEqual(['done', 'done', 'pending']);
+    const again = await cancel(tenant.key, workforce, runId);
+    expect([again.status, again.body.data]).toEqual([200, body.data]);
+    for (const id of [runId, otherId]) await passWait(id);
+    expect(await runThatIs(/completed/, tenant.key, workforce, otherId)).toMatchObject({ steps_done: 3 });
+    expect([await notesOf(lead.id), (await notesOf(other.id)).toSorted()]).toEqual([['First'], ['First', 'Second']]);
+    const audit = await database()`
+      select metadata from audit_logs where record_id = ${lead.id} and action = 'workforce.cancel'`;
+    expect(audit).toEqual([{ metadata: { workforce_id: workforce.id, run_id: runId } }]);
+    expect(await enroll(tenant.key, workforce, lead.id)).not.toBe(runId);
+  });
+
+  test('stays out when its workforce goes on after a pause', async () => {
+    const workforce = await newWorkforce(tenant.key, { steps });
+    const [lead, other] = [await newLead(), await newLead()];
+    const [runId, otherId] = [
+      await enroll(tenant.key, workforce, lead.id),
+      await enroll(tenant.key, workforce, other.id),
+    ];
+    await change(workforce, { status: 'paused' });
+    expect((await cancel(tenant.key, workforce, runId)).status).toBe(200);
+    await change(workforce, { status: 'active' });
+    await runThatIs(/waiting/, tenant.key, workforce, otherId);
+    expect(await readRun(tenant.key, workforce, runId)).toMatchObject({ status: 'cancelled' });
+  });
+
+  test('has not ended before, is of this workforce, and is asked for by who sees the whole company', async () => {
+    const workforce = await newWorkforce(tenant.key);
+    const runId = await enroll(tenant.key, workforce, (await newLead()).id);
+    await runThatIs(/completed/, tenant.key, workforce, runId);
+    const { code, details } = (await cancel(tenant.key, workforce, runId)).body.error;
+    expect([code, details]).toEqual(['CONFLICT', { reason: 'run_ended', status: 'completed' }]);
+    expect((await cancel(tenant.key, await newWorkforce(tenant.key), runId)).status).toBe(404);
+    const narrow = await newKey(tenant, { reach: { kind: 'branch', id: tenant.branchId } });
+    expect((await cancel(narrow, workforce, runId)).body.error.details.reason).toBe('company_reach_required');
+  });
+});
+
 describe('enrolling', () => {
   const post = (key: string, workforce: Json, body: object, idempotencyKey?: string) =>
     call('POST', `/v1/workforces/${workforce.id}/enroll`, { key, body, ...(idempotencyKey ? { idempotencyKey } : {}) });

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../runtime/config.ts';
 import { call, type Json } from '../support/client.ts';
@@ -112,6 +113,33 @@ describe('a checkout that is not paid', () => {
       body: { kind: 'subscribe', package_code: 'growth' },
     });
     expect(failure(third)).toMatchObject({ status: 409, details: { reason: 'subscription_exists' } });
+  });
+
+  test.each([1, 2, 3])('of two that are started at the same moment one can be paid, whichever (%s)', async () => {
+    const tenant = await newTenant();
+    const { access_token: token } = await signIn(tenant);
+    // Neither sees the other before both are opened.
+    let arrived = 0;
+    const act = async (): Promise<void> => {
+      arrived += 1;
+      while (arrived < 2) await sleep(5);
+    };
+    for (let time = 0; time < 2; time += 1)
+      world.standIn.faults.push({ of: /^POST \/v1\/checkout\/sessions$/, how: 'slow', act });
+    const answers = await Promise.all(
+      ['starter', 'growth'].map((package_code) =>
+        call('POST', '/v1/checkout-sessions', { token, body: { kind: 'subscribe', package_code } }),
+      ),
+    );
+    const begun = answers.filter(({ status }) => status === 201);
+    const refused = answers.filter(({ status }) => status !== 201);
+    expect(refused.map(failure).every((each) => each.status === 409)).toBe(true);
+    expect(begun.length).toBeGreaterThan(0);
+    const paid = [];
+    for (const { body } of begun) paid.push(await world.fillIn(body.data.checkout_session.url));
+    expect(paid.filter((status) => status === 303)).toHaveLength(1);
+    await world.catchUp();
+    expect(await world.charged(tenant)).toHaveLength(1);
   });
 
   test('is refused as soon as another was paid, be it that nobody heard of it', async () => {

@@ -6,8 +6,9 @@ import { openBrowser } from '../support/browser.ts';
 import { anyAddress } from '../support/client.ts';
 import { type Furnished, furnishedTenant, pagesOf } from '../support/console.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
-import { adminPassword } from '../support/tenants.ts';
+import { adminPassword, database } from '../support/tenants.ts';
 import { Visitor } from '../support/visitor.ts';
+import { newDelivery } from '../support/webhooks.ts';
 
 const base = inject('baseUrl');
 const none = { apiKey: '', webhook: '', delivery: '', campaign: '', run: '' };
@@ -55,7 +56,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
       expect(await accessibilityProblems(page)).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(sizes[size]);
       expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
-      expect(await page.locator('script').count()).toBe(0);
+      expect(await page.locator('script').count()).toBe(name === 'sign-in' ? 0 : 1);
     }
   });
 
@@ -86,6 +87,76 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
     expect(await page.evaluate('document.activeElement.id')).toBe('content');
+  });
+
+  test.each(Object.entries(sizes))('%s: what answers a form hinders nobody either', async (_size, width) => {
+    const context = await newContext(width);
+    await context.addCookies([cookie]);
+    const page = await context.newPage();
+    const isForAll = async (): Promise<void> => {
+      expect(await accessibilityProblems(page)).toEqual([]);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+    };
+    await page.goto(`${base}/console/api-keys/new`);
+    await page.getByLabel('Name', { exact: true }).fill('Forms');
+    await page.getByLabel('Scopes', { exact: true }).fill('no:such');
+    await page.getByRole('button', { name: 'Mint' }).click();
+    await page.getByRole('alert').first().waitFor();
+    await isForAll();
+    await page.getByLabel('Scopes', { exact: true }).fill('leads:view');
+    await page.getByRole('button', { name: 'Mint' }).click();
+    await page.getByText(/^svc_live_[0-9a-f]{32}$/).waitFor();
+    await isForAll();
+    await page.getByRole('link', { name: 'Back to API keys' }).click();
+    await page.getByRole('link', { name: 'Forms', exact: true }).first().click();
+    await page.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByRole('status').waitFor();
+    await isForAll();
+    await context.clearCookies();
+    await page.goto(`${base}/console/sign-in`);
+    await page.getByLabel('Email').fill('nobody@x.example');
+    await page.getByLabel('Password').fill('not the password');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').waitFor();
+    await isForAll();
+    await context.close();
+  });
+
+  test('a secret is copied with one press, and only the one script runs', async () => {
+    const context = await newContext(sizes.wide);
+    await context.addCookies([cookie]);
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: base });
+    const page = await context.newPage();
+    await page.goto(`${base}/console/api-keys/new`);
+    await page.getByLabel('Name', { exact: true }).fill('Copied');
+    await page.getByLabel('Scopes', { exact: true }).fill('leads:view');
+    await page.getByRole('button', { name: 'Mint' }).click();
+    await page.getByRole('button', { name: 'Copy' }).click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    const copied = (await page.evaluate('navigator.clipboard.readText()')) as string;
+    expect(copied).toMatch(/^svc_live_[0-9a-f]{32}$/);
+    expect(await page.locator('.secret').textContent()).toBe(copied);
+    await page.evaluate(`(() => {
+      const script = document.createElement('script');
+      script.textContent = 'window.intruded = true';
+      document.body.append(script);
+    })()`);
+    expect(await page.evaluate('window.intruded')).toBeUndefined();
+    await context.close();
+  });
+
+  test('what is still going on is looked at again, until it is over', async () => {
+    const { tenant, webhook } = furnished;
+    const inAnHour = new Date(Date.now() + 3_600_000);
+    const underWay = { status: 'retrying', next_attempt_at: inAnHour, completed_at: null };
+    const delivery = await newDelivery(tenant, 'live', webhook, underWay);
+    const page = pages.get('wide') as Page;
+    await page.goto(`${base}/console/webhooks/${webhook}/deliveries/${delivery}`);
+    await page.getByText('Failed, tried again').waitFor();
+    await database()`update webhook_deliveries set status = 'succeeded', completed_at = now(), next_attempt_at = null where id = ${delivery}`;
+    await page.getByText('Succeeded').waitFor();
+    expect(await page.locator('.changing').count()).toBe(0);
+    expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
   });
 
   describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {

@@ -10,6 +10,7 @@ import { migrate } from '../../db/migrate.ts';
 import { approveRun } from '../../writes/draft-approvals.ts';
 import { openPeople } from '../support/approvals.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { toldEvents } from '../support/events.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { compileCache } from '../support/servers.ts';
 import { startSmtp, type TestSmtp } from '../support/smtp.ts';
@@ -136,6 +137,9 @@ test(`${count} approved messages under ${kills} kills are all sent, and none tha
 
   const rows = await sql<{ id: string; recipient: string; status: string; error_code: string | null }[]>`
     select id, recipient, status, error_code from message_drafts`;
+  const told = await sql<{ outcome: string; times: number }[]>`
+    select (data->>'draft_id') || ' ' || (data->>'to') as outcome, count(*)::int as times from ${toldEvents(sql)}
+    where event = 'message.draft.status_changed' and data->>'to' in ('sent', 'failed') group by 1`;
   const names = Map.groupBy(smtp.received, ({ recipients }) => recipients[0] ?? '');
   const counted = { sent: 0, twice: 0, failed: 0, undecided: 0 };
   const [stopped, open_] = [new Set(suppressed), new Set(undecided)];
@@ -154,12 +158,16 @@ test(`${count} approved messages under ${kills} kills are all sent, and none tha
       if (arrived.length > 1) counted.twice += 1;
     }
   }
+  // What became of each draft is told once, and of what nobody decided nothing (A8).
+  expect(told.filter(({ times }) => times !== 1)).toEqual([]);
+  const decided = rows.filter(({ status }) => status !== 'draft').map(({ id, status }) => `${id} ${status}`);
+  expect(told.map(({ outcome }) => outcome).sort()).toEqual(decided.sort());
   expect(counted).toMatchObject({ sent: expected, failed: suppressed.length, undecided: undecided.length });
   // Each kill meets no more than are on their way at once.
   expect(counted.twice).toBeLessThanOrEqual(kills * 8);
   expect(smtp.received.length).toBeLessThanOrEqual(expected + kills * 8);
   process.stdout.write(
-    `${JSON.stringify({ ...counted, arrived: smtp.received.length, seconds: Math.round(seconds), each_second: Math.round(expected / seconds), peak_megabytes: peak })}\n`,
+    `${JSON.stringify({ ...counted, told: told.length, arrived: smtp.received.length, seconds: Math.round(seconds), each_second: Math.round(expected / seconds), peak_megabytes: peak })}\n`,
   );
 }, 900_000);
 

@@ -12,6 +12,7 @@ import {
   statementsOfFiles,
   tableProblems,
 } from './distribution.ts';
+import { listedPlaces } from './sent.ts';
 
 /** Runs statements in a transaction that is then undone. */
 async function undone<T>(work: (sql: TransactionSql) => Promise<T>): Promise<T> {
@@ -92,6 +93,7 @@ test('the lists of exceptions name only what there is', async () => {
   const found = new Set(statementsOfFiles().map(({ place }) => place));
   const listed = [...Object.keys(acrossCompanies), ...Object.keys(locksWithoutCompany)];
   expect(listed.filter((place) => !found.has(place))).toEqual([]);
+  expect(listedPlaces.filter((begin) => ![...found].some((place) => place.startsWith(begin)))).toEqual([]);
   const tables = await database()<{ name: string }[]>`select relname as name from pg_class where relkind = 'r'`;
   expect(Object.keys(places).filter((place) => !tables.some(({ name }) => name === place))).toEqual([]);
 });

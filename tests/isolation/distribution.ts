@@ -1,8 +1,8 @@
 // What a database spread over machines by company does not take.
 // Rules for the tables, as the database describes them, and for the statements, as the source text has them.
-import { readdirSync, readFileSync } from 'node:fs';
 import type { ISql } from 'postgres';
 import ts from 'typescript';
+import { databaseSources, functionAround, templatesIn, treeOf } from './sources.ts';
 
 /** Tables that say where something is, with a reason; no rule for tenants' tables holds for them. The list may only shrink. */
 export const places: Readonly<Record<string, string>> = {
@@ -109,6 +109,8 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/access/places.ts findKeyPlaces': 'finds the company',
   'db/access/places.ts findUserPlaces': 'finds the company',
   'db/access/places.ts findSignInPlace': 'finds the company',
+  'db/access/audit-logs.ts sweepOtherAuditLogs': 'finds whose rows of no month are past their time, by an index',
+  'db/records/feed.ts sweepEvents': 'finds whose events are past their time, the oldest of each feed by its key',
   'db/access/sessions.ts sweepSessions': 'finds whose sessions are past their time, by an index',
   'db/idempotency.ts sweep': 'finds whose answers are past their time, by an index',
   'db/access/quota.ts sweepBlocks': 'finds whose blocks of calls nobody renews, by an index',
@@ -159,17 +161,14 @@ export interface Statement {
   text: string;
 }
 
-const folder = new URL('../../db/', import.meta.url);
-
 /** All statements of the files of db/. */
 export function statementsOfFiles(): Statement[] {
-  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
-  return statementsIn(names.sort().map((name) => [`db/${name}`, readFileSync(new URL(name, folder), 'utf8')]));
+  return statementsIn(databaseSources());
 }
 
 /** @param sources names of files and what is in them */
 export function statementsIn(sources: readonly (readonly [string, string])[]): Statement[] {
-  const trees = sources.map(([name, text]) => ts.createSourceFile(name, text, ts.ScriptTarget.Latest, true));
+  const trees = sources.map(([name, text]) => treeOf(name, text));
   const declared = new Map<string, ts.Node>();
   for (const tree of trees) collect(tree, declared);
   return trees.flatMap((tree) =>
@@ -188,16 +187,6 @@ function collect(tree: ts.SourceFile, declared: Map<string, ts.Node>): void {
       for (const { name, initializer } of statement.declarationList.declarations)
         if (ts.isIdentifier(name) && initializer) declared.set(name.text, initializer);
   }
-}
-
-function templatesIn(node: ts.Node): ts.TaggedTemplateExpression[] {
-  const found: ts.TaggedTemplateExpression[] = [];
-  const visit = (each: ts.Node): void => {
-    if (ts.isTaggedTemplateExpression(each)) found.push(each);
-    ts.forEachChild(each, visit);
-  };
-  visit(node);
-  return found;
 }
 
 /** The text of a template, with the templates behind the values that are put into it. */
@@ -251,15 +240,6 @@ function declarationOf(name: ts.Identifier, declared: ReadonlyMap<string, ts.Nod
           if (ts.isIdentifier(declaration.name) && declaration.name.text === name.text) return declaration.initializer;
   }
   return declared.get(name.text);
-}
-
-function functionAround(node: ts.Node): string {
-  let name = 'the file';
-  for (let each: ts.Node | undefined = node; each; each = each.parent) {
-    if (ts.isFunctionDeclaration(each) && each.name) name = each.name.text;
-    if (ts.isVariableDeclaration(each) && ts.isSourceFile(each.parent.parent.parent)) name = each.name.getText();
-  }
-  return name;
 }
 
 const locks = /\bfor (?:no key update|update|key share|share)\b|\bpg_\w*advisory\w*\b/;

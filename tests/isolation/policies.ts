@@ -1,5 +1,6 @@
 // Policies of row-level security with one condition less, and what then gets through.
 import type { ISql, TransactionSql } from 'postgres';
+import { tried } from '../support/noted-statements.ts';
 import { samplesOf } from './filling.ts';
 import type { TenantTable } from './schema.ts';
 
@@ -84,7 +85,7 @@ export async function breachesIn(
   const found: string[] = [];
   await sql.savepoint(async (inner) => {
     await inner.unsafe(
-      `set local app.company_id = '${companyId}'; set local app.test_mode = 'false'; set local role crm_app`,
+      `set local app.company_id = '${companyId}'; set local app.test_mode = 'false'; set local role ${tried('crm_app')}`,
     );
     const count = (statement: string): Promise<number> =>
       inner.savepoint(async (each) => (await each.unsafe(statement)).count).catch(() => 0);

@@ -1,6 +1,6 @@
 // The conditions of all SQL that name a company or a mode, and the sources without one of them.
-import { readdirSync, readFileSync } from 'node:fs';
 import ts from 'typescript';
+import { databaseSources, functionAround, templatesIn, treeOf } from './sources.ts';
 
 export interface Predicate {
   /** The file, the function, the condition, and which of the same ones there: the same after lines have moved. */
@@ -14,7 +14,6 @@ export interface Predicate {
   without: string;
 }
 
-const folder = new URL('../../db/', import.meta.url);
 const operand = String.raw`(?:(?:"?\w+"?|§+)\.)?"?\w+"?|§+`;
 const comparison = new RegExp(`(?<![\\w."§])(${operand})\\s*=\\s*(${operand})(?:::\\w+)?`, 'g');
 const bare = /(?<=\b(?:and|or|where|on|not)\s+)(?:\w+\.)?test_mode\b(?=\s*(?:and\b|or\b|\)|$|\n))/g;
@@ -30,38 +29,31 @@ const unknown =
 
 /** All of them, in the order of the files. @throws Error at a condition that is not understood */
 export function tenantPredicates(): Predicate[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts'))
-    .sort()
-    .flatMap((name) => predicatesOf(`db/${name}`, readFileSync(new URL(name, folder), 'utf8')));
+  return databaseSources().flatMap(([file, source]) => predicatesOf(file, source));
 }
 
 function predicatesOf(file: string, source: string): Predicate[] {
-  const tree = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true);
+  const tree = treeOf(file, source);
   const found: Predicate[] = [];
-  const visit = (node: ts.Node): void => {
-    if (ts.isTaggedTemplateExpression(node)) {
-      const start = node.template.getStart() + 1;
-      const text = masked(source, node.template, start);
-      if (unknown.test(text.replaceAll(rowKey, '').replaceAll(leftOut, '')))
-        throw new Error(`${file}: a condition of an unknown kind in ${text.trim().slice(0, 300)}`);
-      for (const { from, to, without } of conditionsIn(text, source.slice(start))) {
-        const condition = source.slice(start + from, start + to).replace(/\s+/g, ' ');
-        const id = `${file} ${functionAround(node)}: ${condition}`;
-        const before = found.filter((each) => each.id === id || each.id.startsWith(`${id} #`)).length;
-        found.push({
-          id: before === 0 ? id : `${id} #${before + 1}`,
-          file,
-          line: tree.getLineAndCharacterOfPosition(start + from).line + 1,
-          from: start + from,
-          to: start + to,
-          without,
-        });
-      }
+  for (const node of templatesIn(tree)) {
+    const start = node.template.getStart() + 1;
+    const text = masked(source, node.template, start);
+    if (unknown.test(text.replaceAll(rowKey, '').replaceAll(leftOut, '')))
+      throw new Error(`${file}: a condition of an unknown kind in ${text.trim().slice(0, 300)}`);
+    for (const { from, to, without } of conditionsIn(text, source.slice(start))) {
+      const condition = source.slice(start + from, start + to).replace(/\s+/g, ' ');
+      const id = `${file} ${functionAround(node)}: ${condition}`;
+      const before = found.filter((each) => each.id === id || each.id.startsWith(`${id} #`)).length;
+      found.push({
+        id: before === 0 ? id : `${id} #${before + 1}`,
+        file,
+        line: tree.getLineAndCharacterOfPosition(start + from).line + 1,
+        from: start + from,
+        to: start + to,
+        without,
+      });
     }
-    ts.forEachChild(node, visit);
-  };
-  visit(tree);
+  }
   return found;
 }
 
@@ -98,12 +90,4 @@ function conditionsIn(text: string, source: string): Condition[] {
         without: match[0].replaceAll(column, ''),
       });
   return conditions.sort((a, b) => a.from - b.from);
-}
-
-function functionAround(node: ts.Node): string {
-  for (let each: ts.Node | undefined = node; each; each = each.parent) {
-    if ((ts.isFunctionDeclaration(each) || ts.isMethodDeclaration(each)) && each.name) return each.name.getText();
-    if (ts.isVariableDeclaration(each) && ts.isSourceFile(each.parent.parent.parent)) return each.name.getText();
-  }
-  return 'the file';
 }

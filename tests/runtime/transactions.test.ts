@@ -8,6 +8,7 @@ import { enterTenant } from '../../db/tenant.ts';
 import { type Opening, Transaction, TransactionEnded } from '../../db/transaction.ts';
 import { lockValues } from '../../db/value-locks.ts';
 import { FaultProxy, through } from '../faults/support/proxy.ts';
+import { tried } from '../support/noted-statements.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 let pool: Pool;
@@ -16,7 +17,15 @@ let stranger: Tenant;
 beforeAll(async () => {
   const url = inject('databaseUrl');
   // One connection, so that each transaction has that of the one before.
-  pool = new Pool({ url, role: 'crm_app', lanes: 1, prepare: true, spread: false, wait: 1000, statementTimeout: 1000 });
+  pool = new Pool({
+    url,
+    role: tried('crm_app'),
+    lanes: 1,
+    prepare: true,
+    spread: false,
+    wait: 1000,
+    statementTimeout: 1000,
+  });
   [tenant, stranger] = [await newTenant(), await newTenant()];
 });
 afterAll(() => pool.close(1));
@@ -240,7 +249,7 @@ test('a database that is spread over machines is sent each setting alone, and ot
       toClient: pass,
     }));
     const own = new Pool({
-      ...{ url: through(inject('databaseUrl'), proxy), role: 'crm_app', lanes: 1, prepare: true },
+      ...{ url: through(inject('databaseUrl'), proxy), role: tried('crm_app'), lanes: 1, prepare: true },
       ...{ spread, wait: 1000, statementTimeout: 1000 },
     });
     const transaction = new Transaction(own, await own.acquire(), { companyId: tenant.companyId, testMode: false });

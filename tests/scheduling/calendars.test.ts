@@ -141,7 +141,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     // A slash more or less at the end does not matter.
     expect((await put({ url: body.url.slice(0, -1) })).body.data.calendar.url).toBe(body.url);
     const [row] = await database()`
-      select c.*, (select json_agg(a) from audit_logs a where a.record_id = ${id}) as audit
+      select c.*, (select json_agg(a order by a.seq) from audit_logs a where a.record_id = ${id}) as audit
       from user_calendars c where c.user_id = ${id}`;
     expect(JSON.stringify(row)).not.toContain(body.password);
     expect(row?.audit[0].changes).toMatchObject({ host: { from: null, to: new URL(body.url).host } });

@@ -81,6 +81,21 @@ describe(`each of ${slotCount} slots`, () => {
   });
 });
 
+test('of a day on which somebody takes two, two of many are booked, whatever their times', async () => {
+  const { id } = await newUser(tenant);
+  const { id: policy_id } = await newPolicy(tenant, { max_bookings_per_day: 2 });
+  const day = new Date(Date.now() + 2 * 86_400_000).setUTCHours(8, 0, 0, 0);
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, (_, index) => {
+      const [from, to] = [index, index + 1].map((half) => new Date(day + half * 1_800_000).toISOString());
+      return post('/v1/bookings', { member_ids: [id], policy_id, from, to, attendee, meeting });
+    }),
+  );
+  const reasons = reasonsOf(answers);
+  expect(reasons.filter((reason) => reason === undefined)).toHaveLength(2);
+  expect(new Set(reasons.filter((reason) => reason !== undefined))).toEqual(new Set(['409 no_slot']));
+});
+
 type Step =
   | { do: 'hold'; at: number }
   | { do: 'book'; at: number }

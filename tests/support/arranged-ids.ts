@@ -81,18 +81,19 @@ const aWorkforce: ArrangedPath = {
   exists: async (tenant) => ({ id: (await arrangedWorkforce(tenant)).id }),
   shared: true,
 };
-/** Of a record that is nowhere, ended, so that no job has work with it. */
-const aWorkforceRun: ArrangedPath = {
+/** Of a record that is nowhere, ended unless told otherwise, and due no more, so that no job has work with it. */
+const aWorkforceRun = (status = 'completed'): ArrangedPath => ({
   exists: async (tenant, mode) => {
     const { id } = await arrangedWorkforce(tenant);
     const run = uuidv7();
     await database()`
       insert into workforce_runs (company_id, test_mode, id, workforce_id, status, object, record_id, context, steps, stop_when_replied, position, attempts,
         created_by_kind, created_by_id, enrolled_at, ended_at)
-      values (${tenant.companyId}, ${mode === 'test'}, ${run}, ${id}, 'completed', 'leads', ${uuidv7()}, '{}', '[]', false, 0, 0, 'system', 'test', now(), now())`;
+      values (${tenant.companyId}, ${mode === 'test'}, ${run}, ${id}, ${status}, 'leads', ${uuidv7()}, '{}', '[]', false, 0, 0, 'system', 'test', now(),
+        ${status === 'completed' ? new Date() : null})`;
     return { id, run_id: run };
   },
-};
+});
 const aPhoneNumber: ArrangedPath = {
   exists: async (tenant, mode) => {
     await releaseNumbers(tenant);
@@ -241,7 +242,8 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/workforces/{id}': aWorkforce,
   '/v1/workforces/{id}/enroll': aWorkforce,
   '/v1/workforces/{id}/runs': aWorkforce,
-  '/v1/workforces/{id}/runs/{run_id}': aWorkforceRun,
+  '/v1/workforces/{id}/runs/{run_id}': aWorkforceRun(),
+  '/v1/workforces/{id}/runs/{run_id}/cancel': aWorkforceRun('waiting'),
   '/v1/phone-numbers/{id}': aPhoneNumber,
   '/v1/phone-numbers/{id}/release': aPhoneNumber,
   '/v1/scheduling/pools/{id}': aPool,

@@ -11,6 +11,7 @@ export interface Registered {
 export interface Tokens {
   access_token: string;
   refresh_token: string;
+  scope: string;
 }
 
 /** A verifier of PKCE, and its challenge. */

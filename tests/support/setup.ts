@@ -3,8 +3,8 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
-import { startEmbedded } from '../../db/embedded.ts';
-import { reportCoverage } from './coverage.ts';
+import { isWholeRun, reportCoverage } from './coverage.ts';
+import { sentStatements, startNoting, tried, triedRoles } from './noted-statements.ts';
 import { startServer } from './servers.ts';
 
 declare module 'vitest' {
@@ -37,7 +37,24 @@ async function arrange(url: string): Promise<void> {
   // Servers come and go, each with a dozen connections: to check a password thousands of times over protects nothing here.
   await sql`set scram_iterations = 1`;
   await sql.unsafe(`alter user current_user password '${new URL(url).password}'`);
+  for (const role of triedRoles) await sql`create role ${sql(tried(role))} in role ${sql(role)}`;
   await sql.end();
+}
+
+/** Says what of the statements that were sent is bound to no company, and, of all tests, which were not sent. */
+async function reportStatements(url: string): Promise<boolean> {
+  // Loaded here: every file that starts a server loads this one.
+  const { catalogueOf, unboundIn, unsentOf } = await import('../isolation/sent.ts');
+  const { byServers, byAnybody } = await sentStatements(url);
+  const sql = postgres(url, { max: 1 });
+  const problems = await unboundIn(byServers, await catalogueOf(sql));
+  await sql.end();
+  if (isWholeRun()) problems.push(...unsentOf(byAnybody).map((id) => `no test sends ${id}`));
+  process.stdout.write(
+    `\n${byServers.length} statements of servers; ${problems.length} problems of whose rows they are about\n`,
+  );
+  for (const problem of problems) process.stderr.write(`  ${problem}\n`);
+  return problems.length === 0;
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
@@ -46,7 +63,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   mkdirSync(coverageFolder, { recursive: true });
   const logFile = resolve(folder, 'server.log');
   const secretKey = '5e'.repeat(32);
-  const database = await startEmbedded(folder, () => undefined);
+  const database = await startNoting(folder);
   const settings = { ...testSettings, DATABASE_URL: database.url, SECRET_KEY: secretKey, DATA_DIR: folder };
   const server = await startServer(settings, logFile).catch(async (error: unknown) => {
     await database.stop();
@@ -61,6 +78,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('coverageFolder', coverageFolder);
   return async () => {
     await server.stop();
+    const areBound = await reportStatements(database.url);
     await database.remove();
     const failures = readFileSync(logFile, 'utf8')
       .split('\n')
@@ -69,6 +87,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
       process.stderr.write(`unexpected failure in the server: ${line.slice(0, 1500)}\n`);
     const complete = reportCoverage(coverageFolder);
     rmSync(folder, { recursive: true, force: true });
-    if (failures.length > 0 || !complete) process.exitCode = 1;
+    if (failures.length > 0 || !complete || !areBound) process.exitCode = 1;
   };
 }

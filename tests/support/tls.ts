@@ -1,4 +1,4 @@
-// A certificate for hooks.test, good for a hundred years, that only who is told to trusts.
+// Certificates for hooks.test and localhost that only who is told to trusts, for a hundred years.
 
 export const testKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg8DJu12k0Ftw1CesN
@@ -17,5 +17,25 @@ SM49AwEHA0IABLOUwKVjZy0u88BL5K6Yq0IQqFVmjAKCJttq1YSSbLSOZfJsyVR9
 BgNVHRMBAf8EBTADAQH/MBUGA1UdEQQOMAyCCmhvb2tzLnRlc3QwCgYIKoZIzj0E
 AwIDSQAwRgIhAK69TYWb+5vXTxJ4ldlfM1SYjaKSU8ko/wkBFwlr5OI8AiEA3xZ8
 b/mGklRMY+Y0R+yzLPxbHBaQfT+56PTy0Na8pjs=
+-----END CERTIFICATE-----
+`;
+
+export const localKey = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgY/8CsBV9otUzM2Fq
+UssOn3ddEHq6y+wFZ1K5FZm8PD+hRANCAATSQECoSXS6Ct6BZmmFKWJFCBjgaG30
+RCj7pucqCZt4xstCGFXCdg760pnL0jWGao0cVLvvKmXO1u5Kwbb+lA5/
+-----END PRIVATE KEY-----
+`;
+
+export const localCertificate = `-----BEGIN CERTIFICATE-----
+MIIBlTCCATugAwIBAgIUYvSIHOhDO2GKCgO+4dSdnr2o34UwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMzE2MDUwNFoYDzIxMjYxMDMw
+MTYwNTA0WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAATSQECoSXS6Ct6BZmmFKWJFCBjgaG30RCj7pucqCZt4xstCGFXCdg76
+0pnL0jWGao0cVLvvKmXO1u5Kwbb+lA5/o2kwZzAdBgNVHQ4EFgQUgJncfgNG4z0v
+JUolhbpzXwRqTsIwHwYDVR0jBBgwFoAUgJncfgNG4z0vJUolhbpzXwRqTsIwFAYD
+VR0RBA0wC4IJbG9jYWxob3N0MA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwID
+SAAwRQIgY6fgUcWhvYUIIuZHU1VxCkLrehq09j8gIp5RFpNcLA4CIQCFGQATT0d+
+oQPC8+27pqE9USAuqBgS5XngkXJDmwVwlQ==
 -----END CERTIFICATE-----
 `;

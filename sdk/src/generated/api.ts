@@ -3729,6 +3729,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/workforces/{id}/runs/{run_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+                /**
+                 * @description The id of the run.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02
+                 */
+                run_id: components["parameters"]["WorkforceRunId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a run of a workforce
+         * @description Takes one record out of the workforce for good: no further step is done for it, while all others go on. What its steps made stays, drafts of messages
+         *     included; a step that is being done at this very moment may still take effect, and is then shown as done. Cancelled once more it answers the same. The
+         *     record can be enrolled again, from the first step.
+         *
+         *     `run_id` is in the answer to the [enrollment](#operation/enrollInWorkforce), and in `details.run_id` of the 409 `already_enrolled`.
+         *
+         *     Needs `workforces:create` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
+         *     such run of this workforce in this mode. **409** `run_ended`: it ended by itself before, `details.status` says how.
+         */
+        post: operations["cancelWorkforceRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/webhook-events": {
         parameters: {
             query?: never;
@@ -4945,7 +4983,7 @@ export interface paths {
          *     Subscribing ends a trial, and brings a workspace back whose subscription has ended: a new period begins, and its invoice is paid. The
          *     page can be used for 24 hours, and once.
          *
-         *     409 CONFLICT, by `details.reason`: `subscription_exists` (change that one instead), `package_not_configured` (no plan that can be bought).
+         *     409 CONFLICT, by `details.reason`: `subscription_exists` (change that one instead), `change_in_progress` (another one began at the same moment), `package_not_configured` (no plan that can be bought).
          *     409 AGREEMENT_ACTIVE while a negotiated agreement governs the subscription.
          *
          *     Needs the session token of a Company_Admin, with or without a subscription.
@@ -9904,7 +9942,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description `stopped`: a condition held, or the record replied. `failed`: a step could not be done. `cancelled`: the record is gone.
+         * @description `stopped`: a condition held, or the record replied. `failed`: a step could not be done. `cancelled`: it was cancelled, or the record is gone.
          * @example waiting
          * @enum {string}
          */
@@ -24563,6 +24601,134 @@ export interface operations {
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    cancelWorkforceRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
+                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
+                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the workforce.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
+                 */
+                id: components["parameters"]["WorkforceId"];
+                /**
+                 * @description The id of the run.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02
+                 */
+                run_id: components["parameters"]["WorkforceRunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "run": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02",
+                     *           "workforce_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01",
+                     *           "subject_type": "lead",
+                     *           "subject_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "status": "cancelled",
+                     *           "context": {
+                     *             "source": "landing page"
+                     *           },
+                     *           "step_count": 4,
+                     *           "steps_done": 2,
+                     *           "next_step_at": null,
+                     *           "error": null,
+                     *           "enrolled_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "enrolled_at": "2026-11-20T23:55:00.000Z",
+                     *           "ended_at": "2026-11-21T08:30:00.000Z",
+                     *           "test_mode": false,
+                     *           "steps": [
+                     *             {
+                     *               "step": 1,
+                     *               "kind": "create_task",
+                     *               "status": "done",
+                     *               "at": "2026-11-20T23:55:01.000Z",
+                     *               "made": {
+                     *                 "object": "tasks",
+                     *                 "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e90"
+                     *               },
+                     *               "reason": null,
+                     *               "error": null
+                     *             },
+                     *             {
+                     *               "step": 2,
+                     *               "kind": "wait",
+                     *               "status": "done",
+                     *               "at": "2026-11-20T23:55:01.000Z",
+                     *               "made": null,
+                     *               "reason": null,
+                     *               "error": null
+                     *             },
+                     *             {
+                     *               "step": 3,
+                     *               "kind": "stop_when",
+                     *               "status": "pending",
+                     *               "at": null,
+                     *               "made": null,
+                     *               "reason": null,
+                     *               "error": null
+                     *             },
+                     *             {
+                     *               "step": 4,
+                     *               "kind": "draft_message",
+                     *               "status": "pending",
+                     *               "at": null,
+                     *               "made": null,
+                     *               "reason": null,
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-21T08:30:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkforceRunAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

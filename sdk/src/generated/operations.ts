@@ -1972,6 +1972,19 @@ export interface Operations {
    */
   getWorkforceRun: Method<'getWorkforceRun'>;
   /**
+   * Cancel a run of a workforce
+   *
+   * Takes one record out of the workforce for good: no further step is done for it, while all others go on. What its steps made stays, drafts of messages
+   * included; a step that is being done at this very moment may still take effect, and is then shown as done. Cancelled once more it answers the same. The
+   * record can be enrolled again, from the first step.
+   *
+   * `run_id` is in the answer to the [enrollment](#operation/enrollInWorkforce), and in `details.run_id` of the 409 `already_enrolled`.
+   *
+   * Needs `workforces:create` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
+   * such run of this workforce in this mode. **409** `run_ended`: it ended by itself before, `details.status` says how.
+   */
+  cancelWorkforceRun: Method<'cancelWorkforceRun'>;
+  /**
    * List the events there are
    *
    * The events that a subscription can name, each with its fields, the JSON Schema of its whole body and an example. Fields that are
@@ -2597,7 +2610,7 @@ export interface Operations {
    * Subscribing ends a trial, and brings a workspace back whose subscription has ended: a new period begins, and its invoice is paid. The
    * page can be used for 24 hours, and once.
    *
-   * 409 CONFLICT, by `details.reason`: `subscription_exists` (change that one instead), `package_not_configured` (no plan that can be bought).
+   * 409 CONFLICT, by `details.reason`: `subscription_exists` (change that one instead), `change_in_progress` (another one began at the same moment), `package_not_configured` (no plan that can be bought).
    * 409 AGREEMENT_ACTIVE while a negotiated agreement governs the subscription.
    *
    * Needs the session token of a Company_Admin, with or without a subscription.
@@ -2818,6 +2831,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   enrollInWorkforce: { method: 'POST', path: '/v1/workforces/{id}/enroll', takesKey: true },
   listWorkforceRuns: { method: 'GET', path: '/v1/workforces/{id}/runs', items: 'runs' },
   getWorkforceRun: { method: 'GET', path: '/v1/workforces/{id}/runs/{run_id}' },
+  cancelWorkforceRun: { method: 'POST', path: '/v1/workforces/{id}/runs/{run_id}/cancel', takesKey: true },
   listWebhookEvents: { method: 'GET', path: '/v1/webhook-events', items: 'events' },
   listWebhookSubscriptions: { method: 'GET', path: '/v1/webhooks', items: 'subscriptions' },
   createWebhookSubscription: { method: 'POST', path: '/v1/webhooks' },

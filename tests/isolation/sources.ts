@@ -1,0 +1,36 @@
+// The SQL in the sources of db/: its templates, and the functions that they are in.
+import { readdirSync, readFileSync } from 'node:fs';
+import ts from 'typescript';
+
+const folder = new URL('../../db/', import.meta.url);
+
+/** All files of db/, in their order, with what is in them. */
+export function databaseSources(): [file: string, text: string][] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .sort()
+    .map((name) => [`db/${name}`, readFileSync(new URL(name, folder), 'utf8')]);
+}
+
+export const treeOf = (file: string, text: string): ts.SourceFile =>
+  ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
+
+/** The tagged templates below a node, the outer ones before those in them. */
+export function templatesIn(node: ts.Node): ts.TaggedTemplateExpression[] {
+  const found: ts.TaggedTemplateExpression[] = [];
+  const visit = (each: ts.Node): void => {
+    if (ts.isTaggedTemplateExpression(each)) found.push(each);
+    ts.forEachChild(each, visit);
+  };
+  visit(node);
+  return found;
+}
+
+/** The name of the function, method or constant of the file that a node is in. */
+export function functionAround(node: ts.Node): string {
+  for (let each: ts.Node | undefined = node; each; each = each.parent) {
+    if ((ts.isFunctionDeclaration(each) || ts.isMethodDeclaration(each)) && each.name) return each.name.getText();
+    if (ts.isVariableDeclaration(each) && ts.isSourceFile(each.parent.parent.parent)) return each.name.getText();
+  }
+  return 'the file';
+}
