@@ -98,8 +98,8 @@ function valuesOf({ path }: DeclaredOperation): Record<string, string> {
   return path.includes('{id}') ? { object: 'leads', id: lead } : { object: 'accounts' };
 }
 
-/** An item without how often it was used, which the calls of this very test change. */
-const withoutUse = ({ total_requests: _requests, last_used_at: _at, ...item }: Json): Json => item;
+/** An item without how it was used, which the calls of this very test change. */
+const withoutUse = ({ total_requests: _requests, last_used_at: _at, last_used_ip: _ip, ...item }: Json): Json => item;
 
 type Ask = (query: CallOptions['query']) => Promise<Json>;
 
