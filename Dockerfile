@@ -1,10 +1,17 @@
 # The service alone: PostgreSQL and Redis run elsewhere (see compose.yaml).
-FROM node:24-slim
-ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=/tmp/compiled
+FROM node:24-slim AS packages
 WORKDIR /app
 # Without scripts and optional packages neither a second Node nor the embedded PostgreSQL is installed.
 COPY package.json package-lock.json .npmrc ./
-RUN npm install --omit=dev --omit=optional --ignore-scripts --no-save && npm cache clean --force
+COPY patches patches
+RUN npm install --omit=optional --ignore-scripts --no-save \
+  && node_modules/.bin/patch-package --error-on-fail \
+  && npm prune --omit=dev --omit=optional --ignore-scripts --no-save
+
+FROM node:24-slim
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=/tmp/compiled
+WORKDIR /app
+COPY --from=packages /app/node_modules node_modules
 COPY . .
 RUN mkdir /data && chown node:node /data
 USER node

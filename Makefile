@@ -5,8 +5,8 @@ export REDOCLY_TELEMETRY := off
 export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 .DEFAULT_GOAL := help
 
-# Written by npm when an installation is complete, so that one that was interrupted is done again.
-packages := node_modules/.package-lock.json
+# Written when an installation is complete and mended by patches/, so that one that was interrupted is done again.
+packages := node_modules/.complete
 generated := generated
 sdk_generated := sdk/src/generated
 
@@ -71,9 +71,10 @@ platform-key: $(packages) ## Mint an operator's key with the scope onboarding, o
 rotate-signing-key: $(packages) ## Change the key that signs tokens, by STEP=publish, sign and retire (docs/operations.md)
 	@STEP='$(STEP)' node start/rotate-signing-key.ts
 
-$(packages): package.json package-lock.json
+$(packages): package.json package-lock.json $(wildcard patches/*)
 	@echo 'Installing packages ...' >&2
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
+	@patch-package --error-on-fail >/dev/null
 	@touch $@
 
 .PHONY: help start test torture mutants bench seed-large check generate sdk sdks format migrate docs platform-key rotate-signing-key

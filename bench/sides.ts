@@ -27,7 +27,7 @@ export async function startScript(name: string, file: string, env: Record<string
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 /** One line that becomes the server: under make itself its process would be somebody's child. */
-const recipe = execFileSync('make', ['--silent', '--dry-run', '--old-file=node_modules/.package-lock.json', 'start'], {
+const recipe = execFileSync('make', ['--silent', '--dry-run', '--old-file=node_modules/.complete', 'start'], {
   cwd: root,
   encoding: 'utf8',
 });

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { areaProblems, circleProblems, untestedNouns } from './areas.ts';
 import { decisionProblems, namedFileProblems } from './decisions.ts';
 import { folderProblems, headerProblems, mentionProblems, packageProblems } from './files.ts';
+import { heldFunctionProblems } from './functions.ts';
 import { imageProblems } from './image.ts';
 import { dependencyProblems, importProblems } from './imports.ts';
 import { listFolders, readSources, type Source } from './sources.ts';
@@ -44,7 +45,7 @@ async function staleFiles(): Promise<string[]> {
       mkdirSync(join(folder, at), { recursive: true });
       return `${variable}=${join(folder, at)}`;
     });
-    const failed = await command('make', '-s', '-o', 'node_modules/.package-lock.json', 'generate', ...targets);
+    const failed = await command('make', '-s', '-o', 'node_modules/.complete', 'generate', ...targets);
     if (failed.length > 0) return failed;
     return Object.values(derived)
       .flatMap(({ at, names }) => names.map((name) => join(at, name)))
@@ -72,6 +73,7 @@ const checks: Record<string, Check> = {
     ...untestedNouns(sources),
   ],
   'no files import each other in a circle': () => circleProblems(sources),
+  'no function is made to outlive its request': () => heldFunctionProblems(sources),
   'the image has what the server runs on': () => imageProblems(sources),
   'packages are declared where they are needed': () => [
     ...dependencyProblems(

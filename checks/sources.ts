@@ -10,7 +10,7 @@ export interface Source {
 
 /** What is installed, made by running, or not ours. */
 const left = new Set(['node_modules', '.git', '.data', '.test-data', 'coverage', 'dist']);
-const textFile = /(\.(ts|js|json|md|sql|ya?ml|sh|toml)|^(Makefile|Dockerfile|LICENSE|run|\.[a-z]+))$/;
+const textFile = /(\.(ts|js|json|md|sql|ya?ml|sh|toml|patch)|^(Makefile|Dockerfile|LICENSE|run|\.[a-z]+))$/;
 
 /** Every folder below root, from the root and with slashes. */
 export function listFolders(root: string, at = root): string[] {

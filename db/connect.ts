@@ -301,7 +301,7 @@ function gatherWrites(socket: Socket): void {
     held = false;
     socket.uncork();
   };
-  socket.write = ((chunk: Buffer, ...rest: unknown[]): boolean => {
+  const gather = (chunk: Buffer, ...rest: unknown[]): boolean => {
     if (chunk.length >= driverGathers && !held) {
       held = true;
       socket.cork();
@@ -312,7 +312,8 @@ function gatherWrites(socket: Socket): void {
     // Written by the driver at the end of the turn: nothing more comes.
     if (chunk.length < driverGathers) release();
     return taken;
-  }) as Socket['write'];
+  };
+  socket.write = gather as Socket['write'];
 }
 
 function endTransaction(lane: Lane): void {

@@ -178,12 +178,12 @@ export class Transaction {
       check();
       return sql(...parameters);
     };
-    send.unsafe = (...parameters: Parameters<typeof sql.unsafe>) => {
+    const unsafe = (...parameters: Parameters<typeof sql.unsafe>) => {
       check();
       return sql.unsafe(...parameters);
     };
     const { json, array, types, typed } = sql;
-    const handle = Object.assign(send, { json, array, types, typed }) as unknown as Sql;
+    const handle = Object.assign(send, { unsafe, json, array, types, typed }) as unknown as Sql;
     return handle;
   }
 

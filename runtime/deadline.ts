@@ -33,7 +33,7 @@ export class Deadline {
   #started = 0;
   /** Its place among those that run; -1 while it stands still. */
   #place = -1;
-  #expire: () => void = () => undefined;
+  #reject: ((failure: DeadlinePassed) => void) | undefined;
 
   get passed(): boolean {
     return this.#left <= 0;
@@ -50,7 +50,7 @@ export class Deadline {
    */
   race<T>(begin: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#expire = () => reject(new DeadlinePassed());
+      this.#reject = reject;
       // The time runs before the work begins, since the work may pause it in its first step.
       this.#run();
       begin().then(
@@ -79,7 +79,7 @@ export class Deadline {
   expireBy(now: number): void {
     if (now - this.#started < this.#left) return;
     this.#stop();
-    this.#expire();
+    this.#reject?.(new DeadlinePassed());
   }
 
   #run(): void {

@@ -1,5 +1,5 @@
 // A browser for tests: a fresh profile, no other host in reach, and all that it asks for noted.
-import { setPriority } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { findProgram } from './programs.ts';
 
@@ -17,10 +17,9 @@ const disabled = ['gpu', 'quic', 'background-networking', 'component-update', 's
 );
 
 export function openBrowser(): Promise<Browser> {
-  // It must not take the processor from the server, which other tests are calling; this worker has no other file to run.
-  setPriority(10);
   return chromium.launch({
-    executablePath: findProgram('chromium') ?? '',
+    executablePath: fileURLToPath(new URL('./browser.sh', import.meta.url)),
+    env: { ...process.env, BROWSER: findProgram('chromium') ?? '' },
     args: ['--no-sandbox', ...quiet, ...disabled, '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
   });
 }

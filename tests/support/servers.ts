@@ -30,10 +30,16 @@ const ownMain = fileURLToPath(new URL('../../main.ts', import.meta.url));
  * @param env settings beside the environment's; PORT is chosen by the system unless given, and passwords are cheap unless NODE_OPTIONS is
  * @param logFile where its log goes as well
  * @param main the program, where it is not the project's own
+ * @param flags of Node
  */
-export function startServer(env: Record<string, string>, logFile?: string, main = ownMain): Promise<TestServer> {
+export function startServer(
+  env: Record<string, string>,
+  logFile?: string,
+  main = ownMain,
+  flags: readonly string[] = roomy,
+): Promise<TestServer> {
   const started = performance.now();
-  const child = spawn(process.execPath, [...roomy, main], {
+  const child = spawn(process.execPath, [...flags, main], {
     env: {
       ...{ PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache, NODE_OPTIONS: cheapPasswords },
       ...{ PORT: '0', DEMO: '0', ...env },

@@ -1,0 +1,77 @@
+// What requests leave behind in memory: it is collected while it is young, which costs little.
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { type CallOptions, type call, expectStatus } from '../support/client.ts';
+import { dropAllDatabases, newDatabase } from '../support/databases.ts';
+import { readMetrics, seriesValue } from '../support/metrics.ts';
+import { lead, recordsPath } from '../support/records.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+
+/** Requests between two looks, few enough for the old generation not to be collected meanwhile. */
+const requestsAtOnce = 500;
+/** Bytes that a request may add to the old generation; what is compiled and learned about code is among them. */
+const mostBytes = 3500;
+
+let server: TestServer;
+let tenant: Tenant;
+let id: string;
+
+beforeAll(async () => {
+  // A database of its own: what the jobs of a server do for other tests would count as well.
+  const databaseUrl = await newDatabase();
+  const settings = {
+    DATABASE_URL: databaseUrl,
+    SECRET_KEY: inject('secretKey'),
+    DATA_DIR: '.test-data',
+    METRICS_PORT: '0',
+  };
+  // A small young generation, which some thirty requests fill.
+  server = await startServer(settings, undefined, undefined, ['--max-semi-space-size=2', '--min-semi-space-size=2']);
+  await useDatabase(databaseUrl);
+  tenant = await newTenant();
+  const body = Array.from({ length: 25 }, () => lead());
+  const options: CallOptions = { key: tenant.key, idempotencyKey: true, body, baseUrl: server.url };
+  const answer = await expectStatus(200, 'POST', `${recordsPath('leads')}:batch`, options);
+  ({ id } = answer.body.data.succeeded[0].record);
+});
+afterAll(async () => {
+  await server?.stop();
+  await useDatabase(undefined);
+  await dropAllDatabases();
+});
+
+/** Bytes of the old generation, and how often it was collected. */
+async function oldGeneration(): Promise<{ bytes: number; collections: number }> {
+  const text = await readMetrics(server);
+  return {
+    bytes: seriesValue(text, 'nodejs_heap_space_size_used_bytes', { space: 'old' }) ?? Number.NaN,
+    collections: seriesValue(text, 'nodejs_gc_duration_seconds_count', { kind: 'major' }) ?? 0,
+  };
+}
+
+describe('A request', () => {
+  const requests: [string, number, () => Parameters<typeof call>][] = [
+    ['that reads', 200, () => ['GET', recordsPath('leads', id), {}]],
+    ['that lists', 200, () => ['GET', recordsPath('leads'), {}]],
+    ['that creates', 201, () => ['POST', recordsPath('leads'), { body: lead(), idempotencyKey: true }]],
+  ];
+
+  test.each(requests)('%s leaves next to nothing to the old generation', async (_what, status, next) => {
+    const ask = async (times: number): Promise<void> => {
+      for (let turn = 0; turn < times; turn += 1) {
+        const [method, path, options] = next() as [string, string, CallOptions];
+        await expectStatus(status, method, path, { ...options, key: tenant.key, baseUrl: server.url });
+      }
+    };
+    // Until its code is compiled as far as it gets.
+    await ask(300);
+    const grown = async (): Promise<number> => {
+      const before = await oldGeneration();
+      await ask(requestsAtOnce);
+      const after = await oldGeneration();
+      // What was collected meanwhile cannot be told.
+      return after.collections > before.collections ? grown() : after.bytes - before.bytes;
+    };
+    expect((await grown()) / requestsAtOnce).toBeLessThan(mostBytes);
+  });
+});
