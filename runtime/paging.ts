@@ -1,5 +1,5 @@
 // Pages: the limit, and cursors that cannot be forged or carried over to another query.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { maxPageSize } from '../domain/service/request-limits.ts';
 import type { SignedTokens } from './credentials/signed-tokens.ts';
 import { problem, validationFailed } from './errors.ts';
@@ -111,5 +111,5 @@ export class Cursors {
 }
 
 function fingerprint(list: string): string {
-  return createHash('sha256').update(list).digest('base64url').slice(0, 16);
+  return hash('sha256', list, 'base64url').slice(0, 16);
 }

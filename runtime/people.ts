@@ -1,4 +1,5 @@
 // People at screens of this server: who they are by their cookie, and what they do at once.
+import type { KeyObject } from 'node:crypto';
 import type { Caller } from './caller.ts';
 import {
   anonymous,
@@ -41,11 +42,11 @@ const patience = 1800;
 
 export class People {
   readonly #parts: PeopleParts;
-  readonly #formKey: Buffer;
+  readonly #formKey: KeyObject;
 
   constructor(parts: PeopleParts) {
     this.#parts = parts;
-    this.#formKey = parts.secrets.derive('forms of screens');
+    this.#formKey = parts.secrets.deriveKey('forms of screens');
   }
 
   /** The text of a cookie that keeps a session. */

@@ -1,9 +1,10 @@
 // Tokens that carry what they say: texts that only this server can make, each for one purpose.
+import type { KeyObject } from 'node:crypto';
 import { type Secrets, sameText, sign } from './secrets.ts';
 
 export class SignedTokens {
   readonly #secrets: Secrets;
-  readonly #keys = new Map<string, Buffer>();
+  readonly #keys = new Map<string, KeyObject>();
 
   constructor(secrets: Secrets) {
     this.#secrets = secrets;
@@ -22,10 +23,10 @@ export class SignedTokens {
     return JSON.parse(Buffer.from(payload, 'base64url').toString());
   }
 
-  #keyOf(purpose: string): Buffer {
+  #keyOf(purpose: string): KeyObject {
     const known = this.#keys.get(purpose);
     if (known) return known;
-    const key = this.#secrets.derive(purpose);
+    const key = this.#secrets.deriveKey(purpose);
     this.#keys.set(purpose, key);
     return key;
   }

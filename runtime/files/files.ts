@@ -1,4 +1,5 @@
 // Files of callers: put into the storage, linked to for ten minutes, handed out, removed.
+import type { KeyObject } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { v7 as uuidv7 } from 'uuid';
@@ -67,12 +68,12 @@ export interface FilesParts {
 export class Files {
   readonly folder: string;
   readonly #parts: FilesParts;
-  readonly #key: Buffer;
+  readonly #key: KeyObject;
 
   constructor(parts: FilesParts) {
     this.#parts = parts;
     this.folder = parts.folder;
-    this.#key = parts.secrets.derive('download links');
+    this.#key = parts.secrets.deriveKey('download links');
   }
 
   /** Puts an upload into the storage. @throws ApiError 503 when the storage does not take it */

@@ -66,7 +66,7 @@ export async function examplesOf(
 /** What a link says that works as long as many walks take; those of the API work for ten minutes. */
 function lastingLink(path: string, { companyId }: Tenant): Record<string, string> {
   const exp = String(Math.floor(Date.now() / 1000) + 7200);
-  const key = new Secrets(inject('secretKey')).derive('download links');
+  const key = new Secrets(inject('secretKey')).deriveKey('download links');
   const environment = 'live';
   const signature = sign(key, JSON.stringify([path.split('/')[3], companyId, environment, exp]));
   return { company_id: companyId, environment, exp, sig: signature };
