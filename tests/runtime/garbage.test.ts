@@ -8,9 +8,9 @@ import { startServer, type TestServer } from '../support/servers.ts';
 import { newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
 /** Requests between two looks, few enough for the old generation not to be collected meanwhile. */
-const requestsAtOnce = 500;
-/** Bytes that a request may add to the old generation; what is compiled and learned about code is among them. */
-const mostBytes = 3500;
+const requestsAtOnce = 300;
+/** Bytes that a request may add to the old generation. */
+const mostBytes = 2500;
 
 let server: TestServer;
 let tenant: Tenant;
@@ -63,8 +63,6 @@ describe('A request', () => {
         await expectStatus(status, method, path, { ...options, key: tenant.key, baseUrl: server.url });
       }
     };
-    // Until its code is compiled as far as it gets.
-    await ask(300);
     const grown = async (): Promise<number> => {
       const before = await oldGeneration();
       await ask(requestsAtOnce);
@@ -72,6 +70,8 @@ describe('A request', () => {
       // What was collected meanwhile cannot be told.
       return after.collections > before.collections ? grown() : after.bytes - before.bytes;
     };
-    expect((await grown()) / requestsAtOnce).toBeLessThan(mostBytes);
+    // What is compiled and learned of the code belongs to the first rounds, and to some that a busy machine puts off.
+    const rounds = [await grown(), await grown(), await grown()];
+    expect(Math.min(...rounds) / requestsAtOnce).toBeLessThan(mostBytes);
   });
 });

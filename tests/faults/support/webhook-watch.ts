@@ -8,10 +8,12 @@ import { Receiver } from '../../support/receivers.ts';
 import type { StoredEvent } from './feed-readers.ts';
 import { secretKey } from './settings.ts';
 
-/** Milliseconds that the last deliveries may take, once nothing breaks any more. */
+/** Milliseconds that the last deliveries may take, once nothing breaks any more, beside the time of those that wait. */
 const patience = 120_000;
+/** Deliveries in a second that a receiver is sent at most: a fast machine writes more, and they wait. */
+const mostPerSecond = 25;
 
-/** What a subscription wants: few enough events each that 25 requests in a second are sent as fast as they happen. */
+/** What a subscription wants: a part of what happens, so that not too many are left to be sent in the end. */
 interface Wish {
   event: string;
   object: string;
@@ -115,7 +117,9 @@ export class WebhookWatch {
       update webhook_deliveries set leased_until = null, next_attempt_at = now()
       where ${own} and status in ('pending', 'retrying')`;
     await this.#sql`update webhook_subscriptions set due_at = now() where ${own} and disabled_at is null`;
-    const tooLate = performance.now() + patience;
+    const [left] = await this.#sql<{ deliveries: number }[]>`
+      select count(*) as deliveries from webhook_deliveries where ${own} and status in ('pending', 'retrying')`;
+    const tooLate = performance.now() + patience + (Number(left?.deliveries) / mostPerSecond) * 1000;
     const waiting = () =>
       this.#sql`select from webhook_deliveries where ${own} and status in ('pending', 'retrying') limit 1`;
     while ((await waiting()).length > 0 && performance.now() < tooLate) await sleep(100);
