@@ -16,21 +16,30 @@ export interface Use {
   line: number;
 }
 
+export interface Syntax {
+  imports: Import[];
+  uses: Use[];
+  /** Lines in which a function is written into a property where it is made. */
+  heldFunctions: number[];
+}
+
 /** Every import and every expression that a rule may speak of. */
-export function readSyntax({ path, text }: Source): { imports: Import[]; uses: Use[] } {
+export function readSyntax({ path, text }: Source): Syntax {
   const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const imports: Import[] = [];
   const uses: Use[] = [];
+  const heldFunctions: number[] = [];
   const visit = (node: ts.Node): void => {
     const line = file.getLineAndCharacterOfPosition(node.getStart()).line + 1;
     const imported = importOf(node);
     if (imported) imports.push({ ...imported, line });
     const expression = expressionOf(node);
     if (expression !== undefined) uses.push({ expression, line });
+    if (isHeldFunction(node)) heldFunctions.push(line);
     ts.forEachChild(node, visit);
   };
   visit(file);
-  return { imports, uses };
+  return { imports, uses, heldFunctions };
 }
 
 function importOf(node: ts.Node): Omit<Import, 'line'> | undefined {
@@ -59,4 +68,18 @@ function expressionOf(node: ts.Node): string | undefined {
   if (ts.isNewExpression(node) && !node.arguments?.length) return `new ${node.expression.getText()}()`;
   if (ts.isCallExpression(node) && ts.isIdentifier(node.expression)) return `${node.expression.text}()`;
   return undefined;
+}
+
+function isHeldFunction(node: ts.Node): boolean {
+  if (!ts.isBinaryExpression(node) || node.operatorToken.kind !== ts.SyntaxKind.EqualsToken) return false;
+  if (!ts.isPropertyAccessExpression(node.left) && !ts.isElementAccessExpression(node.left)) return false;
+  const value = bare(node.right);
+  return ts.isArrowFunction(value) || ts.isFunctionExpression(value);
+}
+
+/** Without what is gone when the program runs. */
+function bare(node: ts.Expression): ts.Expression {
+  return ts.isParenthesizedExpression(node) || ts.isAsExpression(node) || ts.isSatisfiesExpression(node)
+    ? bare(node.expression)
+    : node;
 }

@@ -25,8 +25,11 @@ export function artifactsOf(pool: Pool, model: string): Adapter {
       const milliseconds = model === 'Client' || seconds === undefined ? unusedFor : seconds * 1000;
       const expiresAt = new Date(Date.now() + milliseconds);
       const grantHash = payload.grantId === undefined ? null : sha256(`Grant:${payload.grantId}`);
-      await pool.use((sql) => saveArtifact(sql, { model, idHash: hashOf(id), payload, grantHash, expiresAt }));
-      if (model === 'Grant') await pool.use((sql) => keepArtifact(sql, 'Client', sha256(`Client:${payload.clientId}`)));
+      await pool.use(async (sql) => {
+        // First: an app that is kept for nothing is no harm, and a consent whose app is forgotten is one.
+        if (model === 'Grant') await keepArtifact(sql, 'Client', sha256(`Client:${payload.clientId}`));
+        await saveArtifact(sql, { model, idHash: hashOf(id), payload, grantHash, expiresAt });
+      });
     },
     async find(id) {
       const found = await pool.use((sql) => findArtifact(sql, model, hashOf(id)));

@@ -22,6 +22,9 @@ export const oauthPolicies: Readonly<Record<string, readonly Allowance[]>> = {
   'oauth-token': [{ limit: 120, window: 60_000 }],
 };
 
+/** What apps in a browser send: the public key of a project, and the revision that clients of MCP name with each request, among it. */
+const fromAnySite = ['Accept', 'Apikey', 'Content-Type', 'MCP-Protocol-Version'];
+
 /** The path of the identity provider on this server, whatever stands in front of it. */
 const mount = '/auth/v1';
 
@@ -45,7 +48,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         // RFC 8414 puts the issuer's path behind the name, OpenID Connect in front of it.
         path: new RegExp(`^(?:${mount}/\\.well-known/${kind}|/\\.well-known/${kind}${mount})$`),
         methods: ['GET', 'HEAD'],
-        isForAnySite: true,
+        fromAnySite,
         refuse: refusal,
         show: metadata(kind),
       }),
@@ -55,7 +58,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         name: 'oauth_resource_metadata',
         path: new RegExp(`^/\\.well-known/oauth-protected-resource${index === 0 ? '' : new URL(identifier).pathname}$`),
         methods: ['GET', 'HEAD'],
-        isForAnySite: true,
+        fromAnySite,
         refuse: refusal,
         show: async () =>
           json(200, { resource: identifier, authorization_servers: [issuer], bearer_methods_supported: ['header'] }),
@@ -65,7 +68,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
       name: 'oauth_registration',
       path: new RegExp(`^${mount}/oauth/clients/register$`),
       methods: ['POST'],
-      isForAnySite: true,
+      fromAnySite,
       limit: 'oauth-registration',
       refuse: refusal,
       show: (request) => guarded(request, () => register(request)),
@@ -75,7 +78,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         name: `oauth_${name}`,
         path: new RegExp(`^${mount}/oauth/${name}$`),
         methods: ['POST'],
-        isForAnySite: true,
+        fromAnySite,
         limit: 'oauth-token',
         refuse: refusal,
         show: (request) =>

@@ -56,8 +56,8 @@ export interface Screen {
   limit?: string;
   /** What it is asked by; GET, HEAD and POST unless given. */
   methods?: readonly string[];
-  /** True: pages of other sites may ask it from a browser; only for what looks at no cookies. */
-  isForAnySite?: boolean;
+  /** Headers that pages of other sites may send, where they may ask it at all in a browser; only for what looks at no cookies. */
+  fromAnySite?: readonly string[];
   /** The answer of 429 and 503, where a program reads it, or the way goes on elsewhere. */
   refuse?: (status: number, path: ScreenRequest['path']) => ScreenAnswer;
   show(request: ScreenRequest): Promise<ScreenAnswer>;
@@ -99,14 +99,13 @@ const forAnySite = {
 };
 
 /** Before a page of another site may send what a form cannot. */
-const preflight = (methods: readonly string[]): Answer => ({
+const preflight = (methods: readonly string[], headers: readonly string[]): Answer => ({
   status: 204,
   body: undefined,
   headers: {
     ...forAnySite,
     'access-control-allow-methods': methods.join(', '),
-    // Of the public key of a project, and of the revision that clients of MCP name with each request.
-    'access-control-allow-headers': 'Accept, Apikey, Content-Type, MCP-Protocol-Version',
+    'access-control-allow-headers': headers.join(', '),
     'access-control-max-age': '7200',
   },
 });
@@ -135,13 +134,13 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
   ): { name: string; answer: () => Promise<Answer> } | undefined => {
     if (!known.includes(method)) return undefined;
     for (const screen of screens) {
-      const { name, path, methods = usual, isForAnySite = false } = screen;
-      const isPreflight = method === 'OPTIONS' && isForAnySite;
-      const match = isPreflight || methods.includes(method) ? path.exec(pathText) : null;
+      const { name, path, methods = usual, fromAnySite } = screen;
+      const asked = method === 'OPTIONS' ? fromAnySite : undefined;
+      const match = asked || methods.includes(method) ? path.exec(pathText) : null;
       if (!match) continue;
-      if (isPreflight) return { name, answer: async () => preflight(methods) };
+      if (asked) return { name, answer: async () => preflight(methods, asked) };
       const own = () => answer(screen, { ...match.groups }, method, request, invite);
-      return { name, answer: isForAnySite ? async () => readableAnywhere(await own()) : own };
+      return { name, answer: fromAnySite ? async () => readableAnywhere(await own()) : own };
     }
     return undefined;
   };

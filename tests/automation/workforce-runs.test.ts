@@ -245,13 +245,15 @@ describe('a run that is cancelled', () => {
     { kind: 'add_note', content: 'Second' },
   ];
 
+  async function enrollTwo(workforce: Json) {
+    const [lead, other] = [await newLead(), await newLead()];
+    const runId = await enroll(tenant.key, workforce, lead.id);
+    return { lead, other, runId, otherId: await enroll(tenant.key, workforce, other.id) };
+  }
+
   test('does no further step, keeps what it made, and lets the record be enrolled again', async () => {
     const workforce = await newWorkforce(tenant.key, { steps });
-    const [lead, other] = [await newLead(), await newLead()];
-    const [runId, otherId] = [
-      await enroll(tenant.key, workforce, lead.id),
-      await enroll(tenant.key, workforce, other.id),
-    ];
+    const { lead, other, runId, otherId } = await enrollTwo(workforce);
     for (const id of [runId, otherId]) await runThatIs(/waiting/, tenant.key, workforce, id);
     const { status, body } = await cancel(tenant.key, workforce, runId);
     expect([status, body.data.run]).toEqual([200, await readRun(tenant.key, workforce, runId)]);
@@ -271,11 +273,7 @@ describe('a run that is cancelled', () => {
 
   test('stays out when its workforce goes on after a pause', async () => {
     const workforce = await newWorkforce(tenant.key, { steps });
-    const [lead, other] = [await newLead(), await newLead()];
-    const [runId, otherId] = [
-      await enroll(tenant.key, workforce, lead.id),
-      await enroll(tenant.key, workforce, other.id),
-    ];
+    const { runId, otherId } = await enrollTwo(workforce);
     await change(workforce, { status: 'paused' });
     expect((await cancel(tenant.key, workforce, runId)).status).toBe(200);
     await change(workforce, { status: 'active' });

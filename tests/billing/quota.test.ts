@@ -407,7 +407,7 @@ describe('while the quota cannot be charged', () => {
     mkdirSync(folder, { recursive: true });
     server = await startServer(
       { ...testSettings, DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey') },
-      logFile,
+      { logFile },
     );
   });
   afterAll(async () => {

@@ -81,8 +81,7 @@ test('the server starts from the files of the image alone, with workers', { time
     const redis = { REDIS_URL: 'redis://127.0.0.1:1' };
     const server = await startServer(
       { ...testSettings, ...settings, ...redis, DATA_DIR: join(folder, 'data') },
-      undefined,
-      join(folder, 'main.ts'),
+      { main: join(folder, 'main.ts') },
     );
     try {
       await expectStatus(200, 'GET', '/v1/health', { baseUrl: server.url });

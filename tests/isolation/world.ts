@@ -61,7 +61,7 @@ export function serve(url: string, main?: string, reachedFile?: string): Promise
     reachedFile === undefined ? {} : { REACHED_FILE: reachedFile, DATABASE_PREPARE: '0' };
   if (reachedFile !== undefined) first.push(loading('./reached.ts'));
   const own = { NODE_OPTIONS: first.join(' '), SMTP_URL: 'smtp://127.0.0.1:9', ...noting };
-  return startServer({ ...settings(url), ...own }, undefined, main);
+  return startServer({ ...settings(url), ...own }, { main });
 }
 
 const loading = (file: string): string => `--import=${new URL(file, import.meta.url)}`;

@@ -79,7 +79,7 @@ let route: Door;
 
 beforeAll(async () => {
   const shared = { DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), DATA_DIR: '.test-data' };
-  server = await startServer({ ...testSettings, ...shared }, undefined, fixtureServer);
+  server = await startServer({ ...testSettings, ...shared }, { main: fixtureServer });
   const { key } = await newWideTenant();
   fixtures = await openDoor(server.url, key);
   route = await openDoor(inject('baseUrl'), key);

@@ -26,7 +26,7 @@ beforeAll(async () => {
     METRICS_PORT: '0',
   };
   // A small young generation, which some thirty requests fill.
-  server = await startServer(settings, undefined, undefined, ['--max-semi-space-size=2', '--min-semi-space-size=2']);
+  server = await startServer(settings, { flags: ['--max-semi-space-size=2', '--min-semi-space-size=2'] });
   await useDatabase(databaseUrl);
   tenant = await newTenant();
   const body = Array.from({ length: 25 }, () => lead());

@@ -25,18 +25,22 @@ export const cheapPasswords = `--import=${new URL('./cheap-passwords.ts', import
 
 const ownMain = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
+interface StartOptions {
+  /** Where its log goes as well. */
+  logFile?: string;
+  /** The program, where it is not the project's own. */
+  main?: string | undefined;
+  /** Of Node. */
+  flags?: readonly string[];
+}
+
 /**
  * Starts a server on a free port.
  * @param env settings beside the environment's; PORT is chosen by the system unless given, and passwords are cheap unless NODE_OPTIONS is
- * @param logFile where its log goes as well
- * @param main the program, where it is not the project's own
- * @param flags of Node
  */
 export function startServer(
   env: Record<string, string>,
-  logFile?: string,
-  main = ownMain,
-  flags: readonly string[] = roomy,
+  { logFile, main = ownMain, flags = roomy }: StartOptions = {},
 ): Promise<TestServer> {
   const started = performance.now();
   const child = spawn(process.execPath, [...flags, main], {

@@ -65,7 +65,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const secretKey = '5e'.repeat(32);
   const database = await startNoting(folder);
   const settings = { ...testSettings, DATABASE_URL: database.url, SECRET_KEY: secretKey, DATA_DIR: folder };
-  const server = await startServer(settings, logFile).catch(async (error: unknown) => {
+  const server = await startServer(settings, { logFile }).catch(async (error: unknown) => {
     await database.stop();
     throw error;
   });

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
+import { pace } from '../../../domain/automation/webhook-attempts.ts';
 import { Secrets } from '../../../runtime/credentials/secrets.ts';
 import { newSigningSecret } from '../../../runtime/outgoing/signed-posts.ts';
 import { Receiver } from '../../support/receivers.ts';
@@ -10,8 +11,6 @@ import { secretKey } from './settings.ts';
 
 /** Milliseconds that the last deliveries may take, once nothing breaks any more, beside the time of those that wait. */
 const patience = 120_000;
-/** Deliveries in a second that a receiver is sent at most: a fast machine writes more, and they wait. */
-const mostPerSecond = 25;
 
 /** What a subscription wants: a part of what happens, so that not too many are left to be sent in the end. */
 interface Wish {
@@ -119,7 +118,8 @@ export class WebhookWatch {
     await this.#sql`update webhook_subscriptions set due_at = now() where ${own} and disabled_at is null`;
     const [left] = await this.#sql<{ deliveries: number }[]>`
       select count(*) as deliveries from webhook_deliveries where ${own} and status in ('pending', 'retrying')`;
-    const tooLate = performance.now() + patience + (Number(left?.deliveries) / mostPerSecond) * 1000;
+    // A fast machine writes more than a receiver is sent in a second, and they wait.
+    const tooLate = performance.now() + patience + (Number(left?.deliveries) / pace.perSecond) * 1000;
     const waiting = () =>
       this.#sql`select from webhook_deliveries where ${own} and status in ('pending', 'retrying') limit 1`;
     while ((await waiting()).length > 0 && performance.now() < tooLate) await sleep(100);
