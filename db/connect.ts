@@ -1,6 +1,7 @@
 // Connections: a pool whose waits and queries are bounded, which the driver's own pool is not.
 import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
+import { readMoment } from './moment.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
 export type Sql = postgres.ISql<{}>;
@@ -56,10 +57,7 @@ export class PoolExhausted extends Error {
   readonly code = 'POOL_EXHAUSTED';
 }
 
-/**
- * The types that differ from the driver's defaults: 64-bit integers are numbers, since all of ours are safe; dates stay text;
- * times are read as ISO 8601, since the driver's way moves the years 1 to 99 into the last two centuries.
- */
+/** The types that differ from the driver's defaults: 64-bit integers are numbers, since all of ours are safe; dates stay text. */
 const types = {
   bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: (text: string) => Number(text) },
   numeric: {
@@ -72,7 +70,7 @@ const types = {
     to: 1184,
     from: [1184],
     serialize: (value: Date | string) => (value instanceof Date ? value.toISOString() : value),
-    parse: (text: string) => new Date(text.replace(' ', 'T').replace('+00', 'Z')),
+    parse: readMoment,
   },
   day: { to: 1082, from: [1082], serialize: (value: string) => value, parse: (text: string) => text },
 };

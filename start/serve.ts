@@ -102,7 +102,10 @@ export async function serve(
   const registry = config.metricsPort === undefined ? undefined : openRegistry(worker);
   const measure = registry && watchRequests(registry);
   if (registry) watchParts(registry, { load, ping: database.ping, pools: { ...pools }, news, redis });
-  const baseUrl = (): string => config.baseUrl.replace(/:0$/, `:${(server.address() as AddressInfo).port}`);
+  const baseUrl = (): string =>
+    config.baseUrl.endsWith(':0')
+      ? config.baseUrl.replace(/0$/, String((server.address() as AddressInfo).port))
+      : config.baseUrl;
   const { provider: payments, stripe } = await openPayments(config, paymentsPool, baseUrl, log);
   // Another issuer, where one is trusted, has its own.
   const oauth =
