@@ -1,6 +1,5 @@
 // P13: a record by its id as a call of a tool, against the same read over REST.
-import { request } from './load.ts';
-import { createLead, readRequest } from './records.ts';
+import { createLead, readRequest, toolRequest } from './records.ts';
 import type { Result } from './report.ts';
 import { type Measured, measure, ratio, type Settings } from './rounds.ts';
 import { startServer } from './sides.ts';
@@ -36,20 +35,4 @@ export async function mcpCall(settings: Settings): Promise<Result> {
     await server.stop();
     await workspace.stop();
   }
-}
-
-function toolRequest(key: string, id: string): Buffer {
-  const version = '2026-07-28';
-  const _meta = {
-    'io.modelcontextprotocol/protocolVersion': version,
-    'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1.0.0' },
-    'io.modelcontextprotocol/clientCapabilities': {},
-  };
-  const params = { name: 'get_record', arguments: { object: 'leads', id }, _meta };
-  const headers = {
-    'x-api-key': key,
-    accept: 'application/json, text/event-stream',
-    ...{ 'mcp-protocol-version': version, 'mcp-method': 'tools/call', 'mcp-name': 'get_record' },
-  };
-  return request('POST', '/v1/mcp', headers, JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }));
 }

@@ -47,3 +47,20 @@ export async function createLead(port: number, workspace: Workspace, number = 1)
   if (status !== 201) throw new Error(`a lead could not be created: ${body}`);
   return JSON.parse(body).data.record.id;
 }
+
+/** The same read as a call of a tool of the Model Context Protocol. */
+export function toolRequest(key: string, id: string): Buffer {
+  const version = '2026-07-28';
+  const _meta = {
+    'io.modelcontextprotocol/protocolVersion': version,
+    'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1.0.0' },
+    'io.modelcontextprotocol/clientCapabilities': {},
+  };
+  const params = { name: 'get_record', arguments: { object: 'leads', id }, _meta };
+  const headers = {
+    'x-api-key': key,
+    accept: 'application/json, text/event-stream',
+    ...{ 'mcp-protocol-version': version, 'mcp-method': 'tools/call', 'mcp-name': 'get_record' },
+  };
+  return request('POST', '/v1/mcp', headers, JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }));
+}

@@ -57,6 +57,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
   return {
     name: 'callMcp',
     audience,
+    performs: (body) => body.includes('"tools/call"'),
     check: (headers) => checkOrigin(headers, new URL(parts.baseUrl())),
     async answer(request) {
       const { handler, catalogue } = await load();

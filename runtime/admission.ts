@@ -20,6 +20,7 @@ import { type Deadline, DeadlinePassed } from './deadline.ts';
 import type { Operation } from './document/document.ts';
 import { ApiError } from './errors.ts';
 import { admitToQuota, QuotaAlarm } from './limits/quota.ts';
+import type { Verdict } from './limits/rate-limits.ts';
 import type { Log } from './log.ts';
 
 export interface AdmissionParts extends CallParts {
@@ -70,13 +71,8 @@ export class Admission {
    * @returns undefined where too little is known, and where the request would be refused: only what was asked for it may refuse it
    */
   async recall(routed: RoutedRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated | undefined> {
-    const { limits, sessionTokens } = this.#parts;
-    const { request } = routed;
-    const { 'x-api-key': key } = request.headers;
-    if (typeof key !== 'string' || isForAnybody(routed)) return undefined;
-    const facts = this.#factsOf(request, trace);
-    if (limits.refusalOfAddress(facts.ip, now.getTime())) return undefined;
-    const known = recall(readCredential(request.headers, sessionTokens.issuer), facts, this.#parts, now);
+    if (isForAnybody(routed)) return undefined;
+    const known = this.remember(routed.request, now, trace);
     if (!known) return undefined;
     try {
       await this.#admit(routed, known, now, deadline, trace);
@@ -85,6 +81,16 @@ export class Admission {
       if (error instanceof ApiError && error.status !== 503) return undefined;
       throw error;
     }
+  }
+
+  /** Who calls by what is known of the key, with nothing counted or charged: a transaction must ask whether that still holds. */
+  remember(request: IncomingMessage, now: Date, trace: Trace): Authenticated | undefined {
+    const { limits, sessionTokens } = this.#parts;
+    const { 'x-api-key': key } = request.headers;
+    if (typeof key !== 'string') return undefined;
+    const facts = this.#factsOf(request, trace);
+    if (limits.refusalOfAddress(facts.ip, now.getTime())) return undefined;
+    return recall(readCredential(request.headers, sessionTokens.issuer), facts, this.#parts, now);
   }
 
   /** Lets a request in. @throws ApiError for one that is refused */
@@ -132,8 +138,8 @@ export class Admission {
 
   /** Counts a request that calls no operation, under the name of its route. @throws ApiError 429 */
   async count(route: string, { caller }: Authenticated, trace: Trace): Promise<void> {
-    admit(await this.#parts.limits.takeAuthenticated({ id: route, keyLimit: undefined }, caller, Date.now()), trace);
-    trace.countedBy = caller.limits;
+    const verdict = this.#countOnce({ id: route, keyLimit: undefined }, caller, trace);
+    if (verdict) await verdict;
   }
 
   /** Counts, charges and authorizes a call of an operation by somebody who was recognized. @throws ApiError as on REST */
@@ -151,6 +157,12 @@ export class Admission {
   /** Gives back what a call was charged. */
   takeBack(trace: Trace): void {
     this.#takeBack(trace);
+  }
+
+  /** Gives back what a request was charged that is let in anew. */
+  startOver(trace: Trace): void {
+    this.#takeBack(trace);
+    trace.quota = undefined;
   }
 
   /** Notes that what was known of a key held. */
@@ -176,15 +188,12 @@ export class Admission {
     deadline: Deadline,
     trace: Trace,
   ): Promise<void> {
-    const { limits, database, moduleState } = this.#parts;
+    const { database, moduleState } = this.#parts;
     trace.caller = caller;
     trace.testMode = caller.testMode;
-    if (trace.countedBy === undefined || !isDeepStrictEqual(trace.countedBy, caller.limits)) {
-      const verdict = limits.takeAuthenticated(operation, caller, Date.now());
-      // The counters of this process answer at once: then nothing waits.
-      admit(verdict instanceof Promise ? await verdict : verdict, trace);
-      trace.countedBy = caller.limits;
-    }
+    const counted = this.#countOnce(operation, caller, trace);
+    // The counters of this process answer at once: then nothing waits.
+    if (counted) await counted;
     const isCharged = subscription?.access === 'open' && !caller.testMode;
     if (isCharged) trace.quota ??= await this.#charge(caller.companyId, now, deadline);
     else this.#takeBack(trace);
@@ -194,6 +203,23 @@ export class Admission {
       const lastPeriod = () => deadline.race(() => database.findQuota(caller.companyId));
       await admitToQuota(subscription, isCharged ? trace.quota : undefined, lastPeriod, now);
     }
+  }
+
+  /** Counts a request, unless it was: it may be let in twice, first by memory. @throws ApiError 429, or a promise of it */
+  #countOnce(
+    operation: Pick<Operation, 'id' | 'keyLimit'>,
+    caller: Authenticated['caller'],
+    trace: Trace,
+  ): Promise<void> | undefined {
+    if (trace.countedBy !== undefined && isDeepStrictEqual(trace.countedBy, caller.limits)) return undefined;
+    const note = (verdict: Verdict): void => {
+      admit(verdict, trace);
+      trace.countedBy = caller.limits;
+    };
+    const verdict = this.#parts.limits.takeAuthenticated(operation, caller, Date.now());
+    if (verdict instanceof Promise) return verdict.then(note);
+    note(verdict);
+    return undefined;
   }
 
   async #charge(companyId: string, now: Date, deadline: Deadline): Promise<Trace['quota']> {

@@ -59,6 +59,8 @@ export interface Trace {
   charge: Charge | undefined;
   /** By which limits the call was counted; undefined as long as it was not. */
   countedBy: Caller['limits'] | undefined;
+  /** True once the database said that a caller who was let in by memory still is who he was. */
+  confirmed: boolean;
   /** Deprecated forms that the request uses; its answer says so, whatever it is. */
   deprecated: readonly DeprecatedUse[];
   /** True to end the connection after the answer. */

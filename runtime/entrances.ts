@@ -52,6 +52,8 @@ export interface Entrance {
   /** @throws ApiError for a request that is refused whoever sends it */
   check(headers: IncomingHttpHeaders): void;
   answer(request: EntranceRequest): Promise<EntranceAnswer>;
+  /** True for what is likely to call an operation: it may be answered twice, the first time in the name of who its key was last. */
+  performs(body: Buffer): boolean;
   /** How a failure is told on this route. */
   tell(error: ApiError, requestId: string): EntranceAnswer;
 }
@@ -90,7 +92,7 @@ export function answerEntrances(
     try {
       if (method !== 'POST') throw notPosted();
       entrance.check(request.headers);
-      return await entrance.answer(await enter(entrance, request, trace));
+      return await enter(entrance, request, trace);
     } catch (error) {
       if (error instanceof ClientGone) throw error;
       const failed = failures.errorOf(error, trace);
@@ -98,17 +100,32 @@ export function answerEntrances(
     }
   }
 
-  async function enter(entrance: Entrance, request: IncomingMessage, trace: Trace): Promise<EntranceRequest> {
-    const now = new Date();
-    const deadline = new Deadline();
-    const by = await admission.recognize({ request, audience: entrance.audience() }, now, deadline, trace);
-    let counted = false;
-    const invite = () => {
+  /** Asks who calls only where the operation that is called cannot ask on its way. */
+  async function enter(entrance: Entrance, request: IncomingMessage, trace: Trace): Promise<EntranceAnswer> {
+    const recognize = () =>
+      admission.recognize({ request, audience: entrance.audience() }, new Date(), new Deadline(), trace);
+    const known = admission.remember(request, new Date(), trace);
+    const recognized = known ? undefined : await recognize();
+    const body = await readBytes(request, () => {
       trace.invite?.();
       trace.invite = undefined;
-    };
-    return {
-      ...{ headers: request.headers, caller: by.caller, body: await readBytes(request, invite) },
+    });
+    if (known && entrance.performs(body)) {
+      const visit = visitOf(entrance, known, request, body, trace);
+      // What goes wrong in the name of who may be somebody else by now is told to nobody: it is done again, and goes wrong again.
+      const answered = await entrance.answer(visit.request).catch(() => undefined);
+      if (answered && visit.isConfirmed()) return answered;
+      admission.startOver(trace);
+    }
+    const by = recognized ?? (await recognize());
+    return entrance.answer(visitOf(entrance, by, request, body, trace).request);
+  }
+
+  function visitOf(entrance: Entrance, by: Authenticated, { headers }: IncomingMessage, body: Buffer, trace: Trace) {
+    let counted = false;
+    const confirmed: boolean[] = [];
+    const request: EntranceRequest = {
+      ...{ headers, caller: by.caller, body },
       refusalOf: (operationId, path) => refusalOf(operationOf(operationId), by, path),
       count: async () => {
         if (!counted) await admission.count(entrance.name, by, trace);
@@ -120,10 +137,12 @@ export function answerEntrances(
       },
       perform: async (order) => {
         const performed = await perform({ ...order, by });
-        if (performed.free) admission.takeBack(trace);
+        confirmed.push(performed.confirmed);
+        if (performed.free && performed.confirmed) admission.takeBack(trace);
         return performed;
       },
     };
+    return { request, isConfirmed: () => confirmed.length > 0 && !confirmed.includes(false) };
   }
 
   function refusalOf(operation: Operation, { caller }: Authenticated, path: Record<string, string>) {

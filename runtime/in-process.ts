@@ -15,6 +15,8 @@ export interface Performed {
   body: unknown;
   /** True where a caller over HTTP would not be charged. */
   free: boolean;
+  /** False where the caller was let in by memory and nobody said that this still holds: then nothing was done. */
+  confirmed: boolean;
 }
 
 /**
@@ -32,17 +34,18 @@ export function performIn(document: Document, runner: OperationRunner): Perform 
   return async (order) => {
     const operation = operations.get(order.operationId);
     if (!operation || operation.upload !== undefined) throw new Error(`${order.operationId} cannot be performed here`);
-    const { caller } = order.by;
+    const { caller, credential } = order.by;
     const trace: Trace = {
       ...{ requestId: caller.requestId, operation: operation.id, caller, testMode: caller.testMode },
       ...{ error: undefined, oauth: operation.answer === 'oauth', figures: undefined },
-      ...{ quota: undefined, charge: undefined, countedBy: undefined },
+      ...{ quota: undefined, charge: undefined, countedBy: undefined, confirmed: false },
       ...{ deprecated: [], leave: false, invite: undefined, connection: lasting },
     };
     const answer = await runner.carryOut(operation, order, trace);
     const { status, body } = answer;
     if (typeof body !== 'string') throw new Error(`${operation.id} does not answer JSON`);
-    return { status, body: JSON.parse(body), free: isFree(answer) };
+    const confirmed = credential === undefined || trace.confirmed;
+    return { status, body: JSON.parse(body), free: isFree(answer), confirmed };
   };
 }
 

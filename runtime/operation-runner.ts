@@ -31,7 +31,7 @@ export interface RunnerParts extends AdmissionParts {
 
 /** What this process asks for itself. */
 export interface Order {
-  by: Pick<Authenticated, 'caller' | 'configVersion'>;
+  by: Pick<Authenticated, 'caller' | 'configVersion'> & Partial<Pick<Authenticated, 'credential'>>;
   /** Values of the path's parameters, decoded. */
   path: Record<string, string>;
   query?: Record<string, string>;
@@ -119,7 +119,10 @@ export class OperationRunner {
     return answer;
   }
 
-  /** Carries out an order of this process, whose caller is known: it is counted by no limit and charged to nobody. */
+  /**
+   * Carries out an order of this process, whose caller is known: it is counted by no limit and charged to nobody.
+   * Where its caller was let in by memory, nothing is done unless that is confirmed, which the trace says.
+   */
   async carryOut(operation: Operation, order: Order, trace: Trace): Promise<Answer> {
     const { by, path, query, body, idempotencyKey } = order;
     try {
@@ -140,7 +143,7 @@ export class OperationRunner {
         caller: by.caller,
         configVersion: by.configVersion,
         subscription: undefined,
-        credential: undefined,
+        credential: by.credential,
       };
       const answer = await this.#perform(
         { operation, path },
@@ -277,13 +280,14 @@ export class OperationRunner {
   }
 
   /** Waits until it is known whether what must hold of a transaction does; it is undone where it does not. */
-  async #settle({ call, credential }: Attempt, transaction: Transaction): Promise<Opened> {
+  async #settle({ call, credential, trace }: Attempt, transaction: Transaction): Promise<Opened> {
     const opened = await transaction.opened();
     if (opened === 'credential_changed') await transaction.undo();
     else if (opened === 'key_taken') transaction.abandon();
     else if (!call.isCertain) {
       call.isCertain = true;
       if (credential) this.#admission.confirm(call.caller);
+      trace.confirmed = credential !== undefined;
     }
     return opened;
   }

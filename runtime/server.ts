@@ -124,6 +124,7 @@ function newTrace(request: IncomingMessage, invite: (() => void) | undefined): T
     quota: undefined,
     charge: undefined,
     countedBy: undefined,
+    confirmed: false,
     deprecated: [],
     leave: false,
     invite,

@@ -7,6 +7,8 @@ const timePattern =
 /** Hours that a zone is at most away from UTC; PostgreSQL takes no more either. */
 const largestOffset = 15;
 const minute = 60_000;
+const firstTime = Date.parse('0001-01-01T00:00:00.000Z');
+const lastTime = Date.parse('9999-12-31T23:59:59.999Z');
 
 /**
  * A day that the calendar has, of the years 0001 to 9999.
@@ -16,8 +18,8 @@ export function readDay(text: string): string | undefined {
   const day = text.trim();
   if (!dayPattern.test(day)) return undefined;
   const time = Date.parse(`${day}T00:00:00.000Z`);
-  // The parser carries a 30 February over into March.
-  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(day) ? day : undefined;
+  // The parser carries a 30 February over into March, and knows no 32nd.
+  return new Date(time).getUTCDate() === Number(day.slice(-2)) ? day : undefined;
 }
 
 /**
@@ -33,9 +35,10 @@ export function readTime(text: string, ofDay: 'start' | 'end' = 'start'): string
   if (!parts || readDay(parts[1] ?? '') === undefined) return undefined;
   const [, date, hours, minutes, seconds = '00', fraction = '', sign, offsetHours = '00', offsetMinutes = '00'] = parts;
   if (Number(offsetHours) > largestOffset) return undefined;
-  const local = Date.parse(`${date}T${hours}:${minutes}:${seconds}.${fraction.padEnd(3, '0').slice(0, 3)}Z`);
+  const local = `${date}T${hours}:${minutes}:${seconds}.${fraction.padEnd(3, '0').slice(0, 3)}Z`;
   const offset = (Number(offsetHours) * 60 + Number(offsetMinutes)) * minute;
-  const utc = new Date(sign === '-' ? local + offset : local - offset).toISOString();
+  if (offset === 0) return local;
+  const time = Date.parse(local) + (sign === '-' ? offset : -offset);
   // In UTC the first and last days of the calendar can fall out of it.
-  return readDay(utc.slice(0, 10)) === undefined ? 'out of range' : utc;
+  return time < firstTime || time > lastTime ? 'out of range' : new Date(time).toISOString();
 }

@@ -1,5 +1,7 @@
 // The route itself: who is let in from where, what is counted, and what hostile messages get.
+import { randomUUID } from 'node:crypto';
 import { describe, expect, inject, test, vi } from 'vitest';
+import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { type CallOptions, call } from '../support/client.ts';
 import { hostileTexts } from '../support/hostile-texts.ts';
@@ -99,15 +101,15 @@ describe('from where', () => {
   });
 });
 
-describe('what is counted', () => {
-  /** What the month was charged, without what is charged ahead. */
-  const used = async ({ companyId }: Tenant): Promise<number> => {
-    const [row] = await database()`
-      select calls::int - coalesce((select sum(calls)::int from api_quota_blocks where company_id = ${companyId}), 0) as calls
-      from api_quota where company_id = ${companyId}`;
-    return row?.calls;
-  };
+/** What the month was charged, without what is charged ahead. */
+const used = async ({ companyId }: Tenant): Promise<number> => {
+  const [row] = await database()`
+    select calls::int - coalesce((select sum(calls)::int from api_quota_blocks where company_id = ${companyId}), 0) as calls
+    from api_quota where company_id = ${companyId}`;
+  return row?.calls;
+};
 
+describe('what is counted', () => {
   test('each call of a tool is one of the quota, whatever it consists of, and so is each reading of resources', async () => {
     const tenant = await newWideTenant();
     const { key } = tenant;
@@ -261,5 +263,79 @@ describe('hostile messages', () => {
       { method: 'notifications/subscriptions/acknowledged', params: { notifications: {} } },
       { id: 1, result: { resultType: 'complete' } },
     ]);
+  });
+});
+
+describe('a key that is known from before', () => {
+  const account = (name: string) => ({ object: 'accounts', record: { name } });
+  const change = (key: string, values: object) =>
+    database()`update api_keys set ${database()(values)}, updated_at = now() where key_hash = ${sha256(key)}`;
+  const countOf = async ({ companyId }: Tenant): Promise<number> => {
+    const [row] = await database()`select count(*)::int as count from accounts where company_id = ${companyId}`;
+    return row?.count;
+  };
+
+  test('is refused by the next call of a tool when it was revoked elsewhere', async () => {
+    const { key } = await newWideTenant();
+    expect((await callTool('whoami', {}, { key })).status).toBe(200);
+    await change(key, { revoked_at: new Date() });
+    const answer = await callTool('whoami', {}, { key });
+    expect([answer.status, answer.body.error.data.code]).toEqual([401, 'API_KEY_REVOKED']);
+  });
+
+  test('writes nothing, and is charged nothing, once a scope was taken from it elsewhere', async () => {
+    const tenant = await newWideTenant();
+    const key = await newKey(tenant);
+    await callTool('create_record', account('First'), { key });
+    await change(key, { scopes: ['accounts:view'] });
+    const { error } = (await callTool('create_record', account('Second'), { key })).body;
+    expect(error.message).toBe('There is no tool create_record.');
+    expect(await countOf(tenant)).toBe(1);
+    await vi.waitFor(async () => expect(await used(tenant)).toBe(1), { timeout: 5000, interval: 20 });
+  });
+
+  test('may do at once what it was allowed elsewhere, and does it once', async () => {
+    const tenant = await newWideTenant();
+    const key = await newKey(tenant, { scopes: ['accounts:view'] });
+    const { result: found } = (await callTool('query_records', { object: 'accounts' }, { key })).body;
+    expect(found.structuredContent.records).toEqual([]);
+    await change(key, { scopes: ['*'] });
+    const { result } = (await callTool('create_record', account('Only'), { key })).body;
+    expect(result.structuredContent.record.name).toBe('Only');
+    await change(key, { scopes: ['accounts:view', 'accounts:create'] });
+    const second = await callTool('create_record', account('Another'), { key });
+    expect(second.body.result).toMatchObject({ structuredContent: { record: { name: 'Another' } } });
+    expect(await countOf(tenant)).toBe(2);
+    await vi.waitFor(async () => expect(await used(tenant)).toBe(3), { timeout: 5000, interval: 20 });
+  });
+
+  test('is counted once for each call, whatever becomes of it', async () => {
+    const tenant = await newWideTenant();
+    const key = await newKey(tenant, { perMinute: 2 });
+    const asked: [string, object][] = [
+      ['whoami', {}],
+      ['get_record', { object: 'accounts', id: randomUUID() }],
+      ['get_customer', {}],
+      ['no_such_tool', {}],
+    ];
+    const limited: boolean[][] = [];
+    for (const [name, args] of asked) {
+      const calls: boolean[] = [];
+      for (let times = 0; times < 3; times += 1)
+        calls.push(JSON.stringify((await callTool(name, args, { key })).body).includes('RATE_LIMIT'));
+      limited.push(calls);
+    }
+    const twice = [false, false, true];
+    // Arguments that make no call, and tools that there are not, are requests of the route.
+    expect(limited).toEqual([twice, twice, twice, [true, true, true]]);
+    await vi.waitFor(
+      async () => {
+        const [row] = await database()`
+          select u.total_requests::int as total from api_key_usage u join api_keys k on k.company_id = u.company_id and k.id = u.api_key_id
+          where k.key_hash = ${sha256(key)}`;
+        expect(row?.total).toBe(12);
+      },
+      { timeout: 5000, interval: 20 },
+    );
   });
 });

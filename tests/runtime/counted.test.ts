@@ -15,6 +15,7 @@ test.each([
   ['read', 2],
   ['list', 2],
   ['create', 3],
+  ['call of a tool', 2],
 ])('a %s takes %i writes to sockets, the answer included', (kind, writes) => {
   expect(counts.writes[kind]).toBeGreaterThanOrEqual(writes);
   expect(counts.writes[kind]).toBeLessThan(writes + beside);
