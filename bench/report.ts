@@ -9,8 +9,9 @@ export interface Value {
   name: string;
   value: number;
   unit: string;
-  /** At most this. */
+  /** At most this, unless it says at least. */
   target: number;
+  atLeast?: true;
 }
 
 export interface Result {
@@ -48,10 +49,12 @@ export function print(result: Result): void {
       `  ${of} : ${to} = ${found.median.toFixed(2)} (${spread}), target ≥ ${target.toFixed(2)}${mark(found.median >= target)}`,
     );
   }
-  for (const { name, value, unit, target } of result.values)
+  for (const { name, value, unit, target, atLeast } of result.values) {
+    const [sign, reached] = atLeast ? ['≥', value >= target] : ['≤', value <= target];
     lines.push(
-      `  ${name}: ${value.toFixed(value < 10 ? 2 : 0)} ${unit}, target ≤ ${target} ${unit}${mark(value <= target)}`,
+      `  ${name}: ${value.toFixed(value < 10 ? 2 : 0)} ${unit}, target ${sign} ${target} ${unit}${mark(reached)}`,
     );
+  }
   process.stdout.write(`${lines.join('\n')}\n`);
 }
 

@@ -1,6 +1,7 @@
 // make bench: every figure of docs/performance.md, or those that FIGURES names.
 import { campaignRun } from './campaign-run.ts';
 import { counted } from './counted.ts';
+import { createMany } from './create-many/measure.ts';
 import { createOne } from './create-one/measure.ts';
 import { far } from './far.ts';
 import { feedLag } from './feed-lag.ts';
@@ -15,6 +16,7 @@ import { readOne } from './read-one/measure.ts';
 import { print, type Result, save } from './report.ts';
 import type { Settings } from './rounds.ts';
 import { search } from './search.ts';
+import { searchOne } from './search-one.ts';
 import { slotRequests } from './slot-requests.ts';
 import { slotSearch } from './slot-search.ts';
 import { start } from './start.ts';
@@ -27,7 +29,9 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'validated-post': validatedPost,
   'read-one': readOne,
   'create-one': createOne,
+  'create-many': createMany,
   'list-some': listSome,
+  'search-one': searchOne,
   far,
   counted,
   'two-workers': twoWorkersListing,

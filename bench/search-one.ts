@@ -1,0 +1,103 @@
+// P15: searches of one object of 10,000 records, one after the other; and creates with what searches need, against creates without it.
+import { setTimeout as sleep } from 'node:timers/promises';
+import postgres from 'postgres';
+import { recordsOfBlock } from '../db/reports/signature.ts';
+import { load, request } from './load.ts';
+import { batchRequest, createRequest } from './records.ts';
+import type { Result } from './report.ts';
+import { type Measured, measure, median, ratio, type Settings } from './rounds.ts';
+import { type Side, startServer } from './sides.ts';
+import { folder, openWorkspace, type Workspace } from './workspace.ts';
+
+const records = 10_000;
+const size = 100;
+/** What one record has, what a hundred and what all have, what is in no field that is searched, and what none has. */
+const parts = ['lead-one-4711@', 'one-47', 'Haddad', 'price list', 'nobody is called so'];
+
+export async function searchOne(settings: Settings): Promise<Result> {
+  const written = await writes(settings);
+  const searched = await searches(settings);
+  return {
+    name: 'search-one',
+    figure: 'P15',
+    what: `creates with what searches need, and without; searches of ${records.toLocaleString('en')} leads`,
+    settings: { ...settings, records },
+    sides: [...written, searched],
+    ratios: [ratio(...written, 0.9)],
+    values: [{ name: 'median of a search alone', value: median(searched.p50), unit: 'ms', target: 3 }],
+  };
+}
+
+/** Creates on two databases, of which one notes nothing for searches. */
+async function writes(settings: Settings): Promise<[Measured, Measured]> {
+  const workspaces: Workspace[] = [];
+  const sides: Side[] = [];
+  try {
+    for (const name of ['with', 'without']) {
+      const workspace = await openWorkspace(`${folder}-${name}`);
+      workspaces.push(workspace);
+      if (name === 'without')
+        await inDatabase(workspace, (sql) => sql.unsafe('drop trigger note_added_texts on leads'));
+      sides.push({ ...(await startServer(name, workspace.env)), name });
+    }
+    let number = 0;
+    const next = (side: Side) => () => {
+      number += 1;
+      return createRequest(workspaces[sides.indexOf(side)]?.key ?? '', side.name, number);
+    };
+    return (await measure(sides, next, settings)) as [Measured, Measured];
+  } finally {
+    for (const side of sides) await side.stop();
+    for (const workspace of workspaces) await workspace.stop();
+  }
+}
+
+async function searches(settings: Settings): Promise<Measured> {
+  const workspace = await openWorkspace(folder);
+  try {
+    const server = await startServer('search', workspace.env);
+    try {
+      const { key } = workspace;
+      let number = 0;
+      const batch = (): Buffer => {
+        number += size;
+        return batchRequest(key, 'one', number, size);
+      };
+      await load({ port: server.port, connections: 1, milliseconds: 60_000, most: records / size, next: batch });
+      await inDatabase(workspace, untilSearchable);
+      const requests = parts.map((part) =>
+        request('GET', `/v1/search?objects=leads&q=${encodeURIComponent(part)}`, { 'x-api-key': key }),
+      );
+      let turn = 0;
+      const next = (): Buffer => requests[turn++ % requests.length] as Buffer;
+      const [measured] = await measure([server], () => next, { ...settings, connections: 1 });
+      return measured as Measured;
+    } finally {
+      await server.stop();
+    }
+  } finally {
+    await workspace.stop();
+  }
+}
+
+/** Waits until no more texts wait than a block needs to be filled; and counts rows, as the database does by itself within minutes. */
+async function untilSearchable(sql: postgres.Sql): Promise<void> {
+  for (let waited = 0; waited < 60; waited += 1) {
+    const [row] = await sql<{ waiting: number }[]>`select count(*)::int as waiting from search_changes`;
+    if ((row?.waiting ?? 0) < recordsOfBlock) {
+      await sql`vacuum analyze`;
+      return;
+    }
+    await sleep(1000);
+  }
+  throw new Error('the texts of new records still wait after a minute');
+}
+
+async function inDatabase<T>({ env }: Workspace, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {
+  const sql = postgres(env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined });
+  try {
+    return await work(sql);
+  } finally {
+    await sql.end();
+  }
+}
