@@ -52,9 +52,17 @@ interface Look {
 }
 
 /** Blocks that are read, the newest first: what is in more of them is not rare. Fewer where enough was found that ranks lower. */
-const mostBlocks = { all: 400, higher: 100 } as const;
+const mostBlocks = { all: 200, higher: 64 } as const;
 /** Changes that wait for the job, of which a search looks at the newest. */
 const mostWaiting = 5000;
+
+/**
+ * Has the statements of searches planned once for each connection, until the transaction ends: they are long, always carried out in the
+ * same way, and take longer to be planned than to be carried out. Sent at once.
+ */
+export async function planOnce(sql: Sql): Promise<void> {
+  await sql.unsafe('set local plan_cache_mode = force_generic_plan').execute();
+}
 
 /**
  * The best matches of an object within reach: whole fields first, then beginnings, then parts, each newest first. Sent at once.
