@@ -102,8 +102,9 @@ export function answerEntrances(
 
   /** Asks who calls only where the operation that is called cannot ask on its way. */
   async function enter(entrance: Entrance, request: IncomingMessage, trace: Trace): Promise<EntranceAnswer> {
+    const deadline = new Deadline();
     const recognize = () =>
-      admission.recognize({ request, audience: entrance.audience() }, new Date(), new Deadline(), trace);
+      admission.recognize({ request, audience: entrance.audience() }, new Date(), deadline, trace);
     const known = admission.remember(request, new Date(), trace);
     const recognized = known ? undefined : await recognize();
     const body = await readBytes(request, () => {
@@ -111,19 +112,27 @@ export function answerEntrances(
       trace.invite = undefined;
     });
     if (known && entrance.performs(body)) {
-      const visit = visitOf(entrance, known, request, body, trace);
+      const visit = visitOf(entrance, known, request, body, deadline, trace);
       // What goes wrong in the name of who may be somebody else by now is told to nobody: it is done again, and goes wrong again.
       const answered = await entrance.answer(visit.request).catch(() => undefined);
-      if (answered && visit.isConfirmed()) return answered;
+      if (answered && visit.isSettled()) return answered;
       admission.startOver(trace);
     }
     const by = recognized ?? (await recognize());
-    return entrance.answer(visitOf(entrance, by, request, body, trace).request);
+    return entrance.answer(visitOf(entrance, by, request, body, deadline, trace).request);
   }
 
-  function visitOf(entrance: Entrance, by: Authenticated, { headers }: IncomingMessage, body: Buffer, trace: Trace) {
+  /** What an entrance sees of a request, in the name of somebody; and whether its answer may be told. */
+  function visitOf(
+    entrance: Entrance,
+    by: Authenticated,
+    { headers }: IncomingMessage,
+    body: Buffer,
+    deadline: Deadline,
+    trace: Trace,
+  ) {
     let counted = false;
-    const confirmed: boolean[] = [];
+    const settled: boolean[] = [];
     const request: EntranceRequest = {
       ...{ headers, caller: by.caller, body },
       refusalOf: (operationId, path) => refusalOf(operationOf(operationId), by, path),
@@ -133,16 +142,17 @@ export function answerEntrances(
       },
       admit: (operationId, path) => {
         counted = true;
-        return admission.admitTo(operationOf(operationId), path, by, new Date(), new Deadline(), trace);
+        return admission.admitTo(operationOf(operationId), path, by, new Date(), deadline, trace);
       },
       perform: async (order) => {
         const performed = await perform({ ...order, by });
-        confirmed.push(performed.confirmed);
+        // A database that cannot be asked by the operation cannot be asked who calls either.
+        settled.push(performed.confirmed || performed.status === 503);
         if (performed.free && performed.confirmed) admission.takeBack(trace);
         return performed;
       },
     };
-    return { request, isConfirmed: () => confirmed.length > 0 && !confirmed.includes(false) };
+    return { request, isSettled: () => settled.length > 0 && !settled.includes(false) };
   }
 
   function refusalOf(operation: Operation, { caller }: Authenticated, path: Record<string, string>) {

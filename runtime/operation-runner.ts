@@ -154,7 +154,7 @@ export class OperationRunner {
         new Deadline(),
         trace,
       );
-      return answer ?? this.#failures.answer(serviceUnavailable(), trace);
+      return answer ?? this.#failures.answer(keyChanged(), trace);
     } catch (error) {
       return this.#failures.answer(error, trace);
     }
@@ -383,6 +383,9 @@ export class OperationRunner {
     return { status: given.status, body, headers: successHeaders(operation, caller, given.etag) };
   }
 }
+
+/** Who asked for it asks again, in the name of who is looked up. */
+const keyChanged = () => new ApiError('AUTH_INVALID_KEY', 'This API key is not what it was a moment ago.');
 
 /** Tells a client to send its body, if it waits to be told. */
 function invite(trace: Trace): void {

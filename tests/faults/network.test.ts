@@ -1,6 +1,7 @@
 // A slow, stalled, reset or silent network to PostgreSQL: every write is there once.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import { callTool } from '../support/mcp.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 import { check } from './support/oracle.ts';
 import { OwnServer } from './support/own-server.ts';
@@ -80,6 +81,23 @@ describe('a network that', () => {
     expect(server.failures).toEqual([]);
     expect([...broken]).toEqual([]);
     expect(await check(database(), tenant.companyId, writers.writes)).toEqual([]);
+  });
+
+  test('is silent lets a call of a tool wait no longer than any other, and does nothing after it was told so', async () => {
+    await arrange();
+    const create = (name: string) =>
+      callTool('create_record', { object: 'accounts', record: { name } }, { key: apiKey, baseUrl: server.url });
+    await create('Known from now on');
+    proxy.mode = 'swallow';
+    const began = performance.now();
+    const { body } = await create('Never there');
+    // Asked by the operation, and once more who calls, it would take two deadlines.
+    expect(performance.now() - began).toBeLessThan(3000);
+    expect(body.result).toMatchObject({ isError: true, content: [{ text: expect.stringMatching(/_UNAVAILABLE: /) }] });
+    proxy.mode = 'pass';
+    await expect.poll(async () => (await create('There again')).body.result?.isError, { timeout: 10_000 }).toBeUndefined();
+    const names = await database()`select distinct name from accounts where company_id = ${tenant.companyId} order by name`;
+    expect(names.map(({ name }) => name)).toEqual(['Known from now on', 'There again']);
   });
 
   test.each<[Statement, Moment, boolean]>([
