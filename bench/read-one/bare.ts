@@ -6,7 +6,7 @@ import { listen } from '../announce.ts';
 import { answerOf, type LeadRow, leadColumns, statusNames } from '../lead-record.ts';
 
 const { DATABASE_URL = '', COMPANY_ID = '' } = process.env;
-const sql = postgres(DATABASE_URL, { max: 10 });
+const sql = postgres(DATABASE_URL, { max: 32 });
 const names = await statusNames(sql, COMPANY_ID);
 const columns = sql(leadColumns);
 

@@ -83,23 +83,6 @@ describe('a network that', () => {
     expect(await check(database(), tenant.companyId, writers.writes)).toEqual([]);
   });
 
-  test('is silent lets a call of a tool wait no longer than any other, and does nothing after it was told so', async () => {
-    await arrange();
-    const create = (name: string) =>
-      callTool('create_record', { object: 'accounts', record: { name } }, { key: apiKey, baseUrl: server.url });
-    await create('Known from now on');
-    proxy.mode = 'swallow';
-    const began = performance.now();
-    const { body } = await create('Never there');
-    // Asked by the operation, and once more who calls, it would take two deadlines.
-    expect(performance.now() - began).toBeLessThan(3000);
-    expect(body.result).toMatchObject({ isError: true, content: [{ text: expect.stringMatching(/_UNAVAILABLE: /) }] });
-    proxy.mode = 'pass';
-    await expect.poll(async () => (await create('There again')).body.result?.isError, { timeout: 10_000 }).toBeUndefined();
-    const names = await database()`select distinct name from accounts where company_id = ${tenant.companyId} order by name`;
-    expect(names.map(({ name }) => name)).toEqual(['Known from now on', 'There again']);
-  });
-
   test.each<[Statement, Moment, boolean]>([
     ['change', 'answered', false],
     ['commit', 'answered', true],
@@ -131,6 +114,26 @@ describe('a network that', () => {
       });
     },
   );
+
+  test('is silent lets a call of a tool wait no longer than any other, and does nothing after it was told so', async () => {
+    await arrange();
+    const create = (name: string) =>
+      callTool('create_record', { object: 'accounts', record: { name } }, { key: apiKey, baseUrl: server.url });
+    await create('Known from now on');
+    proxy.mode = 'swallow';
+    const began = performance.now();
+    const { body } = await create('Never there');
+    // Asked by the operation, and once more who calls, it would take two deadlines.
+    expect(performance.now() - began).toBeLessThan(3000);
+    expect(body.result).toMatchObject({ isError: true, content: [{ text: expect.stringMatching(/_UNAVAILABLE: /) }] });
+    proxy.mode = 'pass';
+    await expect
+      .poll(async () => (await create('There again')).body.result?.isError, { timeout: 10_000 })
+      .toBeUndefined();
+    const names =
+      await database()`select distinct name from accounts where company_id = ${tenant.companyId} order by name`;
+    expect(names.map(({ name }) => name)).toEqual(['Known from now on', 'There again']);
+  });
 });
 
 const ask = (method: string, path: string, key: string, body: unknown): Promise<Answered> =>
