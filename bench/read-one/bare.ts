@@ -6,6 +6,7 @@ import { listen } from '../announce.ts';
 import { answerOf, type LeadRow, leadColumns, statusNames } from '../lead-record.ts';
 
 const { DATABASE_URL = '', COMPANY_ID = '' } = process.env;
+// As many as the load has: the driver's queue of those that wait grows as long as it is never empty, and slows it down.
 const sql = postgres(DATABASE_URL, { max: 32 });
 const names = await statusNames(sql, COMPANY_ID);
 const columns = sql(leadColumns);
