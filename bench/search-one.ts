@@ -1,4 +1,4 @@
-// P15: searches of one object of 10,000 records, one after the other; and creates with what searches need, against creates without it.
+// P15: searches of one object of 10,000 records; creates with what searches need, and without.
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { recordsOfBlock } from '../db/reports/signature.ts';

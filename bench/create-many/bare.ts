@@ -1,4 +1,4 @@
-// The floor: node:http and one pipelined transaction that writes the rows of a batch, each table by one insert.
+// The floor: node:http and one transaction that writes the rows of a batch.
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import postgres from 'postgres';

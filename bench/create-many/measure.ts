@@ -1,4 +1,4 @@
-// P10: batches of a hundred, against bare inserts of the same rows; and how fast many rows are brought in by batches.
+// P10: batches of a hundred against bare inserts; how fast many rows are brought in.
 import { againstBare } from '../against-bare.ts';
 import { load } from '../load.ts';
 import { batchRequest } from '../records.ts';
