@@ -416,8 +416,9 @@ function successHeaders(
   // What a credential was needed for is for its caller alone.
   const isOwn = operation.credentialWith !== undefined && caller.kind !== 'anonymous';
   const cacheControl = isOwn ? 'private, no-cache' : operation.cacheControl;
-  if (cacheControl === undefined && etag === undefined) return undefined;
+  if (cacheControl === undefined && etag === undefined && !operation.readableAnywhere) return undefined;
   return {
+    ...(operation.readableAnywhere ? { 'access-control-allow-origin': '*' } : {}),
     ...(cacheControl === undefined ? {} : { 'cache-control': cacheControl }),
     ...(etag === undefined ? {} : { etag }),
   };

@@ -43,6 +43,8 @@ export interface Operation {
   /** Calls per minute that a key may make here, where that is less than the key's own limit. */
   keyLimit: number | undefined;
   cacheControl: string | undefined;
+  /** Pages of other sites may read the answer: it is the same for everybody. */
+  readableAnywhere: boolean;
   /** The handler answers a bad body itself, so that every refusal looks and costs the same. */
   uniformRefusal: boolean;
   /** What the body may hold depends on the tenant too: the handler joins the document's problems with its own. */
@@ -102,6 +104,7 @@ const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 const allowedValues: Record<string, readonly unknown[]> = {
   'x-idempotency': ['required', 'honoured'],
   'x-platform': [true],
+  'x-readable-anywhere': [true],
   'x-live-only': [true],
   'x-test-only': [true],
   'x-uniform-refusal': [true],
@@ -251,6 +254,7 @@ function readOperation(
     publicLimit,
     keyLimit,
     cacheControl: declared['x-cache-control'] as string | undefined,
+    readableAnywhere: declared['x-readable-anywhere'] === true,
     uniformRefusal: declared['x-uniform-refusal'] === true,
     tenantFields: declared['x-tenant-fields'] === true,
     validationStatus: declared['x-validation-status'] as 422 | undefined,

@@ -44,6 +44,7 @@ const operationExtensions = new Set([
   'x-live-only',
   'x-test-only',
   'x-cache-control',
+  'x-readable-anywhere',
   'x-deprecated-use',
   'x-uniform-refusal',
   'x-tenant-fields',

@@ -167,6 +167,15 @@ describe('pages of other sites', () => {
     expect(answer.headers.get('access-control-expose-headers')).toContain('Retry-After');
   });
 
+  test('may read the keys that tokens are signed with', async () => {
+    const answer = await fetch(`${base}/auth/v1/.well-known/jwks.json`, {
+      headers: { ...from, 'x-forwarded-for': anyAddress() },
+    });
+    expect([answer.status, ...rights(answer)]).toEqual([200, '*', null, null, null]);
+    const other = await fetch(`${base}/v1/error-codes`, { headers: { ...from, 'x-forwarded-for': anyAddress() } });
+    expect([other.status, ...rights(other)]).toEqual([200, null, null, null, null]);
+  });
+
   test.each(['/auth/v1/oauth/authorize', '/console', '/console/api-keys'])('may not ask %s', async (path) => {
     for (const method of ['OPTIONS', 'GET'])
       expect(rights(await fetch(base + path, { method, headers: from, redirect: 'manual' }))[0]).toBeNull();

@@ -893,6 +893,8 @@ export interface paths {
          * Get the public keys of session tokens
          * @description The keys that session tokens are signed with, as a JWK set (RFC 7517), for services of your own that want to check
          *     a session token. A good signature does not tell that the session still lasts: ask GET /v1/me for that.
+         *
+         *     The OAuth server signs access tokens with the same keys. Pages of other sites may read them in a browser.
          */
         get: operations["getSigningKeys"];
         put?: never;

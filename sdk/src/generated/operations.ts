@@ -481,6 +481,8 @@ export interface Operations {
    *
    * The keys that session tokens are signed with, as a JWK set (RFC 7517), for services of your own that want to check
    * a session token. A good signature does not tell that the session still lasts: ask GET /v1/me for that.
+   *
+   * The OAuth server signs access tokens with the same keys. Pages of other sites may read them in a browser.
    */
   getSigningKeys: Method<'getSigningKeys'>;
   /**
