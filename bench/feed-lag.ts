@@ -6,8 +6,8 @@ import { load, request, sendOne } from './load.ts';
 import { Answered, moment } from './moments.ts';
 import { batchRequest } from './records.ts';
 import type { Result } from './report.ts';
-import { type Measured, median, quantile, type Settings } from './rounds.ts';
-import { startServer, usageOf } from './sides.ts';
+import { type Measured, median, nothingMeasured, quantile, type Settings, startUsage } from './rounds.ts';
+import { startServer } from './sides.ts';
 import { folder, openWorkspace, type Workspace } from './workspace.ts';
 
 /** Changes in a second, and in one write. */
@@ -23,7 +23,7 @@ export async function feedLag(settings: Settings): Promise<Result> {
     const server = await startServer('ours', workspace.env);
     const sql = postgres(workspace.env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined });
     try {
-      const writes: Measured = emptyMeasured(`${together} leads`);
+      const writes: Measured = nothingMeasured(`${together} leads`);
       const delays: number[][] = [];
       for (let round = -1; round < settings.rounds; round += 1) {
         const found = await follow(server.port, workspace, settings.seconds, round);
@@ -33,9 +33,8 @@ export async function feedLag(settings: Settings): Promise<Result> {
         writes.perSecond.push(found.perSecond);
         writes.p50.push(found.p50);
         writes.p99.push(found.p99);
-        writes.cpuMicroseconds.push(Number.NaN);
       }
-      const dispatcher = emptyMeasured('dispatcher');
+      const dispatcher = nothingMeasured('dispatcher');
       for (let round = 0; round < settings.rounds; round += 1) await empty(sql, server.pid, workspace, dispatcher);
       const value = (name: string, share: number, target: number) => ({
         ...{ name, value: median(delays.map((each) => quantile(each, share))), unit: 'ms', target },
@@ -60,8 +59,6 @@ export async function feedLag(settings: Settings): Promise<Result> {
     await workspace.stop();
   }
 }
-
-const emptyMeasured = (name: string): Measured => ({ name, perSecond: [], p50: [], p99: [], cpuMicroseconds: [] });
 
 /** Writes for a time, under readers that follow. */
 async function follow(port: number, workspace: Workspace, seconds: number, round: number) {
@@ -121,11 +118,11 @@ async function empty(sql: Sql, pid: number, { bareEnv }: Workspace, into: Measur
       jsonb_build_object('object', 'leads', 'record_id', gen_random_uuid(), 'occurred_at', now())
     from generate_series(1, ${queue})`;
   const start = performance.now();
-  const cpu = usageOf(pid)?.cpuMilliseconds ?? Number.NaN;
+  const used = startUsage(pid);
   while ((await positionOf()) < before + queue) await sleep(10);
   const milliseconds = performance.now() - start;
   into.perSecond.push((queue / milliseconds) * 1000);
   into.p50.push(Number.NaN);
   into.p99.push(Number.NaN);
-  into.cpuMicroseconds.push((((usageOf(pid)?.cpuMilliseconds ?? Number.NaN) - cpu) * 1000) / queue);
+  used(queue, into);
 }

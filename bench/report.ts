@@ -30,7 +30,7 @@ const folder = new URL('./results/', import.meta.url);
 export function print(result: Result): void {
   const lines = [`\n${result.figure}  ${result.what}`];
   if (result.sides.length > 0) {
-    lines.push(row(['', 'requests/s', 'median ms', '99 % ms', 'server CPU µs']));
+    lines.push(row(['', 'requests/s', 'median ms', '99 % ms', 'server CPU µs', 'database µs']));
     for (const side of result.sides) {
       lines.push(
         row([
@@ -39,6 +39,7 @@ export function print(result: Result): void {
           figure(median(side.p50), 2),
           figure(median(side.p99), 2),
           figure(median(side.cpuMicroseconds), 1),
+          figure(median(side.databaseMicroseconds), 1),
         ]),
       );
     }

@@ -1,6 +1,6 @@
 // Sides measured in turn, in alternating order, so that a busy machine is unfair to none of them.
 import { load } from './load.ts';
-import { type Side, usageOf } from './sides.ts';
+import { databaseMilliseconds, type Side, usageOf } from './sides.ts';
 
 export interface Settings {
   rounds: number;
@@ -14,8 +14,10 @@ export interface Measured {
   perSecond: number[];
   p50: number[];
   p99: number[];
-  /** Microseconds of the server's own processor time per request; without the database's. */
+  /** Microseconds of the server's own processor time per request. */
   cpuMicroseconds: number[];
+  /** The same of the database, with what it does in the background meanwhile. */
+  databaseMicroseconds: number[];
 }
 
 /** The compiler is at work for seconds, longer in a large program than in a small one; what runs for months is compiled. */
@@ -32,27 +34,39 @@ export async function measure(
   settle: () => Promise<void> = async () => undefined,
 ): Promise<Measured[]> {
   const { rounds, seconds, connections } = settings;
-  const measured = new Map<string, Measured>(
-    sides.map(({ name }) => [name, { name, perSecond: [], p50: [], p99: [], cpuMicroseconds: [] }]),
-  );
+  const measured = new Map<string, Measured>(sides.map(({ name }) => [name, nothingMeasured(name)]));
   for (const side of sides) {
     await load({ port: side.port, connections, milliseconds: warmUpSeconds * 1000, next: next(side) });
     await settle();
   }
   for (let round = 0; round < rounds; round += 1) {
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-      const before = usageOf(side.pid)?.cpuMilliseconds ?? Number.NaN;
+      const used = startUsage(side.pid);
       const result = await load({ port: side.port, connections, milliseconds: seconds * 1000, next: next(side) });
-      const after = usageOf(side.pid)?.cpuMilliseconds ?? Number.NaN;
       const into = measured.get(side.name) as Measured;
       into.perSecond.push(result.perSecond);
       into.p50.push(result.p50);
       into.p99.push(result.p99);
-      into.cpuMicroseconds.push(((after - before) * 1000) / result.requests);
+      used(result.requests, into);
       await settle();
     }
   }
   return [...measured.values()];
+}
+
+export const nothingMeasured = (name: string): Measured => ({
+  ...{ name, perSecond: [], p50: [], p99: [], cpuMicroseconds: [], databaseMicroseconds: [] },
+});
+
+/** Begins to watch the processor time of a server and of the database. @returns what notes the part of each of so many requests */
+export function startUsage(pid: number): (requests: number, into: Measured) => void {
+  const now = (): [number, number] => [usageOf(pid)?.cpuMilliseconds ?? Number.NaN, databaseMilliseconds()];
+  const [server, database] = now();
+  return (requests, into) => {
+    const [serverThen, databaseThen] = now();
+    into.cpuMicroseconds.push(((serverThen - server) * 1000) / requests);
+    into.databaseMicroseconds.push(((databaseThen - database) * 1000) / requests);
+  };
 }
 
 export interface Ratio {

@@ -94,6 +94,21 @@ export function usageOf(pid: number): Usage | undefined {
   };
 }
 
+/** Milliseconds of processor time that the databases of this process have used, with all their processes; not a number where there is none. */
+export function databaseMilliseconds(): number {
+  const databases = childrenOf(process.pid).filter((pid) => nameOf(pid) === 'postgres');
+  if (databases.length === 0) return Number.NaN;
+  return databases.reduce((total, pid) => total + (usageOf(pid)?.cpuMilliseconds ?? 0), 0);
+}
+
+function nameOf(pid: number): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
+  } catch {
+    return undefined;
+  }
+}
+
 function childrenOf(pid: number): number[] {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
@@ -105,7 +120,8 @@ function childrenOf(pid: number): number[] {
 function usageOfOne(pid: number): Usage | undefined {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-    const ticks = Number(fields[11]) + Number(fields[12]);
+    // Its own time, and that of its children that have ended: user, system, user, system.
+    const ticks = fields.slice(11, 15).reduce((total, field) => total + Number(field), 0);
     const resident = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
     return { cpuMilliseconds: ticks * 10, residentMegabytes: Number(resident) / 1024 };
   } catch {

@@ -5,8 +5,8 @@ import { load, request, sendOne } from './load.ts';
 import { Answered, moment } from './moments.ts';
 import { batchRequest } from './records.ts';
 import type { Result } from './report.ts';
-import { type Measured, quantile, type Settings } from './rounds.ts';
-import { freePort, usageOf } from './sides.ts';
+import { type Measured, nothingMeasured, quantile, type Settings, startUsage } from './rounds.ts';
+import { freePort } from './sides.ts';
 import { subscribe, takeArrivals, type WebhookStand, withWebhooks } from './webhooks.ts';
 import { addTestKeys } from './workspace.ts';
 
@@ -121,15 +121,15 @@ async function pile({ sql }: WebhookStand, id: string, count: number): Promise<v
 /** Attempts in a second at healthy receivers, each of which may have 25. */
 async function sendBacklog(stand: WebhookStand, healthy: readonly string[]): Promise<Measured> {
   for (const id of healthy) await pile(stand, id, backlog);
-  const measured: Measured = { name: 'attempts', perSecond: [], p50: [], p99: [], cpuMicroseconds: [] };
+  const measured = nothingMeasured('attempts');
   await takeArrivals(stand);
   for (let second = 0; second < 10; second += 1) {
-    const [start, cpu] = [performance.now(), usageOf(stand.server.pid)?.cpuMilliseconds ?? Number.NaN];
+    const start = performance.now();
+    const used = startUsage(stand.server.pid);
     await sleep(1000);
     const { requests } = await takeArrivals(stand);
-    const used = (usageOf(stand.server.pid)?.cpuMilliseconds ?? Number.NaN) - cpu;
     measured.perSecond.push((requests / (performance.now() - start)) * 1000);
-    measured.cpuMicroseconds.push((used * 1000) / requests);
+    used(requests, measured);
   }
   const left = async () =>
     (await stand.sql`select from webhook_deliveries where status in ('pending', 'retrying') limit 1`).length;
