@@ -132,9 +132,12 @@ function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
   // types do not tell which branch is meant, it is the choice itself.
   const choices = errors.filter((error) => error.keyword === 'anyOf' || error.keyword === 'oneOf');
   const meant = new Map(choices.map((choice) => [choice, branchOfType(choice)]));
+  const tooShort = new Set(errors.flatMap((error) => (error.keyword === 'minLength' ? [error.instancePath] : [])));
   const problems = new Map<string, FieldProblem>();
   for (const error of errors) {
     if (meant.get(error) !== undefined) continue;
+    // An empty text is one problem, not also one that is blank.
+    if (error.keyword === 'pattern' && tooShort.has(error.instancePath)) continue;
     const hidden = choices.some((choice) => {
       const branch = meant.get(choice);
       return (

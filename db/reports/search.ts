@@ -1,6 +1,7 @@
 // Search across objects: the newest records one by one, older ones by the blocks of their texts.
 import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
+import type { SearchedText } from '../../domain/reports/search.ts';
 import type { Sql } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from '../records/columns.ts';
@@ -21,10 +22,7 @@ export interface FoundRecords {
   isCapped: boolean;
 }
 
-/** The fields in the order in which they are tried; `custom` says where a value is kept. */
-export type SearchedFields = readonly { name: string; custom: boolean }[];
-
-/** How well a record matches: in hundreds 0 where a field is the part, 1 where one begins with it, 2 where one has it; then the place of that field. */
+/** How well a record matches: in hundreds 0 where a text is the part, 1 where one begins with it, 2 where one has it; then the place of that text. */
 type Score = number;
 const ranks = { begin: 100, part: 200, all: 300 } as const;
 
@@ -35,7 +33,8 @@ interface Search {
   object: string;
   table: RecordTable;
   part: string;
-  fields: SearchedFields;
+  /** In the order in which they are tried. */
+  texts: readonly SearchedText[];
   limit: number;
 }
 
@@ -76,10 +75,10 @@ export async function searchRecords(
   scope: Scope,
   object: string,
   part: string,
-  fields: SearchedFields,
+  texts: readonly SearchedText[],
   limit: number,
 ): Promise<FoundRecords> {
-  const search: Search = { sql, scope, object, table: recordTable(object), part, fields, limit };
+  const search: Search = { sql, scope, object, table: recordTable(object), part, texts, limit };
   const most = 1000 + 100 * limit;
   const newest = await lookAtNewest(search, most);
   const isAll = newest.looked < most;
@@ -98,7 +97,7 @@ function whatRanksHigher({ total, begun, part }: Look, limit: number): [bound: S
   return total >= limit ? [ranks.part, `\u001f${part}`] : [ranks.all, part];
 }
 
-function answer({ fields, limit }: Search, best: Look['best'], total: number, isCapped: boolean): FoundRecords {
+function answer({ texts, limit }: Search, best: Look['best'], total: number, isCapped: boolean): FoundRecords {
   const rank = (score: Score): number => Math.floor(score / 100);
   const order = best.toSorted(
     (a, b) =>
@@ -108,7 +107,7 @@ function answer({ fields, limit }: Search, best: Look['best'], total: number, is
   );
   const hits = order
     .slice(0, limit)
-    .map(({ record, score }) => ({ record, matchedField: fields[score % 100]?.name as string }));
+    .map(({ record, score }) => ({ record, matchedField: texts[score % 100]?.name as string }));
   return { hits, total, isCapped };
 }
 
@@ -214,11 +213,11 @@ interface Asked {
  * Looks at records one by one.
  * @returns the best of them, each with what was seen of all; a row without a record where none matches
  */
-function look({ sql, scope, table, part, fields, limit }: Search, asked: Asked): Promise<unknown[][]> {
+function look({ sql, scope, table, part, texts, limit }: Search, asked: Asked): Promise<unknown[][]> {
   return sql`
     with ${asked.before} looked as materialized (
-      select r.id, r.created_at, case when ${inReach(sql, scope, table.assigned)} then ${scoreOf(sql, fields)} end as score
-      from ${sql(table.name)} r, (select lower(${part}::text) as part) asked, lateral (select ${valuesOf(sql, table, fields)} offset 0) given
+      select r.id, r.created_at, case when ${inReach(sql, scope, table.assigned)} then ${scoreOf(sql, texts)} end as score
+      from ${sql(table.name)} r, (select lower(${part}::text) as part) asked, lateral (select ${valuesOf(sql, table, texts)} offset 0) given
       where ${belongs(sql, scope, table)} and r.id = any(array(${asked.ids}))
     ), best as (
       select id, created_at, score from looked where score < ${asked.bound}
@@ -238,19 +237,22 @@ function look({ sql, scope, table, part, fields, limit }: Search, asked: Asked):
 }
 
 /** The texts of a row `r` that are searched, in lower case, as columns value_0 and so on of a row of their own: each is made once. */
-function valuesOf(sql: Sql, table: RecordTable, fields: SearchedFields): Fragment {
-  return fields
-    .map(({ name, custom }, place) => {
-      const column = custom ? undefined : table.columns.get(name);
-      const value = column ? sql`r.${sql(column.name)}` : sql`r.custom ->> ${name}::text`;
-      return sql`lower(left(${value}, 1000)) as ${sql(`value_${place}`)}`;
-    })
+function valuesOf(sql: Sql, table: RecordTable, texts: readonly SearchedText[]): Fragment {
+  return texts
+    .map((text, place) => sql`lower(left(${textOf(sql, table, text)}, 1000)) as ${sql(`value_${place}`)}`)
     .reduce((before, value) => sql`${before}, ${value}`);
 }
 
+function textOf(sql: Sql, table: RecordTable, { name, custom, parts }: SearchedText): Fragment {
+  // As searched_text() joins them.
+  if (parts) return sql`(r.${sql(parts[0])} || ' ' || r.${sql(parts[1])})`;
+  const column = custom ? undefined : table.columns.get(name);
+  return column ? sql`r.${sql(column.name)}` : sql`r.custom ->> ${name}::text`;
+}
+
 /** The score of these values for the part that is asked for; null where none has it. */
-function scoreOf(sql: Sql, fields: SearchedFields): Fragment {
-  const values = fields.map((_, place) => sql`given.${sql(`value_${place}`)}`);
+function scoreOf(sql: Sql, texts: readonly SearchedText[]): Fragment {
+  const values = texts.map((_, place) => sql`given.${sql(`value_${place}`)}`);
   const all = values.reduce((before, value) => sql`${before}, ${value}`);
   const scores = values
     .map(

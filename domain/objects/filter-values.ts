@@ -51,6 +51,8 @@ export function filterValue(field: Field, operator: Operator, given: unknown): F
     return wrong('INVALID_TYPE', 'needs a value', { hint: 'Use is_null to find records without a value.' });
   if (typeof given === 'string' && given.includes('\0'))
     return wrong('INVALID_FORMAT', 'must not contain the NUL character');
+  if (typeof given === 'string' && !given.isWellFormed())
+    return wrong('INVALID_FORMAT', 'must not contain half of a surrogate pair');
   switch (field.type) {
     case 'number':
     case 'currency':

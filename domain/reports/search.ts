@@ -11,6 +11,22 @@ const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 
 /** Objects whose long built-in texts (notes, addresses, descriptions) are not searched: they have enough that is shorter. */
 const withoutLongTexts = new Set(['leads', 'customers', 'accounts']);
 
+/** A text that a search looks at: a field, or several joined by spaces. */
+export interface SearchedText {
+  name: string;
+  custom: boolean;
+  /** The built-in fields that it is joined of; it is searched where all of them have a value. */
+  parts?: readonly [string, string];
+}
+
+const fullName: SearchedText = { name: 'full_name', custom: false, parts: ['first_name', 'last_name'] };
+
+/** What a search looks at where these fields are searched: they, and the full name of a person, which no field has as a whole. */
+export function searchedTexts(fields: readonly Field[]): SearchedText[] {
+  const isPerson = fullName.parts?.every((part) => fields.some(({ name, custom }) => name === part && !custom));
+  return isPerson ? [...fields, fullName] : [...fields];
+}
+
 /** The published fields that hold text, names first, then in the order of the schema; six at most. */
 export function searchedFields(object: WorkspaceObject): Field[] {
   const rank = ({ name }: Field): number => (named.includes(name) ? named.indexOf(name) : named.length);

@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-24-search-by-full-name',
+    date: '2026-11-24',
+    kind: 'changed',
+    text: 'Search finds leads and customers by first and last name together.',
+    operations: ['searchRecords'],
+  },
+  {
     id: '2026-11-23-workforce-run-cancel',
     date: '2026-11-23',
     kind: 'added',

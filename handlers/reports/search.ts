@@ -3,7 +3,7 @@ import { searchRecords as findMatches, planOnce } from '../../db/reports/search.
 import { moduleState } from '../../domain/billing/plans.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { showRecord } from '../../domain/records/view.ts';
-import { recordLabel, searchedFields } from '../../domain/reports/search.ts';
+import { recordLabel, searchedFields, searchedTexts } from '../../domain/reports/search.ts';
 import { maxSearchHits } from '../../domain/service/request-limits.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { found } from '../../runtime/errors.ts';
@@ -20,7 +20,9 @@ export const searchRecords: Handler<'searchRecords'> = async (call) => {
     .map((object) => ({ object, fields: searchedFields(object) }))
     .filter(({ fields }) => fields.length > 0);
   const planned = planOnce(sql);
-  const looks = searched.map(({ object, fields }) => findMatches(sql, caller, object.object, query.q, fields, limit));
+  const looks = searched.map(({ object, fields }) =>
+    findMatches(sql, caller, object.object, query.q, searchedTexts(fields), limit),
+  );
   const [, ...answers] = await Promise.all([planned, ...looks]);
   const groups = searched.flatMap(({ object, fields }, index) => {
     const { hits, total, isCapped } = answers[index] ?? { hits: [], total: 0, isCapped: false };

@@ -8,6 +8,7 @@ import { findDefaultPolicy, findPolicy } from '../../db/scheduling/policies.ts';
 import { countTurn, lockTurns } from '../../db/scheduling/pools.ts';
 import { endReservation, findHeld, type ReservationRow } from '../../db/scheduling/reservations.ts';
 import { bookHeldTime, countAhead, freeTime, moveTime } from '../../db/scheduling/taken-times.ts';
+import { readAddress } from '../../domain/messaging/addresses.ts';
 import type { AssignmentStrategy, Candidate } from '../../domain/scheduling/assignment.ts';
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
 import { shownBooking } from '../../domain/scheduling/booking-view.ts';
@@ -69,7 +70,7 @@ export const getBooking: Handler<'getBooking'> = async ({ sql, caller, path }) =
 
 export const createBooking: Handler<'createBooking'> = async (call) => {
   const { body } = call;
-  refuseUnfit(call);
+  const phone = await phoneOf(call);
   const id = uuidv7();
   const { userId, userName, provider, policies, poolId, start, end, timezone } =
     body.reservation_id === undefined ? await takeEarliest(call, id) : await takeHeld(call, id, body.reservation_id);
@@ -93,7 +94,7 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
     timezone: policies.policy.timezone,
     attendee_name: attendee.name.trim(),
     attendee_email: attendee.email?.toLowerCase() ?? null,
-    attendee_phone: attendee.phone ?? null,
+    attendee_phone: phone,
     attendee_timezone: attendee.timezone ?? timezone,
     attendee_locale: attendee.locale ?? null,
     meeting_title: meeting.title,
@@ -321,14 +322,27 @@ async function choiceOf(
   };
 }
 
-/** @throws ApiError 400 for a body of both ways, of none, or whose attendee cannot be reached */
-function refuseUnfit({ body }: CreateCall): void {
+/**
+ * The attendee's number as it is kept.
+ * @throws ApiError 400 for a body of both ways, of none, or whose attendee cannot be reached
+ */
+async function phoneOf(call: CreateCall): Promise<string | null> {
+  const problems = problemsOf(call);
+  const { phone } = call.body.attendee;
+  const read =
+    phone === undefined ? null : readAddress('phone', 'attendee.phone', phone, (await call.workspace()).country);
+  if (read && 'problem' in read) problems.push(read.problem);
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  return read && 'value' in read ? read.value : null;
+}
+
+function problemsOf({ body }: CreateCall): FieldProblem[] {
   const problems: FieldProblem[] = [];
   const held = [body.slot_token, body.reservation_id].filter((each) => each !== undefined).length;
   const others = (['member_ids', 'policy_id', 'from', 'to'] as const).filter((field) => body[field] !== undefined);
   if (held > 0) {
     for (const field of others) {
-      const message = `send slot_token and reservation_id, or ${field} with member_ids, not both`;
+      const message = `send slot_token and reservation_id, or member_ids with what belongs to it, not both`;
       problems.push(problem(field, 'CONFLICTING_FIELDS', message));
     }
     for (const field of ['slot_token', 'reservation_id'] as const)
@@ -341,7 +355,7 @@ function refuseUnfit({ body }: CreateCall): void {
   if (attendee.email === undefined && attendee.phone === undefined)
     problems.push(problem('attendee.email', 'REQUIRED', 'attendee.email or attendee.phone is required'));
   if (attendee.timezone !== undefined) problems.push(...timezoneProblems('attendee.timezone', attendee.timezone));
-  if (problems.length > 0) throw validationFailed(problems, 400);
+  return problems;
 }
 
 /** @throws ApiError 409 for a booking that is not confirmed any more */

@@ -63,6 +63,7 @@ describe('the grammar', () => {
     ['no value', { field: 'first_name', op: 'eq' }, 'first_name INVALID_TYPE'],
     ['an object for a text', { ...condition, value: {} }, 'first_name INVALID_TYPE'],
     ['NUL in a text', { ...condition, value: 'a\0b' }, 'first_name INVALID_FORMAT'],
+    ['half a surrogate pair', { ...condition, value: 'a\ud800b' }, 'first_name INVALID_FORMAT'],
     ['a text for a number', { field: 'priority', op: 'eq', value: 'high' }, 'priority INVALID_TYPE'],
     ['an empty text for a number', { field: 'priority', op: 'eq', value: '' }, 'priority INVALID_TYPE'],
     ['a text for a custom number', { field: 'size', op: 'gt', value: 'big' }, 'size INVALID_TYPE'],

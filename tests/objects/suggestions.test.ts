@@ -145,6 +145,8 @@ test('a body is told only the names that it may have, and what is wrong in words
     (await expectStatus(status, method, path, { key, ...more })).body.error.message;
   const notes = `${recordsPath('leads', lead.id)}/notes`;
   expect(await message(400, 'POST', notes, { body: { content: ' ' } })).toBe('content must not be blank');
+  const empty = await expectStatus(400, 'POST', notes, { key, body: { content: '' } });
+  expect(empty.body.error.details.fields).toMatchObject([{ field: 'content', code: 'TOO_SHORT' }]);
   const batch = `${recordsPath('leads')}:batch`;
   expect(await message(422, 'POST', batch, { body: [], idempotencyKey: true })).toBe(
     'The body must have at least 1 item',

@@ -114,6 +114,31 @@ describe('what is found', () => {
       expect([q, idsOf(await search(key, q), 'accounts')]).toEqual([q, [accounts[index].id]]);
   });
 
+  test('people by first and last name together', async () => {
+    const tenant = await newTenant();
+    const { key } = tenant;
+    const names = { first_name: 'Jane', last_name: 'Doe-Smith' };
+    const { id } = await createRecord(key, 'leads', lead(names));
+    const customer = await createRecord(key, 'customers', names);
+    await createRecord(key, 'leads', lead({ first_name: 'Jane', last_name: null }));
+    for (const q of ['jane doe-smith', 'JANE DOE', 'ane D']) {
+      const data = await search(key, q);
+      for (const [object, wanted] of [
+        ['leads', id],
+        ['customers', customer.id],
+      ] as const)
+        expect(hitsOf(data, object)).toMatchObject([
+          { id: wanted, label: 'Jane Doe-Smith', matched_field: 'full_name' },
+        ]);
+    }
+    expect(hitsOf(await search(key, 'jane'), 'leads')).toMatchObject([{}, { id, matched_field: 'first_name' }]);
+    await patchRecord(key, 'leads', id, { last_name: 'Roe' });
+    expect(idsOf(await search(key, 'jane doe'), 'leads')).toEqual([]);
+    expect(idsOf(await search(key, 'jane roe'), 'leads')).toEqual([id]);
+    await switchOff(tenant, 'leads', 'last_name');
+    expect(idsOf(await search(key, 'jane roe'), 'leads')).toEqual([]);
+  });
+
   test('of long texts what stands in the first 1,000 characters', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'deals', { name: 'Long', description: `${'é'.repeat(995)}zebra quagga` });
@@ -263,9 +288,10 @@ describe('which hits first', () => {
     const expected = (q: string): [string, string][][] =>
       [0, 1, 2].map((wanted) =>
         newest.flatMap((record): [string, string][] => {
-          const kinds = fields.map((name) => kindOf(record[name], q));
+          const texts = [...fields.map((name) => record[name]), `${record.first_name} ${record.last_name}`];
+          const kinds = texts.map((text) => kindOf(text, q));
           const best = Math.min(...kinds);
-          return best === wanted ? [[record.id, fields[kinds.indexOf(best)] as string]] : [];
+          return best === wanted ? [[record.id, [...fields, 'full_name'][kinds.indexOf(best)] as string]] : [];
         }),
       );
     await fc.assert(
@@ -491,8 +517,10 @@ describe('texts that lie in blocks', () => {
     expect(signatures?.count).toBe(1);
     for (const name of ['Old77', 'Old8500']) {
       const [row] = await oldest(tenant, name);
-      const ids = idsOf(await search(tenant.key, name.toLowerCase(), { limit: 1 }), 'leads');
-      expect([name, ids]).toEqual([name, [row?.id]]);
+      for (const q of [name.toLowerCase(), `${name} Person`]) {
+        const ids = idsOf(await search(tenant.key, q, { limit: 1 }), 'leads');
+        expect([q, ids]).toEqual([q, [row?.id]]);
+      }
     }
     const { groups } = await search(tenant.key, 'ld8123', { limit: 25 });
     expect(groups[0]).toMatchObject({ total: 1, total_capped: false, hits: [{ matched_field: 'first_name' }] });

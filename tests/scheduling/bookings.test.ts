@@ -127,12 +127,14 @@ describe('a body', () => {
   const member_ids = [crypto.randomUUID()];
   const bothWays = { slot_token: 'x', reservation_id: crypto.randomUUID(), member_ids };
   const unreachable = { member_ids, attendee: { name: 'Sara' } };
+  const misdialled = { member_ids, attendee: { name: 'Sara', phone: '123' } };
   const onMars = { member_ids, attendee: { ...attendee, timezone: 'Mars/Base' } };
   test.each([
     ['of both ways', bothWays, 'member_ids', 'CONFLICTING_FIELDS'],
     ['of neither way', {}, 'member_ids', 'REQUIRED'],
     ['with half of what was held', { slot_token: 'x' }, 'reservation_id', 'REQUIRED'],
     ['whose attendee cannot be reached', unreachable, 'attendee.email', 'REQUIRED'],
+    ['whose attendee has no telephone number', misdialled, 'attendee.phone', 'INVALID_FORMAT'],
     ['with a time zone that there is not', onMars, 'attendee.timezone', 'INVALID_FORMAT'],
   ])('%s is refused', async (_, more, field, code) => {
     const refused = await refusal('/v1/bookings', { attendee, meeting, ...more });

@@ -1219,10 +1219,11 @@ export interface Operations {
    * `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in the order of the
    * schema, your own fields included. Ids are no texts. The long texts of leads, customers and accounts (`notes`,
    * `inquiry_details`, `address`, `description`) are not searched; of other long texts the first 1,000 characters count.
-   * Objects without such fields are skipped.
+   * Objects without such fields are skipped. People are also found by first and last name together, as `jane doe`.
    *
    * **Which first.** A field that is `q` as a whole, then one that begins with it, then one that contains it; of the same
-   * kind the newest record first. `matched_field` is the field that gave the place.
+   * kind the newest record first. `matched_field` is the field that gave the place, or `full_name` where only first and
+   * last name together did.
    *
    * **How many.** `limit` hits of each object. `total` counts all matches of an object as long as `total_capped` is
    * false. What very many records contain is not counted to the end: then `total_capped` is true, `total` is how many were
