@@ -30,7 +30,7 @@ export function parseFilter(
   try {
     given = JSON.parse(text);
   } catch {
-    return { filter: undefined, problems: [malformed('filter must be JSON, percent-encoded')] };
+    return { filter: undefined, problems: [malformed(notJson)] };
   }
   return readFilter(given, object);
 }
@@ -61,6 +61,8 @@ export function readFilterOf(
 }
 
 const malformed = (message: string): FieldProblem => ({ field: 'filter', code: 'INVALID_FORMAT', message });
+const notJson =
+  'filter must be JSON such as {"field": "email", "op": "eq", "value": "sara@example.com"}, percent-encoded in an address';
 const shape = 'filter must be {"field", "op", "value"}, {"and": […]} or {"or": […]}';
 
 /** @param depth of the combinator that this node would be */
