@@ -46,6 +46,9 @@ interface Installation {
   owner: { uid: number; gid: number } | undefined;
 }
 
+/** What its command line says of the process that started it: that one keeps it for as long as it is its parent. */
+const starter = 'cluster_name=crm-of-';
+
 /** Sockets only on loopback; few connections, since one or a few servers use it. */
 const settings = [
   'listen_addresses=127.0.0.1',
@@ -53,6 +56,7 @@ const settings = [
   'max_connections=100',
   'shared_buffers=256MB',
   'logging_collector=off',
+  `${starter}${process.pid}`,
 ];
 
 /**
@@ -116,6 +120,23 @@ export function findRunning(dataDir: string): string | undefined {
   if (state?.trim() !== 'ready')
     throw new EmbeddedDatabaseError(`The database in ${data} is starting or stopping. Try again in a moment.`);
   return urlOf(readFileSync(passwordFile, 'utf8').trim(), Number(port));
+}
+
+/** A database for a command that works beside a server, or without one. */
+export interface BorrowedDatabase {
+  url: string;
+  /** True where a server runs on it. */
+  isInUse: boolean;
+  /** Leaves it as it was: running or stopped. */
+  giveBack(): Promise<void>;
+}
+
+/** The PostgreSQL that runs on a folder, or one that is started until it is given back. Parameters as of startEmbedded. */
+export async function borrowEmbedded(dataDir: string, note: (text: string) => void): Promise<BorrowedDatabase> {
+  const running = findRunning(dataDir);
+  if (running !== undefined) return { url: running, isInUse: true, giveBack: async () => undefined };
+  const { url, stop: giveBack } = await startEmbedded(dataDir, note);
+  return { url, isInUse: false, giveBack };
 }
 
 function urlOf(password: string, port: number): string {
@@ -213,7 +234,10 @@ function canEnter(folder: string, user: { uid: number; gid: number }): boolean {
   }
 }
 
-/** A server that was killed leaves its database running: it is stopped, so that this one may open the folder. */
+/**
+ * A server that was killed leaves its database running: it is stopped, so that this one may open the folder.
+ * @throws EmbeddedDatabaseError where the server that started it still runs
+ */
 async function stopLeftover(data: string): Promise<void> {
   const file = join(data, 'postmaster.pid');
   if (!existsSync(file)) return;
@@ -222,12 +246,32 @@ async function stopLeftover(data: string): Promise<void> {
     rmSync(file, { force: true });
     return;
   }
+  const keeper = keeperOf(pid);
+  if (keeper !== undefined)
+    throw new EmbeddedDatabaseError(
+      `Another server (process ${keeper}) uses the database in ${data}. Stop it, or set DATA_DIR to another folder.`,
+    );
   process.kill(pid, 'SIGINT');
   for (let waited = 0; waited < 5000 && isPostgresOf(pid, data); waited += 20) await sleep(20);
   if (isPostgresOf(pid, data))
     throw new EmbeddedDatabaseError(
       `Another PostgreSQL (process ${pid}) uses ${data}. Stop it, or set another DATA_DIR.`,
     );
+}
+
+/** The process that started a PostgreSQL, when that still runs: whoever dies has no children. Only Linux tells. */
+function keeperOf(pid: number): number | undefined {
+  if (process.platform !== 'linux') return undefined;
+  try {
+    const named = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+      .split('\0')
+      .find((word) => word.startsWith(starter));
+    const parent = /^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    return named === `${starter}${parent}` ? Number(parent) : undefined;
+  } catch {
+    // It has ended since.
+    return undefined;
+  }
 }
 
 /**

@@ -1,5 +1,5 @@
 // Applies the migrations to DATABASE_URL, or to the embedded database, and ends.
-import { startEmbedded } from '../db/embedded.ts';
+import { borrowEmbedded } from '../db/embedded.ts';
 import { migrate } from '../db/migrate.ts';
 import { readConfig } from '../runtime/config.ts';
 import { whyNot } from './start-failure.ts';
@@ -8,12 +8,12 @@ const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
 try {
   const { databaseUrl, dataDir } = readConfig(process.env);
-  const embedded = databaseUrl === undefined ? await startEmbedded(dataDir, say) : undefined;
+  const borrowed = databaseUrl === undefined ? await borrowEmbedded(dataDir, say) : undefined;
   try {
-    const applied = await migrate(databaseUrl ?? (embedded?.url as string));
+    const applied = await migrate(databaseUrl ?? (borrowed?.url as string));
     say(applied.length > 0 ? `Applied ${applied.join(', ')}` : 'The database is up to date');
   } finally {
-    await embedded?.stop();
+    await borrowed?.giveBack();
   }
 } catch (error) {
   process.stderr.write(`The migrations were not applied. ${whyNot(error)}\n`);

@@ -2,7 +2,7 @@
 import { validate as isUuid, v7 as uuidv7 } from 'uuid';
 import { insertApiKey, revokeApiKey } from '../db/access/api-keys.ts';
 import { Pool } from '../db/connect.ts';
-import { type EmbeddedDatabase, findRunning, startEmbedded } from '../db/embedded.ts';
+import { borrowEmbedded } from '../db/embedded.ts';
 import { migrate } from '../db/migrate.ts';
 import { type AuditRow, ownAuditRow, Transaction } from '../db/transaction.ts';
 import { platformScope } from '../domain/access/scopes.ts';
@@ -14,20 +14,18 @@ const platformCompany = '00000000-0000-7000-8000-000000000000';
 
 async function run(): Promise<void> {
   const config = readConfig(process.env);
-  const running = config.databaseUrl === undefined ? findRunning(config.dataDir) : undefined;
-  let embedded: EmbeddedDatabase | undefined;
-  if (config.databaseUrl === undefined && running === undefined)
-    embedded = await startEmbedded(config.dataDir, (text) => process.stderr.write(`${text}\n`));
-  const url = config.databaseUrl ?? running ?? (embedded?.url as string);
+  const note = (text: string): void => void process.stderr.write(`${text}\n`);
+  const borrowed = config.databaseUrl === undefined ? await borrowEmbedded(config.dataDir, note) : undefined;
+  const url = config.databaseUrl ?? (borrowed?.url as string);
   const settings = databaseSettings(url, config);
   try {
     // A database that a server runs on has its tables already.
-    if (running === undefined) await migrate(url);
+    if (!borrowed?.isInUse) await migrate(url);
     const revoked = process.env.REVOKE?.trim();
     if (revoked) await change(settings, (transaction) => revoke(transaction, revoked));
     else await change(settings, mint);
   } finally {
-    await embedded?.stop();
+    await borrowed?.giveBack();
   }
 }
 

@@ -1,4 +1,4 @@
-// The embedded PostgreSQL dies: it is started again and nothing is lost, or the server ends too.
+// The embedded PostgreSQL dies: it is started again and nothing is lost, or the server ends too; and whose it is.
 import { renameSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -81,6 +81,29 @@ describe('that is killed', () => {
       process.stdout.write(`faults: healthy ${back.map(Math.round).join(', ')} ms after the embedded one was killed\n`);
     } finally {
       await server.stop();
+    }
+  });
+});
+
+describe('on whose folder a second server starts', () => {
+  test('stays with the first, and is taken from it when it was killed', { timeout: 60_000 }, async () => {
+    const first = await startServer(settings);
+    const { key } = await newWorkspace();
+    const refused = /Another server \(process \d+\) uses the database in .*, or set DATA_DIR to another folder\./;
+    await expect(startServer(settings)).rejects.toThrow(refused);
+    // Its database was not touched.
+    useServer(first.url);
+    const { id } = await createRecord(key, 'accounts', { name: 'Kept' });
+    const running = findRunning(folder);
+    expect(first.output()).not.toContain('embedded_database_died');
+    await first.stop('SIGKILL');
+    expect(findRunning(folder)).toBe(running);
+    const second = await startServer(settings);
+    try {
+      useServer(second.url);
+      expect(await readRecord(key, 'accounts', id)).toMatchObject({ name: 'Kept' });
+    } finally {
+      await second.stop();
     }
   });
 });
