@@ -1,4 +1,4 @@
-// The embedded PostgreSQL dies: it is started again and nothing is lost, or the server ends too; and whose it is.
+// The embedded PostgreSQL: started again when it dies, or the server ends too; of one server alone.
 import { renameSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
