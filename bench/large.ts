@@ -50,8 +50,11 @@ export async function openLarge(note: (text: string) => void): Promise<LargeData
     const small = await fill(sql, 'Small', rows.small, noteAdded);
     for (let number = 1; number <= otherCompanies; number += 1)
       await fill(sql, `Other ${number}`, otherRows, noteAdded);
-    if (added > 0) await makeSearchable(database.url);
-    if (added > 0) await sql`vacuum analyze`;
+    // A migration of a kept database can leave texts that wait, too.
+    if (added > 0 || (await textsWait(sql))) {
+      await makeSearchable(database.url);
+      await sql`vacuum analyze`;
+    }
     const keys = { large: (await addKey(sql, large)).key, small: (await addKey(sql, small)).key };
     return {
       keys,
@@ -65,6 +68,11 @@ export async function openLarge(note: (text: string) => void): Promise<LargeData
   } finally {
     await sql.end();
   }
+}
+
+async function textsWait(sql: postgres.Sql): Promise<boolean> {
+  const [row] = await sql<{ waiting: number }[]>`select count(*)::int as waiting from search_changes`;
+  return (row?.waiting ?? 0) > smallRows;
 }
 
 /** Does at once what the server's job would do for some minutes beside the measurement. */
