@@ -3,7 +3,9 @@ import type { Sql } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import type { FeedEvent } from './feed.ts';
 
-export interface ReadEvent extends FeedEvent {
+export interface ReadEvent extends Omit<FeedEvent, 'data' | 'changes'> {
+  /** Of updates. */
+  changedFields: string[] | null;
   /** True where the event took the record from the caller's reach, or out of the world. */
   wasInReach: boolean;
 }
@@ -46,8 +48,8 @@ export async function readFeed(
       where f.company_id = ${companyId} and f.test_mode = ${testMode}
     ) ends
     left join lateral (
-      select position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId", data,
-        coalesce(${inReach(sql, scope)}, false) as "wasInReach"
+      select position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId",
+        data -> 'changed_fields' as "changedFields", coalesce(${inReach(sql, scope)}, false) as "wasInReach"
       from feed_events
       where company_id = ${companyId} and test_mode = ${testMode}
         and position > ${begin} and position <= least(ends.last, ${begin} + ${stretch}::bigint)

@@ -21,6 +21,9 @@ export interface FeedEvent {
   changes: Record<string, { from: unknown; to: unknown }> | null;
 }
 
+/** What of an event's data has a column of its own in the feed, and is not kept a second time. */
+const ofColumns = ['object', 'record_id', 'occurred_at'];
+
 /** Events that are looked at for the question whose wait. */
 const glance = 2000;
 
@@ -95,13 +98,19 @@ export async function takeWaiting(
         limit ${limit}
       )
       returning *
+    ), placed as (
+      select ${last}::bigint + row_number() over (order by seq) as position, data ->> 'object' as object, (data ->> 'record_id')::uuid as record_id,
+        taken.*
+      from taken
+    ), kept as (
+      insert into feed_events (company_id, test_mode, position, id, event, object, record_id, occurred_at, actor, request_id, data, changes,
+        assigned_to, created_by_kind, created_by_id, created_by_user)
+      select company_id, test_mode, position, id, event, object, record_id, occurred_at, actor, request_id, data - ${ofColumns}::text[], changes,
+        assigned_to, created_by_kind, created_by_id, created_by_user
+      from placed
     )
-    insert into feed_events (company_id, test_mode, position, id, event, object, record_id, occurred_at, actor, request_id, data, changes,
-      assigned_to, created_by_kind, created_by_id, created_by_user)
-    select company_id, test_mode, ${last}::bigint + row_number() over (order by seq), id, event, data ->> 'object', (data ->> 'record_id')::uuid,
-      occurred_at, actor, request_id, data, changes, assigned_to, created_by_kind, created_by_id, created_by_user
-    from taken
-    returning position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId", data, changes`;
+    select position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId", data, changes
+    from placed`;
   return events.sort((a, b) => a.position - b.position);
 }
 

@@ -1,6 +1,5 @@
 // The change feed: pages of what happened, and calls that wait for the next of it.
 import { isStillGood } from '../../db/access/standing.ts';
-import type { FeedEvent } from '../../db/records/feed.ts';
 import { type FeedStretch, type ReadEvent, readFeed } from '../../db/records/feed-reading.ts';
 import { findRecords } from '../../db/records/records.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
@@ -111,7 +110,7 @@ async function recordsOf({ sql, caller }: FeedCall, events: readonly ReadEvent[]
   return new Map(lists.flat());
 }
 
-function changeOf(event: FeedEvent, record: StoredRecord | undefined, { objects }: Workspace): FeedChange {
+function changeOf(event: ReadEvent, record: StoredRecord | undefined, { objects }: Workspace): FeedChange {
   const object = objects.get(event.object ?? '');
   return {
     id: `evt_${event.id}`,
@@ -120,7 +119,7 @@ function changeOf(event: FeedEvent, record: StoredRecord | undefined, { objects 
     record_id: event.recordId,
     occurred_at: event.occurredAt.toISOString(),
     actor: event.actor,
-    ...(event.event === 'record.updated' ? { changed_fields: event.data.changed_fields as string[] } : {}),
+    ...(event.changedFields ? { changed_fields: event.changedFields } : {}),
     record: object && record ? showRecord(object, record) : null,
   };
 }

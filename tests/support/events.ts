@@ -6,6 +6,9 @@ export function toldEvents(sql: Sql): PendingQuery<Row[]> {
   return sql`(
     select company_id, id, test_mode, event, occurred_at, actor, request_id, data from outbox_events
     union all
-    select company_id, id, test_mode, event, occurred_at, actor, request_id, data from feed_events
+    select company_id, id, test_mode, event, occurred_at, actor, request_id,
+      data || jsonb_strip_nulls(jsonb_build_object('object', object, 'record_id', record_id,
+        'occurred_at', to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))) as data
+    from feed_events
   ) told`;
 }
