@@ -22,9 +22,10 @@ export interface FoundRecords {
   isCapped: boolean;
 }
 
-/** How well a record matches: in hundreds 0 where a text is the part, 1 where one begins with it, 2 where one has it; then the place of that text. */
-type Score = number;
-const ranks = { begin: 100, part: 200, all: 300 } as const;
+/** How well a record matches: 0 where a text is the part, 1 where one begins with it, 2 where one has it. */
+type Rank = number;
+/** From which rank on nothing is asked for, where whole texts are, or beginnings too, or everything. */
+const bounds = { whole: 1, begun: 2, all: 3 } as const;
 
 /** What is looked for in one object. */
 interface Search {
@@ -38,9 +39,16 @@ interface Search {
   limit: number;
 }
 
+interface Match {
+  record: StoredRecord;
+  rank: Rank;
+  /** Of the first text that matches so, among those that are searched. */
+  place: number;
+}
+
 /** Records that were looked at, and what came of it. */
 interface Look {
-  best: { record: StoredRecord; score: Score }[];
+  best: Match[];
   looked: number;
   /** Of the records that were looked at: how many match, and how many of those at their beginning and as a whole. */
   total: number;
@@ -84,30 +92,29 @@ export async function searchRecords(
   const isAll = newest.looked < most;
   if (isAll || newest.whole >= limit) return answer(search, newest.best, newest.total, !isAll);
   const [bound, framed] = whatRanksHigher(newest, limit);
-  const higher = newest.best.filter(({ score }) => score < bound);
-  const blocks = await findBlocks(search, framed, bound === ranks.all ? mostBlocks.all : mostBlocks.higher);
+  const higher = newest.best.filter(({ rank }) => rank < bound);
+  const blocks = await findBlocks(search, framed, bound === bounds.all ? mostBlocks.all : mostBlocks.higher);
   const older = await lookInBlocks(search, framed, bound, blocks, higher);
-  const isCut = bound < ranks.all || blocks.areCut || older.isCut;
+  const isCut = bound < bounds.all || blocks.areCut || older.isCut;
   return answer(search, [...newest.best, ...older.best], newest.total + older.total, isCut);
 }
 
 /** What of the older records is still asked for, and how it stands in their texts, each field between two of U+001F. */
-function whatRanksHigher({ total, begun, part }: Look, limit: number): [bound: Score, framed: string] {
-  if (begun >= limit) return [ranks.begin, `\u001f${part}\u001f`];
-  return total >= limit ? [ranks.part, `\u001f${part}`] : [ranks.all, part];
+function whatRanksHigher({ total, begun, part }: Look, limit: number): [bound: Rank, framed: string] {
+  if (begun >= limit) return [bounds.whole, `\u001f${part}\u001f`];
+  return total >= limit ? [bounds.begun, `\u001f${part}`] : [bounds.all, part];
 }
 
-function answer({ texts, limit }: Search, best: Look['best'], total: number, isCapped: boolean): FoundRecords {
-  const rank = (score: Score): number => Math.floor(score / 100);
+function answer({ texts, limit }: Search, best: readonly Match[], total: number, isCapped: boolean): FoundRecords {
   const order = best.toSorted(
     (a, b) =>
-      rank(a.score) - rank(b.score) ||
+      a.rank - b.rank ||
       b.record.createdAt.getTime() - a.record.createdAt.getTime() ||
       (a.record.id < b.record.id ? 1 : -1),
   );
   const hits = order
     .slice(0, limit)
-    .map(({ record, score }) => ({ record, matchedField: texts[score % 100]?.name as string }));
+    .map(({ record, place }) => ({ record, matchedField: texts[place]?.name as string }));
   return { hits, total, isCapped };
 }
 
@@ -117,15 +124,18 @@ async function lookAtNewest(search: Search, most: number): Promise<Look> {
   const own = ownOf(search);
   const last = Math.ceil(most / recordsOfBlock) + 1;
   const rows = await look(search, {
-    bound: ranks.all,
+    bound: bounds.all,
     before: sql`newest as materialized (
       select r.id from ${sql(table.name)} r where ${belongs(sql, scope, table)} order by r.created_at desc, r.id desc limit ${most}
     ), without as (
-      select line.record_id
-      from search_blocks b, unnest(b.record_ids, b.texts) line (record_id, text)
-      where ${own} and b.block > (select max(block) from search_blocks where ${own}) - ${last}::int
-        and strpos(line.text, lower(${part}::text)) = 0
-        and line.record_id not in (select record_id from search_changes where ${own})
+      select record_id
+      from (
+        select unnest(record_ids) as record_id, unnest(texts) as text
+        from search_blocks
+        where ${own} and block > (select max(block) from search_blocks where ${own}) - ${last}::int
+      ) lines
+      where strpos(text, lower(${part}::text)) = 0
+        and record_id not in (select record_id from search_changes where ${own})
     ),`,
     ids: sql`select id from newest where id not in (select record_id from without)`,
     looked: sql`(select count(*)::int from newest)`,
@@ -166,9 +176,9 @@ async function findBlocks(search: Search, framed: string, most: number): Promise
 async function lookInBlocks(
   search: Search,
   framed: string,
-  bound: Score,
+  bound: Rank,
   blocks: Blocks,
-  besides: Look['best'],
+  besides: readonly Match[],
 ): Promise<Look & { isCut: boolean }> {
   const { sql, limit } = search;
   const most = 2000 + 400 * limit;
@@ -178,9 +188,13 @@ async function lookInBlocks(
     before: sql`waiting as (
       select record_id from search_changes where ${own} order by id desc limit ${mostWaiting}
     ), stored as (
-      select line.record_id
-      from search_blocks b, unnest(b.record_ids, b.texts) line (record_id, text)
-      where ${own} and (b.block >= ${blocks.unsigned} or b.block = any(${[...blocks.numbers]}::int[])) and strpos(line.text, ${framed}) > 0
+      select record_id
+      from (
+        select unnest(record_ids) as record_id, unnest(texts) as text
+        from search_blocks
+        where ${own} and (block >= ${blocks.unsigned} or block = any(${[...blocks.numbers]}::int[]))
+      ) lines
+      where strpos(text, ${framed}) > 0
       limit ${most}
     ),`,
     ids: sql`
@@ -199,7 +213,7 @@ function ownOf({ sql, scope, object }: Search): Fragment {
 }
 
 interface Asked {
-  bound: Score;
+  bound: Rank;
   /** Queries of the `with` that come first. */
   before: Fragment;
   /** The ids of the records to be looked at. */
@@ -215,32 +229,39 @@ interface Asked {
  */
 function look({ sql, scope, table, part, texts, limit }: Search, asked: Asked): Promise<unknown[][]> {
   return sql`
-    with ${asked.before} looked as materialized (
-      select r.id, r.created_at, case when ${inReach(sql, scope, table.assigned)} then ${scoreOf(sql, texts)} end as score
-      from ${sql(table.name)} r, (select lower(${part}::text) as part) asked, lateral (select ${valuesOf(sql, table, texts)} offset 0) given
+    with asked as (
+      select lower(${part}::text) as part
+    ), ${asked.before} looked as materialized (
+      select r.id, r.created_at, case when ${inReach(sql, scope, table.assigned)} then ${rankOf(sql, sql`given.texts`)} end as rank
+      from asked, ${sql(table.name)} r, lateral (select ${framed(sql, listOf(sql, table, texts))} as texts offset 0) given
       where ${belongs(sql, scope, table)} and r.id = any(array(${asked.ids}))
     ), best as (
-      select id, created_at, score from looked where score < ${asked.bound}
-      order by score / 100, created_at desc, id desc
+      select id, created_at, rank from looked where rank < ${asked.bound}
+      order by rank, created_at desc, id desc
       limit ${limit}
     ), counted as (
-      select ${asked.looked} as looked, (count(*) filter (where score < ${asked.bound}))::int as total,
-        (count(*) filter (where score < ${ranks.part}))::int as begun, (count(*) filter (where score < ${ranks.begin}))::int as whole
+      select ${asked.looked} as looked, (count(*) filter (where rank < ${asked.bound}))::int as total,
+        (count(*) filter (where rank < ${bounds.begun}))::int as begun, (count(*) filter (where rank < ${bounds.whole}))::int as whole
       from looked
     )
-    select ${selection(sql, table)}, best.score, counted.looked, counted.total, counted.begun, counted.whole, lower(${part}::text), ${asked.isCut}
-    from counted
+    select ${selection(sql, table)}, best.rank, (
+      select place - 1 from unnest(array[${listOf(sql, table, texts)}]) with ordinality given (text, place)
+      where ${rankOf(sql, framed(sql, sql`given.text`))} = best.rank
+      order by place
+      limit 1
+    )::int, counted.looked, counted.total, counted.begun, counted.whole, asked.part, ${asked.isCut}
+    from asked, counted
     left join best on true
     left join ${sql(table.name)} r on ${belongs(sql, scope, table)} and r.id = best.id`
     .values()
     .execute();
 }
 
-/** The texts of a row `r` that are searched, in lower case, as columns value_0 and so on of a row of their own: each is made once. */
-function valuesOf(sql: Sql, table: RecordTable, texts: readonly SearchedText[]): Fragment {
+/** The texts of a row `r` that are searched. */
+function listOf(sql: Sql, table: RecordTable, texts: readonly SearchedText[]): Fragment {
   return texts
-    .map((text, place) => sql`lower(left(${textOf(sql, table, text)}, 1000)) as ${sql(`value_${place}`)}`)
-    .reduce((before, value) => sql`${before}, ${value}`);
+    .map((text) => sql`left(${textOf(sql, table, text)}, 1000)`)
+    .reduce((before, text) => sql`${before}, ${text}`);
 }
 
 function textOf(sql: Sql, table: RecordTable, { name, custom, parts }: SearchedText): Fragment {
@@ -250,27 +271,28 @@ function textOf(sql: Sql, table: RecordTable, { name, custom, parts }: SearchedT
   return column ? sql`r.${sql(column.name)}` : sql`r.custom ->> ${name}::text`;
 }
 
-/** The score of these values for the part that is asked for; null where none has it. */
-function scoreOf(sql: Sql, texts: readonly SearchedText[]): Fragment {
-  const values = texts.map((_, place) => sql`given.${sql(`value_${place}`)}`);
-  const all = values.reduce((before, value) => sql`${before}, ${value}`);
-  const scores = values
-    .map(
-      (value, place) => sql`case
-        when starts_with(${value}, asked.part) then
-          case when char_length(${value}) = char_length(asked.part) then 0 else ${ranks.begin}::int end + ${place}::int
-        when strpos(${value}, asked.part) > 1 then ${ranks.part}::int + ${place}::int end`,
-    )
-    .reduce((before, score) => sql`${before}, ${score}`);
-  return sql`case when strpos(concat_ws(chr(31), ${all}), asked.part) > 0 then least(${scores}) end`;
+/** Texts as blocks have them: in lower case, each between two of U+001F. */
+function framed(sql: Sql, texts: Fragment): Fragment {
+  return sql`chr(31) || lower(concat_ws(chr(31), ${texts})) || chr(31)`;
+}
+
+/** How well the part that is asked for matches the best of framed texts; null where none has it. */
+function rankOf(sql: Sql, texts: Fragment): Fragment {
+  return sql`case
+    when strpos(${texts}, asked.part) = 0 then null
+    when strpos(${texts}, chr(31) || asked.part) = 0 then 2
+    when strpos(${texts}, chr(31) || asked.part || chr(31)) = 0 then 1
+    else 0 end`;
 }
 
 function toLook({ table }: Search, rows: readonly unknown[][]): Look {
-  const seen = restOfRow(table, rows[0] ?? []) as [Score | null, number, number, number, number, string];
-  const [, looked, total, begun, whole, part] = seen;
+  const [, , looked, total, begun, whole, part] = restOfRow(table, rows[0] ?? []) as [
+    ...[unknown, unknown],
+    ...[number, number, number, number, string],
+  ];
   const best = rows.flatMap((row) => {
-    const [score] = restOfRow(table, row) as [Score | null];
-    return score === null ? [] : [{ record: fromRow(table, row), score }];
+    const [rank, place] = restOfRow(table, row) as [Rank | null, number | null];
+    return rank === null || place === null ? [] : [{ record: fromRow(table, row), rank, place }];
   });
   return { best, looked, total, begun, whole, part };
 }
