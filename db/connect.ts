@@ -48,8 +48,18 @@ export interface Lane {
   broken: boolean;
   /** True while a transaction that only read waits for its commit, which goes with the next statement. */
   unended: boolean;
+  /**
+   * True while statements that leave together are one message, with one answer of the database behind the last: where one fails, those
+   * behind it are passed over. For transactions alone, whose statements share a fate anyway.
+   */
+  chained: boolean;
   /** Cuts the connection at once, so that a server that hangs cannot run later what was sent on it. */
   cut(): void;
+}
+
+/** What our patch of the driver reads of a connection's options. */
+interface Chained {
+  chained?: boolean;
 }
 
 /** Thrown when no connection became free in time. */
@@ -152,10 +162,17 @@ export class Pool {
         ...(role ? { options: `-c role=${role}${commitsMayBeLost ? ' -c synchronous_commit=off' : ''}` } : {}),
       },
     };
+    const sql = postgres(url, options) as unknown as postgres.Sql;
     const lane: Lane = {
-      sql: postgres(url, options) as unknown as postgres.Sql,
+      sql,
       broken: false,
       unended: false,
+      get chained() {
+        return (sql.options as Chained).chained === true;
+      },
+      set chained(isChained) {
+        (sql.options as Chained).chained = isChained;
+      },
       cut() {
         if (lane.broken) return;
         lane.broken = true;
@@ -208,6 +225,7 @@ export class Pool {
       return;
     }
     if (unended) lane.unended = true;
+    lane.chained = false;
     this.#offer(lane);
   }
 
@@ -248,6 +266,20 @@ export class Pool {
       waitedMilliseconds: this.#waitedMilliseconds,
       exhausted: this.#exhausted,
     };
+  }
+
+  /** True where statements may stay prepared, and travel behind one another in one message. */
+  get chains(): boolean {
+    return this.#options.prepare && !this.#options.spread;
+  }
+
+  /**
+   * Sends a statement with parameters behind others that have none, and begins a chain: what is sent next travels in the same message.
+   * @param before of those in beforehand
+   */
+  sendChained(lane: Lane, before: Beforehand, text: string, parameters: readonly string[]): Promise<readonly object[]> {
+    lane.chained = true;
+    return lane.sql.unsafe(text, [...parameters], { prepare: true, before } as object).execute();
   }
 
   /**
@@ -314,6 +346,31 @@ function gatherWrites(socket: Socket): void {
   socket.write = gather as Socket['write'];
 }
 
+/** Statements that the driver sends in front of another, as bytes of the protocol, and how many they are. */
+interface Beforehand {
+  bytes: Buffer;
+  count: number;
+}
+
+/** What a transaction begins with; behind the commit of one that only read, where that waits. */
+export const beforehand = { begin: inFront('begin'), commitAndBegin: inFront('commit', 'begin') } as const;
+
+function inFront(...statements: readonly string[]): Beforehand {
+  const message = (kind: string, body: Buffer): Buffer => {
+    const head = Buffer.alloc(5);
+    head.write(kind, 0, 'latin1');
+    head.writeInt32BE(body.length + 4, 1);
+    return Buffer.concat([head, body]);
+  };
+  // The unnamed statement and portal, no parameters, no formats, all rows.
+  const bytes = statements.flatMap((text) => [
+    message('P', Buffer.from(`\0${text}\0\0\0`)),
+    message('B', Buffer.alloc(8)),
+    message('E', Buffer.alloc(5)),
+  ]);
+  return { bytes: Buffer.concat(bytes), count: statements.length };
+}
+
 function endTransaction(lane: Lane): void {
   if (!lane.unended) return;
   lane.unended = false;
@@ -323,10 +380,11 @@ function endTransaction(lane: Lane): void {
 
 /**
  * Has a statement planned anew instead of kept prepared. For statements whose text follows what callers ask for: kept ones
- * would pile up on the connection.
+ * would pile up on the connection. The database is not asked first which types its parameters have, unless there are lists among them: JSON
+ * is to be given as such.
  */
 export function unprepared<Query extends Promise<unknown>>(query: Query): Query {
-  (query as unknown as { options: { prepare: boolean } }).options.prepare = false;
+  Object.assign((query as unknown as { options: object }).options, { prepare: false, undescribed: true });
   return query;
 }
 

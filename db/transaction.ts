@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { Possession } from '../domain/possession.ts';
-import type { Lane, Pool, Sql } from './connect.ts';
+import { beforehand, type Lane, type Pool, type Sql } from './connect.ts';
 import * as idempotency from './idempotency.ts';
-import { isKeyUnchanged, type KeyVersion, stampQuestion } from './key-versions.ts';
+import { entrance, isKeyUnchanged, type KeyVersion, stampQuestion } from './key-versions.ts';
 import { type TenantScope, tenantSettings } from './tenant.ts';
 
 /** Whose rows it sees. */
@@ -139,6 +139,12 @@ export class Transaction {
    * @returns the answer to stampQuestion, where a credential is to be asked for
    */
   #begin(lane: Lane, credential: KeyVersion | undefined): Promise<readonly object[]> {
+    if (typeof this.#scope !== 'string' && this.#pool.chains) {
+      const before = lane.unended ? beforehand.commitAndBegin : beforehand.begin;
+      lane.unended = false;
+      const { text, parameters } = entrance(this.#scope, credential);
+      return this.#pool.sendChained(lane, before, text, parameters);
+    }
     const statements = lane.unended ? ['commit', 'begin'] : ['begin'];
     lane.unended = false;
     if (typeof this.#scope !== 'string') statements.push(...tenantSettings(this.#scope));
@@ -299,10 +305,12 @@ export class Transaction {
     const deadline = performance.now() + left - answerTime;
     const before = Promise.allSettled(statements);
     const allowed = Math.floor(deadline - (await this.#begun));
-    const [committed] = await Promise.allSettled([
-      this.#connection().unsafe(`call require_time_left(${allowed}); commit`).execute(),
-    ]);
-    const failed = [...(await before), committed].find((result) => result.status === 'rejected');
+    const sql = this.#connection();
+    const committing = this.#lane?.chained
+      ? [sql`call require_time_left(${allowed}::int)`.execute(), sql`commit`.execute()]
+      : [sql.unsafe(`call require_time_left(${allowed}); commit`).execute()];
+    const committed = await Promise.allSettled(committing);
+    const failed = [...(await before), ...committed].find((result) => result.status === 'rejected');
     // What failed took the commit behind it along.
     if (failed) this.abandon();
     else this.#end();

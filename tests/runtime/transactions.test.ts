@@ -232,37 +232,63 @@ describe('what must hold of a transaction', () => {
   });
 });
 
-test('a database that is spread over machines is sent each setting alone, and others all of them with begin', async () => {
-  const sent = async (spread: boolean): Promise<string[]> => {
-    const texts: string[] = [];
-    const pass = (bytes: Buffer) => ({ bytes });
+describe('of two transactions behind one another, the second', () => {
+  /** What is sent of it: one text for each message of the protocol, and one list for each that reaches PostgreSQL by itself. */
+  const sent = async (settings: { spread: boolean; prepare: boolean }): Promise<string[][]> => {
+    const chunks: string[][] = [];
     const toServer = (bytes: Buffer) => {
-      texts.push(
-        ...[...bytes.toString('latin1').matchAll(/Q[\s\S]{4}((?:begin|set local)[^\0]*)/g)].map(
-          ([, text]) => text ?? '',
-        ),
-      );
+      chunks.push([...messagesOf(bytes)]);
       return { bytes };
     };
     const proxy = await FaultProxy.start(Number(new URL(inject('databaseUrl')).port), () => ({
       toServer,
-      toClient: pass,
+      toClient: (bytes) => ({ bytes }),
     }));
     const own = new Pool({
-      ...{ url: through(inject('databaseUrl'), proxy), role: tried('crm_app'), lanes: 1, prepare: true },
-      ...{ spread, wait: 1000, statementTimeout: 1000 },
+      ...{ url: through(inject('databaseUrl'), proxy), role: tried('crm_app'), lanes: 1 },
+      ...{ ...settings, wait: 1000, statementTimeout: 1000 },
     });
-    const transaction = new Transaction(own, await own.acquire(), { companyId: tenant.companyId, testMode: false });
-    expect(await companies(transaction.sql)).toHaveLength(1);
-    transaction.abandon();
+    for (const _ of ['first', 'second']) {
+      chunks.length = 0;
+      const transaction = new Transaction(own, await own.acquire(), { companyId: tenant.companyId, testMode: false });
+      expect(await companies(transaction.sql)).toHaveLength(1);
+      transaction.endRead();
+    }
     await own.close(1);
     await proxy.close();
-    return texts;
+    return chunks.slice(0, -1);
   };
-  const [company, mode] = [`set local app.company_id = '${tenant.companyId}'`, "set local app.test_mode = 'false'"];
-  expect(await sent(true)).toEqual(['begin', company, mode]);
-  expect(await sent(false)).toEqual([`begin; ${company}; ${mode}`]);
+  const settings = () => [`set local app.company_id = '${tenant.companyId}'`, "set local app.test_mode = 'false'"];
+
+  test('is one message behind the commit of the first, with one answer', async () => {
+    const [begins, reads] = [
+      ['P commit', 'B', 'E', 'P begin', 'B', 'E'],
+      ['B', 'E'],
+    ];
+    expect(await sent({ spread: false, prepare: true })).toEqual([[...begins, ...['B', 'E'], ...reads, 'S']]);
+  });
+
+  test('is sent each setting alone, where the database is spread over machines', async () => {
+    const [chunk = [], ...rest] = await sent({ spread: true, prepare: true });
+    expect(rest).toEqual([]);
+    expect(chunk.slice(0, 4)).toEqual(['Q commit', 'Q begin', ...settings().map((setting) => `Q ${setting}`)]);
+  });
+
+  test('is sent all settings with begin, where statements are not kept prepared', async () => {
+    const [chunk = [], ...rest] = await sent({ spread: false, prepare: false });
+    expect(rest).toEqual([]);
+    expect(chunk[0]).toBe(`Q ${['commit', 'begin', ...settings()].join('; ')}`);
+  });
 });
+
+/** Kinds of the protocol's messages, with the texts of statements. */
+function* messagesOf(bytes: Buffer): Generator<string> {
+  for (let at = 0; at < bytes.length; at += 1 + bytes.readInt32BE(at + 1)) {
+    const kind = String.fromCharCode(bytes[at] as number);
+    const body = bytes.toString('utf8', at + 5, at + 1 + bytes.readInt32BE(at + 1));
+    yield [kind, kind === 'Q' ? body.split('\0')[0] : kind === 'P' ? body.split('\0')[1] : ''].join(' ').trim();
+  }
+}
 
 test('the commit of a transaction that only read is sent soon where nobody comes', async () => {
   const reading = await begin(tenant);

@@ -4,29 +4,29 @@ import type { Link, Passed, Watcher } from './proxy.ts';
 
 /** Every statement of a write with an Idempotency-Key, in their order, and how each is recognised. */
 export const statements = {
-  'begin, settings and version of the API key': /^(commit; )?begin; set local app\.company_id/,
+  'begin, settings and version of the API key': /^select (case\s+when )?set_config\('app\.company_id'/,
   'claim of the key': /^select claim_key/,
   change: /\b(insert into|update|delete from) "?(accounts|leads)\b/,
   'audit row': /^insert into audit_logs/,
   event: /^insert into outbox_events/,
   'kept answer': /^insert into idempotency_records/,
-  commit: /^call require_time_left.*; commit$/,
+  commit: /^call require_time_left/,
 } as const;
 
 /** Every statement with which the dispatcher moves a feed; on connections of its own. */
 export const dispatches = {
   'look for what waits': /^select distinct company_id .* from outbox_events/s,
-  'begin of a dispatch': /^(commit; )?begin; set local app\.company_id/,
+  'begin of a dispatch': /^select (case\s+when )?set_config\('app\.company_id'/,
   'lock of the feed': /^select last_position as last from feeds/,
   'taking of events': /^with taken as/,
   'move of the feed': /^update feeds set last_position/,
-  'commit of a dispatch': /^call require_time_left.*; commit$/,
+  'commit of a dispatch': /^call require_time_left/,
 } as const;
 
 /** Every statement with which deliveries are taken and the outcome of their attempts is noted; on connections of the senders. */
 export const sendings = {
   'look for due webhooks': /^select company_id .* from webhook_subscriptions\s+where due_at/s,
-  'begin of a sender': /^(commit; )?begin; set local app\.company_id/,
+  'begin of a sender': /^select (case\s+when )?set_config\('app\.company_id'/,
   'lock of a webhook': /^select url, sealed_secret/,
   'count of what is on its way': /^select count\(\*\)::int as "inFlight"/,
   'taking of deliveries': /^with due as materialized/,
@@ -34,7 +34,7 @@ export const sendings = {
   'lock of the health': /^select failing_since/,
   'outcome of an attempt': /^update webhook_deliveries d\s+set status = /,
   'trace of an attempt': /^update webhook_subscriptions\s+set last_delivery_at/,
-  'commit of a sender': /^call require_time_left.*; commit$/,
+  'commit of a sender': /^call require_time_left/,
 } as const;
 
 /** Every statement with which a call has a payment provider asked, the books of the test provider included. */
@@ -70,7 +70,7 @@ export const calendarOrders = {
   'taking of an order': /^update calendar_orders set attempts/,
   'look at the booking': /^select start_at as "startAt"/,
   'end of an order': /^update calendar_orders\s+set leased_until = null, event_url/,
-  'commit of an order': /^call require_time_left.*; commit$/,
+  'commit of an order': /^call require_time_left/,
 } as const;
 
 /** Every statement with which a step of a workforce is taken up and ended; the call that does it is a write as any other. */
@@ -79,7 +79,7 @@ export const workforceSteps = {
   'keeping of the call': /^update workforce_runs set "call"/,
   'move of the run': /^update workforce_runs set "status"/,
   'outcome of a step': /^insert into workforce_run_steps/,
-  'commit of a step': /^call require_time_left.*; commit$/,
+  'commit of a step': /^call require_time_left/,
 } as const;
 
 /** Every statement with which a message is taken up, and its end noted; on connections of their own. */
@@ -90,7 +90,7 @@ export const messageSendings = {
   'row of the timeline': /^insert into messages/,
   'audit row': statements['audit row'],
   event: statements.event,
-  'commit of a message': /^call require_time_left.*; commit$/,
+  'commit of a message': /^call require_time_left/,
 } as const;
 
 export type Statement =
@@ -236,9 +236,9 @@ class StatementWatcher implements Watcher {
   readonly #traps: Traps;
   readonly #fromClient = new Messages(false);
   readonly #fromServer = new Messages(true);
-  readonly #prepared = new Map<string, Statement | undefined>();
+  readonly #prepared = new Map<string, Statement | 'the commit itself' | undefined>();
   /** What PostgreSQL has not answered yet, in order; the first answer is that of the connection's start. */
-  readonly #running: (Statement | undefined)[] = [undefined];
+  readonly #running: Running[] = [{ statement: undefined, synced: true }];
   #current: Statement | undefined;
   #executed = false;
   /** Method and path of the call that claimed its key in the transaction at hand. */
@@ -257,22 +257,14 @@ class StatementWatcher implements Watcher {
     for (const { type, body, bytes } of this.#fromClient.read(chunk)) {
       if (type === '') this.#kinds = kindsOf(body, this.#kindsOfCalls);
       if (type === 'Q' || type === 'P' || type === 'B') {
-        this.#begin(type, body);
-        if (this.#traps.waitsAt(this.#current, 'before', this.#endpoint)) {
-          const afterwards = this.#traps.spring(this.#link);
-          if (afterwards) return { bytes: Buffer.concat(passed), afterwards };
-        }
+        const afterwards = this.#begin(type, body);
+        if (afterwards) return { bytes: Buffer.concat(passed), afterwards };
       }
       passed.push(bytes);
       if (type === 'E') this.#executed = true;
       if (type !== 'Q' && type !== 'S') continue;
-      const statement = type === 'Q' || this.#executed ? this.#current : undefined;
-      this.#executed = false;
-      this.#running.push(statement);
-      if (this.#traps.waitsAt(statement, 'sent', this.#endpoint)) {
-        const afterwards = this.#traps.spring(this.#link);
-        if (afterwards) return { bytes: Buffer.concat(passed), afterwards };
-      }
+      const afterwards = this.#end(type === 'Q' || this.#executed ? this.#current : undefined, true);
+      if (afterwards) return { bytes: Buffer.concat(passed), afterwards };
     }
     return { bytes: Buffer.concat(passed) };
   }
@@ -280,8 +272,11 @@ class StatementWatcher implements Watcher {
   toClient(chunk: Buffer): Passed {
     const passed: Buffer[] = [];
     for (const { type, bytes } of this.#fromServer.read(chunk)) {
-      const waits = this.#traps.waitsAt(this.#running[0], 'answered', this.#endpoint);
-      if (type === 'Z') {
+      // Behind one that failed, PostgreSQL passes over all that came in the same message.
+      while (type === 'E' && this.#running[0]?.synced === false) this.#running.shift();
+      const running = this.#running[0];
+      const waits = this.#traps.waitsAt(running?.statement, 'answered', this.#endpoint);
+      if (type === 'Z' || (type === 'C' && running?.synced === false)) {
         this.#running.shift();
         const afterwards = waits ? this.#traps.spring(this.#link) : undefined;
         if (afterwards) return { bytes: Buffer.concat(passed), afterwards };
@@ -292,20 +287,39 @@ class StatementWatcher implements Watcher {
     return { bytes: Buffer.concat(passed) };
   }
 
-  /** A statement's first message: from it on, the statement is known. */
-  #begin(type: 'Q' | 'P' | 'B', body: Buffer): void {
-    const texts = body.toString('latin1').split('\0', 2);
-    const [first = '', second = ''] = texts;
-    if (type === 'Q') this.#current = statementOf(first, this.#kinds);
-    if (type === 'P') {
-      this.#current = statementOf(second, this.#kinds);
-      this.#prepared.set(first, this.#current);
+  /** A statement's first message: from it on, the statement is known, and the one before it, where that is in the same message, was sent. */
+  #begin(type: 'Q' | 'P' | 'B', body: Buffer): (() => void) | undefined {
+    const [first = '', second = ''] = body.toString('latin1').split('\0', 2);
+    const text = type === 'P' ? second : first;
+    if (type !== 'B') this.#prepared.set(type === 'P' ? first : '', nameOf(text, this.#kinds));
+    const named = this.#prepared.get(type === 'B' ? second : type === 'P' ? first : '');
+    const goesOn = named === 'the commit itself' && this.#current?.startsWith('commit');
+    if (this.#executed) {
+      // What asks for the time that is left is a part of the commit behind it.
+      const afterwards = this.#end(goesOn ? undefined : this.#current, false);
+      if (afterwards) return afterwards;
     }
-    if (type === 'B') this.#current = this.#prepared.get(second);
+    if (goesOn) return undefined;
+    this.#current = named === 'the commit itself' ? undefined : named;
     if (this.#current === 'begin, settings and version of the API key') this.#endpoint = undefined;
     if (type === 'B' && this.#current === 'claim of the key')
       this.#endpoint = /(?:POST|PUT|PATCH|DELETE) \/[\x21-\x7e]+/.exec(body.toString('latin1'))?.[0];
+    if (!this.#traps.waitsAt(this.#current, 'before', this.#endpoint)) return undefined;
+    return this.#traps.spring(this.#link);
   }
+
+  /** A statement was handed on whole. */
+  #end(statement: Statement | undefined, synced: boolean): (() => void) | undefined {
+    this.#executed = false;
+    this.#running.push({ statement, synced });
+    return this.#traps.waitsAt(statement, 'sent', this.#endpoint) ? this.#traps.spring(this.#link) : undefined;
+  }
+}
+
+interface Running {
+  statement: Statement | undefined;
+  /** False: others are in the same message behind it, and the answers come together. */
+  synced: boolean;
 }
 
 /** What is recognised on a connection, by its name; on others nothing, since what else the server does has commits as well. */
@@ -323,8 +337,9 @@ function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>):
   return kinds[name] ?? {};
 }
 
-function statementOf(text: string, kinds: Readonly<Record<string, RegExp>>): Statement | undefined {
+function nameOf(text: string, kinds: Readonly<Record<string, RegExp>>): Statement | 'the commit itself' | undefined {
   const trimmed = text.trim();
+  if (trimmed === 'commit') return 'the commit itself';
   return (Object.keys(kinds) as Statement[]).find((name) => kinds[name]?.test(trimmed));
 }
 
