@@ -25,7 +25,7 @@ export default defineConfig({
     setupFiles: ['tests/support/each-file.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    maxWorkers: 3,
+    maxWorkers: 2,
     // Files share a process, and what it has loaded: each has tenants of its own, and leaves nothing else behind.
     isolate: false,
     sequence: { sequencer: LongestFirst },
