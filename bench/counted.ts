@@ -2,7 +2,15 @@
 import postgres from 'postgres';
 import { load, sendOne } from './load.ts';
 import { startProxy } from './proxy.ts';
-import { batchRequest, createLead, createRequest, listRequest, readRequest, toolRequest } from './records.ts';
+import {
+  batchRequest,
+  createLead,
+  createRequest,
+  filteredListRequest,
+  listRequest,
+  readRequest,
+  toolRequest,
+} from './records.ts';
 import type { Result, Value } from './report.ts';
 import { startServer } from './sides.ts';
 import { folder, openWorkspace } from './workspace.ts';
@@ -44,6 +52,7 @@ export async function count(dataDir: string): Promise<Counts> {
       const kinds: Record<string, () => Buffer> = {
         read: () => readRequest(key, id),
         list: () => listRequest(key),
+        'filtered list': () => filteredListRequest(key),
         create: () => createRequest(key, 'counted', next()),
         'call of a tool': () => toolRequest(key, id),
         'batch of 100': () => batchRequest(key, 'counted', next() * 100),
@@ -77,7 +86,7 @@ export async function count(dataDir: string): Promise<Counts> {
 
 /** What a request may cost at most; a test holds it too. */
 export const most: Readonly<Record<'writes' | 'log', Readonly<Record<string, number>>>> = {
-  writes: { read: 2, list: 2, create: 4, 'call of a tool': 2, 'batch of 100': 5 },
+  writes: { read: 2, list: 2, 'filtered list': 2, create: 4, 'call of a tool': 2, 'batch of 100': 5 },
   log: { read: 0, create: 4096 },
 };
 

@@ -41,6 +41,12 @@ export function listRequest(key: string, limit = 25): Buffer {
   return request('GET', `${path}?limit=${limit}`, { 'x-api-key': key });
 }
 
+/** A list whose statement is planned for this filter alone. */
+export function filteredListRequest(key: string): Buffer {
+  const filter = encodeURIComponent(JSON.stringify({ field: 'city', op: 'eq', value: 'Dubai' }));
+  return request('GET', `${path}?limit=25&filter=${filter}`, { 'x-api-key': key });
+}
+
 /** Creates a lead. @param number another one for each lead @returns its id */
 export async function createLead(port: number, workspace: Workspace, number = 1): Promise<string> {
   const { status, body } = await sendOne(port, createRequest(workspace.key, 'first', number));

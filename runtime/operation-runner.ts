@@ -321,6 +321,8 @@ export class OperationRunner {
       if (call.problems.length > 0 && !handlerRefuses(operation)) throw refusal(operation, [...call.problems], 'body');
       answer = this.#success(operation, await this.#handle(operation, call), caller, now, trace);
     } catch (error) {
+      // The caller has an answer, and the transaction was ended under the handler.
+      if (deadline.passed) throw new DeadlinePassed();
       failure = error;
     }
     const opened = await this.#settle(attempt, transaction);

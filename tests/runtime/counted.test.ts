@@ -14,6 +14,7 @@ const beside = 0.5;
 test.each([
   ['read', 2],
   ['list', 2],
+  ['filtered list', 2],
   ['create', 3],
   ['call of a tool', 2],
 ])('a %s takes %i writes to sockets, the answer included', (kind, writes) => {
