@@ -185,6 +185,8 @@ function newAjv(): Ajv2020 {
     allErrors: true,
     useDefaults: true,
     verbose: true,
+    // They are those of the document, which make check holds against its own rules; to compile the meta schema is half of a first request.
+    validateSchema: false,
   });
   (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
   for (const [name, format] of Object.entries(strictFormats)) ajv.addFormat(name, format);
