@@ -36,6 +36,11 @@ export const grace = 200;
 const readSize = 65_536;
 /** Bytes from which on the driver does not wait for more before it writes. */
 const driverGathers = 1024;
+/**
+ * Connections of a pool that are opened at the same time. To open one costs PostgreSQL many times what a request does: where a new server
+ * opens all at once, its first requests are answered after the last of them, and some not in time.
+ */
+const openedAtOnce = 2;
 /** Milliseconds for which a transaction that only read may wait for another request on its connection, to be ended with its first statement. */
 const unendedFor = 10;
 /** Milliseconds after which PostgreSQL ends a transaction that nothing is asked of: the server at the other end has gone, unheard. */
@@ -44,6 +49,8 @@ const abandonedAfter = 10_000;
 /** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
 export interface Lane {
   readonly sql: postgres.Sql;
+  /** `opened` once the database answered on it. */
+  state: 'new' | 'opening' | 'opened';
   /** True after the connection failed; the lane is then thrown away, never used again. */
   broken: boolean;
   /** True while a transaction that only read waits for its commit, which goes with the next statement. */
@@ -85,6 +92,29 @@ const types = {
   day: { to: 1082, from: [1082], serialize: (value: string) => value, parse: (text: string) => text },
 };
 
+/**
+ * Elements and their arrays, by the numbers that PostgreSQL gives its own types everywhere. The driver would ask each new connection for all
+ * there are, which is a fifth of what opening it costs.
+ */
+const arrays = [
+  ...[
+    [16, 1000],
+    [17, 1001],
+    [20, 1016],
+    [21, 1005],
+    [23, 1007],
+    [25, 1009],
+    [1043, 1015],
+    [1082, 1182],
+    [1184, 1185],
+  ],
+  ...[
+    [1700, 1231],
+    [2950, 2951],
+    [3802, 3807],
+  ],
+];
+
 /** How a pool is used, for the metrics. */
 export interface PoolUsage {
   lanes: number;
@@ -108,6 +138,7 @@ export class Pool {
     since: number;
   }[] = [];
   readonly #all = new Set<Lane>();
+  #opening = 0;
   #closed = false;
   /** Runs while transactions that only read wait on free connections. */
   #ending: NodeJS.Timeout | undefined;
@@ -127,6 +158,7 @@ export class Pool {
       max: 1,
       prepare,
       types,
+      fetch_types: arrays as never,
       connect_timeout: 2,
       idle_timeout: 0,
       max_lifetime: null,
@@ -165,6 +197,7 @@ export class Pool {
     const sql = postgres(url, options) as unknown as postgres.Sql;
     const lane: Lane = {
       sql,
+      state: 'new',
       broken: false,
       unended: false,
       get chained() {
@@ -190,12 +223,8 @@ export class Pool {
    * @throws PoolExhausted when none became free in time
    */
   acquire(): Promise<Lane> {
-    for (;;) {
-      const lane = this.#free.pop();
-      if (!lane) break;
-      if (!lane.broken) return Promise.resolve(lane);
-      this.#replace(lane);
-    }
+    const lane = this.#takeFree();
+    if (lane) return Promise.resolve(lane);
     if (this.#closed) return Promise.reject(new PoolExhausted('the pool is closed'));
     return new Promise((resolve, reject) => {
       const waiter = {
@@ -226,6 +255,7 @@ export class Pool {
     }
     if (unended) lane.unended = true;
     lane.chained = false;
+    if (lane.state !== 'opened') this.#noteOpened(lane);
     this.#offer(lane);
   }
 
@@ -234,16 +264,57 @@ export class Pool {
     if (this.#all.has(lane)) this.#replace(lane);
   }
 
-  #offer(lane: Lane): void {
-    const waiter = this.#waiting.shift();
-    if (!waiter) {
-      this.#free.push(lane);
-      if (lane.unended) this.#ending ??= setTimeout(() => this.#endTransactions(), unendedFor);
-      return;
+  /** One that is open, or may be opened now; undefined: there is none. */
+  #takeFree(): Lane | undefined {
+    for (;;) {
+      const lane = this.#free.at(-1);
+      if (!lane || (lane.state === 'new' && this.#opening >= openedAtOnce)) return undefined;
+      this.#free.pop();
+      if (lane.broken) {
+        this.#replace(lane);
+        continue;
+      }
+      if (lane.state === 'new') {
+        lane.state = 'opening';
+        this.#opening += 1;
+      }
+      return lane;
     }
-    clearTimeout(waiter.timer);
-    this.#waitedMilliseconds += performance.now() - waiter.since;
-    waiter.resolve(lane);
+  }
+
+  #awaitFirst(lane: Lane, answer: Promise<unknown>): void {
+    if (lane.state === 'opened') return;
+    const opened = (): void => {
+      if (lane.state === 'opening' && !lane.broken) this.#noteOpened(lane);
+    };
+    answer.then(opened, opened);
+  }
+
+  #noteOpened(lane: Lane): void {
+    if (lane.state === 'opening') this.#opening -= 1;
+    lane.state = 'opened';
+    this.#serve();
+  }
+
+  #offer(lane: Lane): void {
+    // Those that are open are taken first.
+    if (lane.state === 'opened') this.#free.push(lane);
+    else this.#free.unshift(lane);
+    this.#serve();
+    if (lane.unended && this.#free.at(-1) === lane)
+      this.#ending ??= setTimeout(() => this.#endTransactions(), unendedFor);
+  }
+
+  /** Gives those who wait what is free, in their order. */
+  #serve(): void {
+    while (this.#waiting.length > 0) {
+      const lane = this.#takeFree();
+      const waiter = lane && this.#waiting.shift();
+      if (!waiter) return;
+      clearTimeout(waiter.timer);
+      this.#waitedMilliseconds += performance.now() - waiter.since;
+      waiter.resolve(lane);
+    }
   }
 
   #endTransactions(): void {
@@ -253,6 +324,7 @@ export class Pool {
 
   #replace(lane: Lane): void {
     this.#all.delete(lane);
+    if (lane.state === 'opening') this.#opening -= 1;
     lane.cut();
     if (!this.#closed) this.#offer(this.#newLane());
   }
@@ -279,16 +351,20 @@ export class Pool {
    */
   sendChained(lane: Lane, before: Beforehand, text: string, parameters: readonly string[]): Promise<readonly object[]> {
     lane.chained = true;
-    return lane.sql.unsafe(text, [...parameters], { prepare: true, before } as object).execute();
+    const answer = lane.sql.unsafe(text, [...parameters], { prepare: true, before } as object).execute();
+    this.#awaitFirst(lane, answer);
+    return answer;
   }
 
   /**
    * Sends statements without parameters, in one message where the database allows it: each message costs both sides a system call or two.
    * @returns the rows of the last
    */
-  async sendTogether(sql: Sql, statements: readonly string[]): Promise<readonly object[]> {
+  async sendTogether(lane: Lane, statements: readonly string[]): Promise<readonly object[]> {
     const messages = this.#options.spread ? statements : [statements.join('; ')];
-    const answers = await Promise.all(messages.map((message) => sql.unsafe(message).execute()));
+    const answering = Promise.all(messages.map((message) => lane.sql.unsafe(message).execute()));
+    this.#awaitFirst(lane, answering);
+    const answers = await answering;
     // Of several statements in one message, the driver gives one list of rows for each.
     const last = answers.at(-1) as unknown as (object | object[])[];
     return (messages.length < statements.length ? last.at(-1) : last) as readonly object[];

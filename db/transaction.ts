@@ -149,7 +149,7 @@ export class Transaction {
     lane.unended = false;
     if (typeof this.#scope !== 'string') statements.push(...tenantSettings(this.#scope));
     if (credential) statements.push(stampQuestion(credential));
-    return this.#pool.sendTogether(lane.sql, statements);
+    return this.#pool.sendTogether(lane, statements);
   }
 
   async #ask(sql: Sql, begun: Promise<readonly object[]>): Promise<Opened> {
