@@ -70,8 +70,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
       if (!performing.includes(String(message.method))) await request.count();
       const response = await handler.fetch(webRequest(audience(), request, sent !== undefined), {
         ...(sent === undefined ? {} : { parsedBody: sent }),
-        // The library knows who calls by this alone: its own fields for tokens stay empty.
-        authInfo: { token: '', clientId: '', scopes: [], extra: { request } },
+        authInfo: { ...nobody, extra: { request, method: String(message.method) } satisfies Sent },
       });
       const body = await response.text();
       // It performed none: there is no such tool, or its arguments make no call.
@@ -94,6 +93,15 @@ export function mcpEntrance(parts: McpParts): Entrance {
   };
 }
 
+/** The library knows who calls by what goes along alone: its own fields for tokens stay empty. */
+const nobody = { token: '', clientId: '', scopes: [], extra: {} };
+
+/** What goes along with a request through the library. */
+interface Sent {
+  request: EntranceRequest;
+  method: string;
+}
+
 interface Serving {
   handler: ReturnType<Library['createMcpHandler']>;
   catalogue: Catalogue;
@@ -101,9 +109,11 @@ interface Serving {
 
 function serving({ createMcpHandler }: Library, catalogue: Catalogue): Serving {
   // Answers are sent as a whole: nothing needs to keep a connection awake.
-  const handler = createMcpHandler(({ authInfo }) => catalogue.serverFor(authInfo?.extra?.request as EntranceRequest), {
-    keepAliveMs: 0,
-  });
+  const serve: Parameters<typeof createMcpHandler>[0] = ({ authInfo = nobody }) => {
+    const { request, method } = authInfo.extra as unknown as Sent;
+    return catalogue.serverFor(request, method);
+  };
+  const handler = createMcpHandler(serve, { keepAliveMs: 0 });
   return { handler, catalogue };
 }
 
@@ -116,14 +126,23 @@ function parse(body: Buffer): unknown {
   }
 }
 
-/** @param isRead whether the body goes along as it was read, which is most of the work of a request of the web */
-function webRequest(url: string, { headers, body }: EntranceRequest, isRead: boolean): Request {
-  const sent = Object.entries(headers).flatMap(([name, value]) =>
-    /^(accept|content-type|mcp-.*|last-event-id)$/.test(name) && value !== undefined
-      ? [[name, String(value)] as [string, string]]
-      : [],
-  );
-  return new Request(url, { method: 'POST', headers: sent, ...(isRead ? {} : { body: new Uint8Array(body) }) });
+/**
+ * The request as the library reads it.
+ * @param isRead whether the body goes along as it was read: of the rest the library asks so little that a request of the web, which is a tenth
+ *   of the work of a call, is made only where it is not
+ */
+function webRequest(url: string, { headers: all, body }: EntranceRequest, isRead: boolean): Request {
+  const headers = new Headers();
+  for (const name of ['accept', 'content-type', 'last-event-id']) if (all[name]) headers.set(name, String(all[name]));
+  for (const name in all) if (name.startsWith('mcp-')) headers.set(name, String(all[name]));
+  if (!isRead) return new Request(url, { method: 'POST', headers, body: new Uint8Array(body) });
+  const asked: Pick<Request, 'method' | 'url' | 'headers' | 'signal'> = {
+    ...{ method: 'POST', url, headers },
+    get signal() {
+      return new AbortController().signal;
+    },
+  };
+  return asked as Request;
 }
 
 function told(status: number, code: number, message: string, data?: object): EntranceAnswer {
