@@ -4,6 +4,7 @@ import { isOutage } from './db/connect.ts';
 import { KeptDatabase, type Watcher } from './db/embedded-keeper.ts';
 import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
+import type { TenantScope } from './db/tenant.ts';
 import { startBookings } from './jobs/bookings.ts';
 import { startCampaigns } from './jobs/campaigns.ts';
 import { startExpiringKeys } from './jobs/expiring-keys.ts';
@@ -85,8 +86,12 @@ async function start(): Promise<void> {
       ? await startWorkers(config, prepared, log, told)
       : await serve(config, prepared, openedLog, told);
   const worker = config.workers > 1 ? 'primary' : undefined;
-  dispatcher = openDispatcher(settings, worker, (scope, last) => serving.announce({ ...scope, last }), log);
-  const sending = openSender(settings, worker, config, secrets, log);
+  const sending = openSender(settings, worker, config, secrets, () => serving.waitedMilliseconds(), log);
+  const listeners = {
+    announce: (scope: TenantScope, last: number) => serving.announce({ ...scope, last }),
+    subscribed: () => sending.wake(),
+  };
+  dispatcher = openDispatcher(settings, worker, listeners, log);
   const atRealPort = (address: string): string => address.replace(/:0(?=\/|$)/, `:${serving.port}`);
   const messages = await openMessageJobs(
     config,

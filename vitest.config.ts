@@ -23,6 +23,8 @@ export default defineConfig({
     include: ['tests/**/*.test.ts'],
     globalSetup: ['tests/support/setup.ts'],
     setupFiles: ['tests/support/each-file.ts'],
+    // What was found instead is told whole: it may happen once, on a machine that is far away.
+    chaiConfig: { truncateThreshold: 2000 },
     testTimeout: 30_000,
     hookTimeout: 60_000,
     maxWorkers: 2,

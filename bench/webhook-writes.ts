@@ -41,9 +41,10 @@ export const webhookWrites = (settings: Settings): Promise<Result> =>
     };
   });
 
-/** Removes what waits to be sent, which would go on during the next side's round. */
+/** Removes what waits to be made or sent, which would go on during the next side's round. */
 async function forget({ sql }: WebhookStand): Promise<void> {
   await untilDispatched(sql);
+  await sql`delete from webhook_backlog`;
   await sql`update webhook_subscriptions set due_at = null, is_held = false`;
   await sql`delete from webhook_deliveries`;
 }

@@ -58,7 +58,7 @@ export async function takeArrivals({
   return { requests, arrivals: new Map(arrivals) };
 }
 
-/** Waits until all that was told has its position, and so its deliveries. */
+/** Waits until all that was told has its position. */
 export async function untilDispatched(sql: Sql): Promise<void> {
   while ((await sql`select from outbox_events limit 1`).length > 0) await sleep(20);
 }

@@ -1,30 +1,80 @@
-// Makes the deliveries of events that were committed: for each subscription that wants to be told.
+// The matcher: makes the deliveries of events that have their positions, for each subscription that wants to be told.
 import { v7 as uuidv7 } from 'uuid';
+import { findBacklogs, settleStretch, takeStretch } from '../db/automation/webhook-backlog.ts';
 import {
   type DeliveryMessage,
   type DeliveryOfEvent,
   insertDeliveriesOfEvents,
 } from '../db/automation/webhook-deliveries.ts';
 import { findSubscribed, type SubscribedRow, wakeWebhooks } from '../db/automation/webhooks.ts';
-import type { Sql } from '../db/connect.ts';
+import type { Pool, Sql } from '../db/connect.ts';
+import { findEvents } from '../db/records/feed.ts';
 import type { TenantScope } from '../db/tenant.ts';
 import { maxAttempts } from '../domain/automation/webhook-attempts.ts';
 import { composeBody, type HappenedEvent } from '../domain/automation/webhook-bodies.ts';
 import { matcherOf } from '../domain/automation/webhook-matching.ts';
+import type { Log } from '../runtime/log.ts';
+import { type FeedRounds, patience, startFeedRounds } from './feed-rounds.ts';
+import type { Pace } from './pace.ts';
+import { inTransaction } from './transactions.ts';
+
+export interface MatcherParts {
+  /** Finds whose deliveries are to be made. */
+  platform: Pool;
+  /** Everything else, bound to one tenant at a time. */
+  tenants: Pool;
+  /** Lets requests go first. */
+  pace: Pace;
+  log: Log;
+}
+
+/** Companies whose deliveries are made at the same time, each on a connection of its own. */
+export const companiesAtOnce = 2;
+/** Deliveries that are made in one turn while requests go first. */
+const smallTurn = 100;
+
+/** Milliseconds by which the clocks of servers may differ: what happened longer before a subscription was made is none of its business. */
+const clockTolerance = 10_000;
+
+/** Starts looking. Any number of processes may: the deliveries of a company are made by one of them at a time. */
+export function startWebhookMatcher(parts: MatcherParts): FeedRounds {
+  return startFeedRounds({
+    find: (besides) => parts.platform.use((sql) => findBacklogs(sql, besides)),
+    take: (scope, limit) => matchSome(parts, scope, limit),
+    atOnce: companiesAtOnce,
+    failed: 'deliveries could not be made; they are tried again',
+    log: parts.log.child({ job: 'webhook-matcher' }),
+  });
+}
+
+/** Makes the deliveries of the oldest events that have none, in the transaction that takes them from what is to be done: each is made once. */
+async function matchSome({ tenants, pace }: MatcherParts, scope: TenantScope, limit: number): Promise<number> {
+  const isSmall = await pace.turn();
+  return inTransaction(tenants, scope, patience, async (sql) => {
+    const subscriptions = await findSubscribed(sql, scope);
+    const most = isSmall ? Math.max(1, Math.floor(smallTurn / Math.max(1, subscriptions.length))) : limit;
+    const stretch = await takeStretch(sql, scope, most);
+    if (!stretch) return 0;
+    const events = await findEvents(sql, scope, stretch.first, stretch.last);
+    await deliver(sql, scope, subscriptions, events, new Date());
+    await settleStretch(sql, scope, stretch.last);
+    return stretch.last - stretch.first + 1;
+  });
+}
 
 /**
- * Makes them in the transaction that gives the events their positions, so that each is made once. Of a disabled subscription what happens
- * is only kept.
+ * Makes the deliveries of events. Of a disabled subscription what happens is only kept.
  * @param sql in a transaction that is bound to the scope
- * @param events of that company and mode
+ * @param subscriptions those of that company and mode
+ * @param events the same
  */
 export async function deliver(
   sql: Sql,
   scope: TenantScope,
+  subscriptions: readonly SubscribedRow[],
   events: readonly HappenedEvent[],
-  now: Date = new Date(),
+  now: Date,
 ): Promise<void> {
-  const subscriptions = await findSubscribed(sql, scope);
   const messages = new Messages(scope.testMode);
   const deliveries = subscriptions.flatMap((subscription) => deliveriesOf(subscription, events, messages));
   if (deliveries.length === 0) return;
@@ -39,8 +89,10 @@ function deliveriesOf(
   messages: Messages,
 ): DeliveryOfEvent[] {
   const isWanted = matcherOf(subscription);
-  const { id, include, isDisabled } = subscription;
-  return events.filter(isWanted).map((event) => ({
+  const { id, include, isDisabled, createdAt } = subscription;
+  const since = createdAt.getTime() - clockTolerance;
+  const wanted = events.filter((event) => event.occurredAt.getTime() >= since && isWanted(event));
+  return wanted.map((event) => ({
     id: uuidv7(),
     subscription_id: id,
     message: messages.of(event, include),

@@ -23,6 +23,7 @@ import { eventName } from '../domain/automation/webhook-bodies.ts';
 import type { Log } from '../runtime/log.ts';
 import type { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { type PostOutcome, postSigned } from '../runtime/outgoing/signed-posts.ts';
+import type { Pace } from './pace.ts';
 import { everyRound } from './rounds.ts';
 import { inTransaction } from './transactions.ts';
 
@@ -32,6 +33,8 @@ export interface SenderParts {
   /** Everything else, bound to one tenant at a time. */
   tenants: Pool;
   client: OutgoingClient;
+  /** Lets requests go first. */
+  pace: Pace;
   /** Reads a secret as it is stored. */
   decrypt: (sealed: string) => string;
   log: Log;
@@ -53,6 +56,8 @@ const lease = 30_000;
 const patience = 5000;
 /** Attempts of this process at the same time. */
 const mostInFlight = 600;
+/** Attempts that are begun in one turn while requests go first. */
+const smallTurn = 10;
 /** Milliseconds within which a receiver answers that holds up nobody. */
 const promptly = 1000;
 
@@ -147,8 +152,9 @@ export class WebhookSender {
       const share = this.#shareOf(webhook.id);
       // Nobody else's turn is missed: it stays due, and is looked at again when something has ended.
       if (own >= share) return false;
+      const most = (await this.#parts.pace.turn(stop)) ? Math.min(share - own, smallTurn) : share - own;
       const taken = await inTransaction(this.#parts.tenants, webhook, patience, (sql) =>
-        this.#take(sql, webhook, share - own),
+        this.#take(sql, webhook, most),
       );
       for (const delivery of taken.deliveries) this.#begin(webhook, taken.subscription, delivery);
       return taken.deliveries.length > 0 || taken.isProgress;

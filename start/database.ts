@@ -30,6 +30,7 @@ import { callsPerMonth, extraCalls } from '../domain/billing/plans.ts';
 import { buildWorkspace, type Workspace } from '../domain/objects/workspace.ts';
 import { type DispatcherPools, feedsAtOnce } from '../jobs/dispatcher.ts';
 import { inTransaction } from '../jobs/transactions.ts';
+import { companiesAtOnce } from '../jobs/webhook-matching.ts';
 import type { Config } from '../runtime/config.ts';
 import type {
   ChangeContext,
@@ -119,12 +120,12 @@ export function openDispatcherPools(settings: DatabaseSettings): DispatcherPools
   };
 }
 
-/** Opens the connections of those who send webhooks, so that no other background work waits for them. */
+/** Opens the connections of those who make and send deliveries of webhooks, so that no other background work waits for them. */
 export function openSenderPools(settings: DatabaseSettings): { platform: Pool; tenants: Pool } {
   const shared = { ...settings, wait: longestQueue, statementTimeout, name: 'webhooks' };
   return {
     platform: new Pool({ ...shared, role: 'crm_platform', lanes: 1 }),
-    tenants: new Pool({ ...shared, role: 'crm_app', lanes: 4 }),
+    tenants: new Pool({ ...shared, role: 'crm_app', lanes: 4 + companiesAtOnce }),
   };
 }
 

@@ -1,10 +1,10 @@
-// Joins the dispatcher to its pools, to what is made of events, and to the metrics.
+// Joins the dispatcher to its pools, to who is told of events, and to the metrics.
 import { Gauge, Histogram, Registry } from 'prom-client';
+import { noteStretch } from '../db/automation/webhook-backlog.ts';
 import type { Pool } from '../db/connect.ts';
 import { countWaiting } from '../db/records/feed.ts';
 import type { TenantScope } from '../db/tenant.ts';
 import { startDispatcher } from '../jobs/dispatcher.ts';
-import { deliver } from '../jobs/webhook-matching.ts';
 import type { Log } from '../runtime/log.ts';
 import type { MetricValues } from '../runtime/metrics.ts';
 import { type DatabaseSettings, openDispatcherPools } from './database.ts';
@@ -15,21 +15,39 @@ export interface Dispatching {
   stop(): Promise<void>;
 }
 
-/** Starts the dispatcher of a server. @param worker what its figures are labelled with @param announce hears how far a feed goes now */
+/** Who is told of what has its position. */
+export interface Listeners {
+  /** Hears how far a feed goes now. */
+  announce(scope: TenantScope, last: number): void;
+  /** Hears that deliveries of webhooks are to be made. */
+  subscribed(): void;
+}
+
+/** Starts the dispatcher of a server. @param worker what its figures are labelled with */
 export function openDispatcher(
   settings: DatabaseSettings,
   worker: string | undefined,
-  announce: (scope: TenantScope, last: number) => void,
+  listeners: Listeners,
   log: Log,
 ): Dispatching {
   const pools = openDispatcherPools(settings);
   const registry = new Registry();
   if (worker !== undefined) registry.setDefaultLabels({ worker });
   const waits = watchQueue(registry, pools.platform);
+  /** Deliveries are to be made, once it is committed. */
+  let isSubscribed = false;
   const dispatcher = startDispatcher({
     pools,
-    deliver,
-    announce,
+    async deliver(sql, scope, events) {
+      const [first, last] = [events[0]?.position ?? 0, events.at(-1)?.position ?? 0];
+      isSubscribed = (await noteStretch(sql, scope, { first, last })) || isSubscribed;
+    },
+    announce(scope, last) {
+      listeners.announce(scope, last);
+      if (!isSubscribed) return;
+      isSubscribed = false;
+      listeners.subscribed();
+    },
     noteWait: (milliseconds) => waits.observe(milliseconds / 1000),
     log,
   });

@@ -62,6 +62,8 @@ export interface Serving {
   readMetrics(): Promise<MetricValues>;
   /** Tells those who wait how far a feed goes now. */
   announce(position: FeedPosition): void;
+  /** What all requests together have waited for connections since the start. */
+  waitedMilliseconds(): number;
   /** Takes no new connections, lets requests in flight finish, and closes everything. */
   stop(): Promise<void>;
 }
@@ -217,6 +219,7 @@ export async function serve(
     port: (server.address() as AddressInfo).port,
     readMetrics: async () => (await registry?.getMetricsAsJSON()) ?? [],
     announce: (position) => news.announce(position),
+    waitedMilliseconds: () => pools.tenants.usage.waitedMilliseconds,
     async stop() {
       news.stop();
       await Promise.all([drain(server), stopWorkforces()]);

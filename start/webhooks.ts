@@ -1,6 +1,9 @@
-// Joins the senders of webhooks to their pools, the guarded client, and the metrics.
+// Joins what makes and sends the deliveries of webhooks to its pools, the guarded client, and the metrics.
 import { Counter, Gauge, Registry } from 'prom-client';
+import { findOldestNoted } from '../db/automation/webhook-backlog.ts';
 import { countPending } from '../db/automation/webhook-sending.ts';
+import { Pace } from '../jobs/pace.ts';
+import { startWebhookMatcher } from '../jobs/webhook-matching.ts';
 import { startWebhookSender } from '../jobs/webhook-sender.ts';
 import type { Config } from '../runtime/config.ts';
 import type { Secrets } from '../runtime/credentials/secrets.ts';
@@ -10,6 +13,8 @@ import { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { type DatabaseSettings, openSenderPools } from './database.ts';
 
 export interface Sending {
+  /** Deliveries are to be made: does not wait for the next look. */
+  wake(): void;
   readMetrics(): Promise<MetricValues>;
   /** Ends it, once what is on its way has ended or a few seconds have passed. */
   stop(): Promise<void>;
@@ -18,12 +23,17 @@ export interface Sending {
 /** Deliveries that are counted when the metrics are read; more are told as this many. */
 const mostCounted = 100_000;
 
-/** @param worker what its figures are labelled with */
+/**
+ * Starts the matcher and the sender of a server.
+ * @param worker what its figures are labelled with
+ * @param waited milliseconds that all requests together have waited for connections
+ */
 export function openSender(
   settings: DatabaseSettings,
   worker: string | undefined,
   { webhookAllowPrivate }: Config,
   secrets: Secrets,
+  waited: () => number,
   log: Log,
 ): Sending {
   const pools = openSenderPools(settings);
@@ -45,17 +55,29 @@ export function openSender(
       if (pending !== undefined) this.set(pending);
     },
   });
+  const oldest = new Gauge({
+    name: 'crm_webhook_oldest_unmade_seconds',
+    help: 'How long the oldest event has been waiting for its deliveries to be made.',
+    registers,
+    async collect() {
+      const noted = await pools.platform.use(findOldestNoted).catch(() => undefined);
+      if (noted !== undefined) oldest.set(noted ? Math.max(0, Date.now() - noted.getTime()) / 1000 : 0);
+    },
+  });
+  const matcher = startWebhookMatcher({ ...pools, pace: new Pace(waited), log });
   const stop = startWebhookSender({
     ...pools,
+    pace: new Pace(waited),
     client: new OutgoingClient({ privateAddresses: webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
     decrypt: (sealed) => secrets.decrypt(sealed),
     noteAttempt: (outcome) => attempts.inc({ outcome }),
     log,
   });
   return {
+    wake: () => matcher.wake(),
     readMetrics: () => registry.getMetricsAsJSON(),
     async stop() {
-      await stop();
+      await Promise.all([matcher.stop(), stop()]);
       await Promise.all([pools.platform.close(1), pools.tenants.close(1)]);
     },
   };

@@ -11,6 +11,8 @@ import type { FromWorker, ToWorker } from './workers.ts';
 const tell = (message: FromWorker, then?: () => void): void =>
   void process.send?.(message, undefined, undefined, () => then?.());
 
+/** Milliseconds between two looks at how long requests had to wait. */
+const between = 100;
 /** Milliseconds in which all that is told is one message to the primary. */
 const gathering = 5;
 let isTelling = false;
@@ -37,6 +39,13 @@ async function start({ prepared, number, port }: Extract<ToWorker, { kind: 'serv
     if (message.kind !== 'metrics') return;
     void serving.readMetrics().then((values) => tell({ kind: 'metrics', id: message.id, values }));
   });
+  let waited = 0;
+  setInterval(() => {
+    const milliseconds = serving.waitedMilliseconds() - waited;
+    if (milliseconds === 0) return;
+    waited += milliseconds;
+    tell({ kind: 'waited', milliseconds });
+  }, between).unref();
   let stopping = false;
   process.on('SIGTERM', async () => {
     if (stopping) return;

@@ -21,6 +21,8 @@ export type FromWorker =
   | { kind: 'failed'; reason: string }
   /** Events were committed. */
   | { kind: 'told' }
+  /** Requests have waited for connections, so many milliseconds more than it said before. */
+  | { kind: 'waited'; milliseconds: number }
   | { kind: 'metrics'; id: number; values: MetricValues };
 
 /** Milliseconds before a worker that died young is replaced: after the first death, and at most. One that lived longer is replaced at once. */
@@ -42,6 +44,7 @@ export async function startWorkers(config: Config, prepared: Prepared, log: Log,
     port,
     readMetrics: () => workers.readMetrics(),
     announce: (position) => workers.announce(position),
+    waitedMilliseconds: () => workers.waitedMilliseconds,
     stop: () => workers.stop(),
   };
 }
@@ -71,6 +74,8 @@ class Workers {
   readonly #deaths;
   readonly #gathering = new Map<number, (values: MetricValues) => void>();
   #asked = 0;
+  /** What requests of all workers have waited for connections. */
+  waitedMilliseconds = 0;
 
   constructor(config: Config, prepared: Prepared, port: number, log: Log, told: () => void) {
     this.#count = config.workers;
@@ -116,6 +121,7 @@ class Workers {
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'metrics') this.#gathering.get(message.id)?.(message.values);
       else if (message.kind === 'told') this.#told();
+      else if (message.kind === 'waited') this.waitedMilliseconds += message.milliseconds;
       else if (message.kind === 'failed') reason = message.reason;
       else if (message.kind === 'ready') {
         this.#serving.add(worker);

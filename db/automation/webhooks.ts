@@ -211,13 +211,14 @@ export interface SubscribedRow {
   createdByKind: string;
   createdById: string;
   isDisabled: boolean;
+  createdAt: Date;
 }
 
 /** All that events of a mode may concern. */
 export async function findSubscribed(sql: Sql, { companyId, testMode }: TenantScope): Promise<SubscribedRow[]> {
   return await sql<SubscribedRow[]>`
     select id, events, filter, include, skip_own as "skipOwn", created_by_kind as "createdByKind", created_by_id as "createdById",
-      disabled_at is not null as "isDisabled"
+      disabled_at is not null as "isDisabled", created_at as "createdAt"
     from webhook_subscriptions
     where company_id = ${companyId} and test_mode = ${testMode} and deleted_at is null`;
 }

@@ -114,6 +114,29 @@ export async function takeWaiting(
   return events.sort((a, b) => a.position - b.position);
 }
 
+/** The events of some positions, both ends included, as they were told; those that are past their time are gone. */
+export async function findEvents(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  first: number,
+  last: number,
+): Promise<FeedEvent[]> {
+  const events = await sql<FeedEvent[]>`
+    select position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId", data, changes
+    from feed_events
+    where company_id = ${companyId} and test_mode = ${testMode} and position between ${first} and ${last}
+    order by position`;
+  return events.map((event) => ({ ...event, data: { ...event.data, ...toldInColumns(event) } }));
+}
+
+function toldInColumns({ object, recordId, occurredAt }: FeedEvent): FeedEvent['data'] {
+  return {
+    ...(object === null ? {} : { object }),
+    ...(recordId === null ? {} : { record_id: recordId }),
+    occurred_at: occurredAt.toISOString(),
+  };
+}
+
 /** Notes how far a feed goes now. */
 export async function moveFeed(sql: Sql, { companyId, testMode }: TenantScope, last: number): Promise<void> {
   await sql`

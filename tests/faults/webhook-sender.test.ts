@@ -2,6 +2,7 @@
 
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { findSubscribed } from '../../db/automation/webhooks.ts';
 import { Pool } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
 import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
@@ -99,7 +100,7 @@ async function tell(tenant: Tenant, count: number, commits: boolean): Promise<st
     }),
   );
   await inTransaction(pool, scope, 5000, async (sql) => {
-    await deliver(sql, scope, events);
+    await deliver(sql, scope, await findSubscribed(sql, scope), events, new Date());
     if (!commits) throw new Error('undone');
   }).catch((error: Error) => {
     if (error.message !== 'undone') throw error;

@@ -3,14 +3,15 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool, type Sql } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
 import type { FeedEvent } from '../../db/records/feed.ts';
-import { type Deliver, type Dispatcher, startDispatcher } from '../../jobs/dispatcher.ts';
+import { type Deliver, startDispatcher } from '../../jobs/dispatcher.ts';
+import type { FeedRounds } from '../../jobs/feed-rounds.ts';
 import { openLog } from '../../runtime/log.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
 const { log } = openLog('silent');
 const pools: Record<'platform' | 'tenants', Pool>[] = [];
-const dispatchers: Dispatcher[] = [];
+const dispatchers: FeedRounds[] = [];
 /** What was announced, in its order. */
 const announced: [string, boolean, number][] = [];
 let url: string;
@@ -28,7 +29,7 @@ afterAll(async () => {
   await useDatabase(undefined);
 });
 
-function start(): Dispatcher {
+function start(): FeedRounds {
   const shared = { url, prepare: true, spread: false, wait: 1000, statementTimeout: 1500 };
   const opened = {
     platform: new Pool({ ...shared, role: 'crm_platform', lanes: 1 }),

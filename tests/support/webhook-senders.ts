@@ -1,10 +1,12 @@
 // Senders of webhooks under a clock that tests move, on a database where no server sends.
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
+import { findSubscribed } from '../../db/automation/webhooks.ts';
 import { Pool } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
 import type { TenantScope } from '../../db/tenant.ts';
 import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
+import { Pace } from '../../jobs/pace.ts';
 import { inTransaction } from '../../jobs/transactions.ts';
 import { deliver } from '../../jobs/webhook-matching.ts';
 import { type SenderParts, WebhookSender } from '../../jobs/webhook-sender.ts';
@@ -58,6 +60,7 @@ export class SenderWorld {
     const secrets = new Secrets(inject('secretKey'));
     return new WebhookSender({
       ...this.#pools,
+      pace: new Pace(() => 0),
       // Receivers of this machine have live deliveries too.
       client: new OutgoingClient({ privateAddresses: 'allowed' }),
       decrypt: (sealed) => secrets.decrypt(sealed),
@@ -67,11 +70,13 @@ export class SenderWorld {
     });
   }
 
-  /** Events that were committed, as the dispatcher has deliveries made of them. */
+  /** Events that were committed, as the matcher makes deliveries of them. */
   async tell(tenant: Tenant, mode: Mode, count = 1, more: Partial<HappenedEvent> = {}): Promise<HappenedEvent[]> {
     const events = Array.from({ length: count }, () => this.newEvent(more));
     const scope: TenantScope = { companyId: tenant.companyId, testMode: mode === 'test' };
-    await inTransaction(this.#pools.tenants, scope, 20_000, (sql) => deliver(sql, scope, events, this.now));
+    await inTransaction(this.#pools.tenants, scope, 20_000, async (sql) =>
+      deliver(sql, scope, await findSubscribed(sql, scope), events, this.now),
+    );
     return events;
   }
 

@@ -1,0 +1,97 @@
+// Stretches of feeds whose deliveries are still to be made: noted by the dispatcher, and worked off by the matcher.
+// Whose they are is asked under the platform role; everything else under the tenant's.
+import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
+
+/** Positions of a feed, both ends included. */
+export interface Stretch {
+  first: number;
+  last: number;
+}
+
+/** Stretches that are looked at for the question whose they are. */
+const glance = 2000;
+/** Stretches that are taken together at most. */
+const together = 100;
+
+/** Notes a stretch where anybody is subscribed. @returns whether anybody is */
+export async function noteStretch(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { first, last }: Stretch,
+): Promise<boolean> {
+  const noted = await sql`
+    insert into webhook_backlog (company_id, test_mode, first_position, last_position)
+    select ${companyId}, ${testMode}, ${first}, ${last}
+    where exists (
+      select from webhook_subscriptions where company_id = ${companyId} and test_mode = ${testMode} and deleted_at is null
+    )`;
+  return noted.count === 1;
+}
+
+/** Whose deliveries are to be made. @param besides companies that are left out */
+export async function findBacklogs(sql: Sql, besides: readonly string[]): Promise<TenantScope[]> {
+  return sql<TenantScope[]>`
+    select distinct company_id as "companyId", test_mode as "testMode"
+    from (
+      select company_id, test_mode from webhook_backlog
+      where company_id <> all(${[...besides]}::uuid[])
+      limit ${glance}
+    ) noted`;
+}
+
+/** When the oldest was noted; null: there is none. */
+export async function findOldestNoted(sql: Sql): Promise<Date | null> {
+  const [row] = await sql<{ oldest: Date | null }[]>`select min(noted_at) as oldest from webhook_backlog`;
+  return row?.oldest ?? null;
+}
+
+/**
+ * Locks what is to be done first of a company and mode until the transaction ends: one process at a time works on each of these, since
+ * two would wait for each other's subscriptions.
+ * @param limit positions at most; stretches that follow one another are taken together
+ * @returns undefined where there is nothing, or another process is at it
+ */
+export async function takeStretch(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  limit: number,
+): Promise<Stretch | undefined> {
+  const locked = sql<Stretch[]>`
+    select first_position as first, last_position as last
+    from webhook_backlog
+    where company_id = ${companyId} and test_mode = ${testMode} and first_position = (
+      select first_position from webhook_backlog
+      where company_id = ${companyId} and test_mode = ${testMode}
+      order by first_position
+      limit 1
+    )
+    for update skip locked`.execute();
+  const noted = sql<Stretch[]>`
+    select first_position as first, last_position as last
+    from webhook_backlog
+    where company_id = ${companyId} and test_mode = ${testMode}
+    order by first_position
+    limit ${together}`.execute();
+  const [[oldest], following] = await Promise.all([locked, noted]);
+  if (!oldest) return undefined;
+  const { first } = oldest;
+  const most = first + limit - 1;
+  let { last } = oldest;
+  for (const next of following) if (last < most && next.first === last + 1) last = next.last;
+  return { first, last: Math.min(last, most) };
+}
+
+/** Removes what is done: everything up to a position. */
+export async function settleStretch(sql: Sql, { companyId, testMode }: TenantScope, until: number): Promise<void> {
+  const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
+  await Promise.all([
+    sql`delete from webhook_backlog where ${own} and first_position <= ${until} and last_position <= ${until}`.execute(),
+    sql`update webhook_backlog set first_position = ${until + 1} where ${own} and first_position <= ${until}`.execute(),
+  ]);
+}
+
+/** Drops all of it. */
+export async function dropBacklog(sql: Sql, { companyId, testMode }: TenantScope): Promise<void> {
+  await sql`delete from webhook_backlog where company_id = ${companyId} and test_mode = ${testMode}`;
+}

@@ -1,0 +1,171 @@
+// The matcher: each delivery once, by whichever server, and requests first.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Pool } from '../../db/connect.ts';
+import { migrate } from '../../db/migrate.ts';
+import type { FeedRounds } from '../../jobs/feed-rounds.ts';
+import { Pace } from '../../jobs/pace.ts';
+import { startWebhookMatcher } from '../../jobs/webhook-matching.ts';
+import { openLog } from '../../runtime/log.ts';
+import { type Dispatching, openDispatcher } from '../../start/dispatcher.ts';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+import { newWebhook } from '../support/webhooks.ts';
+
+const { log } = openLog('silent');
+const pools: Pool[] = [];
+const matchers: FeedRounds[] = [];
+let url: string;
+let dispatcher: Dispatching;
+/** How often the dispatcher said that deliveries are to be made. */
+let heard = 0;
+
+beforeAll(async () => {
+  url = await newDatabase();
+  await migrate(url);
+  await useDatabase(url);
+  const listeners = {
+    announce: () => undefined,
+    subscribed() {
+      heard += 1;
+      for (const matcher of matchers) matcher.wake();
+    },
+  };
+  dispatcher = openDispatcher({ url, prepare: true, spread: false }, undefined, listeners, log);
+});
+afterAll(async () => {
+  await dispatcher.stop();
+  await stopMatchers();
+  await useDatabase(undefined);
+  await dropDatabase(url);
+});
+
+/** @param pace of a server whose requests do not wait, unless given */
+function start(pace = new Pace(() => 0)): void {
+  const shared = { url, prepare: true, spread: false, wait: 1000, statementTimeout: 500 };
+  const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
+  const tenants = new Pool({ ...shared, role: 'crm_app', lanes: 2 });
+  pools.push(platform, tenants);
+  matchers.push(startWebhookMatcher({ platform, tenants, pace, log }));
+}
+
+async function stopMatchers(): Promise<void> {
+  await Promise.all(matchers.splice(0).map((matcher) => matcher.stop()));
+  await Promise.all(pools.splice(0).map((pool) => pool.close(1)));
+}
+
+/** Tells so many events of a tenant, as its writes do. */
+async function tell({ companyId }: Tenant, count: number, agoSeconds = 0): Promise<void> {
+  await database()`
+    insert into outbox_events (company_id, id, test_mode, event, occurred_at, actor, data)
+    select ${companyId}, gen_random_uuid(), true, 'record.created', now() - ${agoSeconds} * interval '1 second',
+      '{"kind": "api_key", "id": "k", "name": null}',
+      jsonb_build_object('object', 'leads', 'record_id', gen_random_uuid(), 'occurred_at', '2026-01-01T00:00:00.000Z')
+    from generate_series(1, ${count}::int)`;
+}
+
+/** How many deliveries there are of each subscription and event. */
+async function deliveriesOf({ companyId }: Tenant): Promise<{ all: number; different: number }> {
+  const [row] = await database()<{ all: number; different: number }[]>`
+    select count(*)::int as all, count(distinct (subscription_id, event_id))::int as different
+    from webhook_deliveries where company_id = ${companyId}`;
+  return row ?? { all: 0, different: 0 };
+}
+
+const backlogOf = async ({ companyId }: Tenant): Promise<number> =>
+  (await database()`select from webhook_backlog where company_id = ${companyId}`).length;
+const untilPlaced = ({ companyId }: Tenant) =>
+  expect.poll(async () => (await database()`select from outbox_events where company_id = ${companyId}`).length).toBe(0);
+
+async function subscribed(count: number): Promise<Tenant> {
+  const tenant = await newTenant();
+  for (let number = 0; number < count; number += 1) await newWebhook(tenant, 'test', { url: 'http://127.0.0.1:9/' });
+  return tenant;
+}
+
+test('of two servers make each delivery once, with more told meanwhile', async () => {
+  start();
+  start();
+  const [one, other] = [await subscribed(3), await subscribed(1)];
+  for (let turn = 0; turn < 20; turn += 1) await Promise.all([tell(one, 40), tell(other, 10)]);
+  await expect.poll(() => deliveriesOf(one), { timeout: 20_000 }).toEqual({ all: 2400, different: 2400 });
+  await expect.poll(() => deliveriesOf(other)).toEqual({ all: 200, different: 200 });
+  expect(await backlogOf(one)).toBe(0);
+  await stopMatchers();
+});
+
+test('has nothing to do for who has no subscription, and is not woken', async () => {
+  const tenant = await newTenant();
+  const before = heard;
+  await tell(tenant, 5);
+  await untilPlaced(tenant);
+  expect(await backlogOf(tenant)).toBe(0);
+  expect(heard).toBe(before);
+});
+
+test('makes later what was told while no server made any, and of a subscription nothing that happened long before it', async () => {
+  const tenant = await subscribed(1);
+  await tell(tenant, 3);
+  await tell(tenant, 2, 60);
+  await untilPlaced(tenant);
+  expect(await backlogOf(tenant)).toBeGreaterThan(0);
+  expect((await deliveriesOf(tenant)).all).toBe(0);
+  start();
+  await expect.poll(() => backlogOf(tenant)).toBe(0);
+  expect(await deliveriesOf(tenant)).toEqual({ all: 3, different: 3 });
+  await stopMatchers();
+});
+
+test('of one company that fails leaves nothing behind, holds up no other, and is tried again', async () => {
+  const [bad, good] = [await subscribed(2), await subscribed(2)];
+  const sql = database();
+  await sql.begin(async (holding) => {
+    // A receiver's row in other hands for longer than a statement may wait.
+    await holding`select from webhook_subscriptions where company_id = ${bad.companyId} for update`;
+    await tell(bad, 4);
+    await untilPlaced(bad);
+    start();
+    await tell(good, 4);
+    await expect.poll(() => deliveriesOf(good), { timeout: 10_000 }).toEqual({ all: 8, different: 8 });
+    expect((await deliveriesOf(bad)).all).toBe(0);
+    expect(await backlogOf(bad)).toBeGreaterThan(0);
+  });
+  await expect.poll(() => deliveriesOf(bad), { timeout: 10_000 }).toEqual({ all: 8, different: 8 });
+  await expect.poll(() => backlogOf(bad)).toBe(0);
+  await stopMatchers();
+});
+
+test('while requests wait for connections makes few at a time, and the rest when they do not', async () => {
+  const tenant = await subscribed(10);
+  await tell(tenant, 200);
+  await untilPlaced(tenant);
+  let isPressed = true;
+  const waited = { milliseconds: 0, at: performance.now() };
+  const pace = new Pace(() => {
+    const now = performance.now();
+    // As if four requests were waiting all the time.
+    if (isPressed) waited.milliseconds += (now - waited.at) * 4;
+    waited.at = now;
+    return waited.milliseconds;
+  });
+  // Until it can tell.
+  await sleep(100);
+  start(pace);
+  const steps = new Set<number>();
+  await expect
+    .poll(
+      async () => {
+        const { all } = await deliveriesOf(tenant);
+        steps.add(all);
+        return steps.size;
+      },
+      { timeout: 15_000 },
+    )
+    .toBeGreaterThan(4);
+  // Ten events in a turn, for ten subscriptions.
+  expect([...steps].filter((all) => all % 100 !== 0)).toEqual([]);
+  expect(Math.max(...steps)).toBeLessThan(2000);
+  isPressed = false;
+  await expect.poll(() => deliveriesOf(tenant), { timeout: 15_000 }).toEqual({ all: 2000, different: 2000 });
+  await stopMatchers();
+});
