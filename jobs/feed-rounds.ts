@@ -1,4 +1,4 @@
-// Rounds over the companies that have something waiting: what the dispatcher and the matcher of webhooks share.
+// Rounds over companies that have something waiting: for the dispatcher and the webhooks' matcher.
 import type { TenantScope } from '../db/tenant.ts';
 import type { Log } from '../runtime/log.ts';
 

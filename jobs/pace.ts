@@ -1,4 +1,4 @@
-// Lets requests go first: work that may come later is done in small turns while requests wait for connections.
+// Lets requests go first: while they wait for connections, other work is done in small turns.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Milliseconds from one turn to the next while requests wait. */

@@ -1,4 +1,4 @@
-// The matcher: makes the deliveries of events that have their positions, for each subscription that wants to be told.
+// The matcher: makes deliveries of events that have their positions, for whoever wants to be told.
 import { v7 as uuidv7 } from 'uuid';
 import { findBacklogs, settleStretch, takeStretch } from '../db/automation/webhook-backlog.ts';
 import {

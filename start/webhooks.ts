@@ -1,4 +1,4 @@
-// Joins what makes and sends the deliveries of webhooks to its pools, the guarded client, and the metrics.
+// Joins the matcher and the sender of webhooks to their pools, the guarded client, and the metrics.
 import { Counter, Gauge, Registry } from 'prom-client';
 import { findOldestNoted } from '../db/automation/webhook-backlog.ts';
 import { countPending } from '../db/automation/webhook-sending.ts';

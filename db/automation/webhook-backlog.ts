@@ -1,4 +1,5 @@
-// Stretches of feeds whose deliveries are still to be made: noted by the dispatcher, and worked off by the matcher.
+// Stretches of feeds whose deliveries are still to be made.
+// The dispatcher notes them, the matcher works them off.
 // Whose they are is asked under the platform role; everything else under the tenant's.
 import type { Sql } from '../connect.ts';
 import type { TenantScope } from '../tenant.ts';

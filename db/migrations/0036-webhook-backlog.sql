@@ -18,7 +18,8 @@ alter table webhook_backlog enable row level security;
 alter table webhook_backlog force row level security;
 create policy tenant on webhook_backlog to crm_app using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
-grant select, insert, update, delete on webhook_backlog to crm_app;
+grant select, insert, update (first_position), delete on webhook_backlog to crm_app;
 -- The platform role finds whose deliveries are to be made.
 create policy platform on webhook_backlog for select to crm_platform using (true);
 grant select (company_id, test_mode, noted_at) on webhook_backlog to crm_platform;
+call open_to_purge();

@@ -1,5 +1,4 @@
 // Emptying test mode: who may do so just now, and one step after the other of what is removed.
-import { dropBacklog } from '../automation/webhook-backlog.ts';
 import type { Sql } from '../connect.ts';
 import type { Scope } from '../reach.ts';
 import { recordTable } from '../records/columns.ts';
@@ -112,14 +111,13 @@ export async function deleteSomeAnswers(
 }
 
 /**
- * Ends the feed as it was: what still waits is dropped, be it for its position or its deliveries, and one position is left out, so that every cursor of before is expired.
+ * Ends the feed as it was: what still waits is dropped, and one position is left out, so that every cursor of before is expired.
  * @returns the position up to which events are to be deleted
  */
 export async function cutFeed(sql: Sql, { companyId, testMode }: Scope): Promise<number> {
   const scope = { companyId, testMode };
   const last = await lockFeed(sql, scope);
   await sql`delete from outbox_events where company_id = ${companyId} and test_mode = ${testMode}`;
-  await dropBacklog(sql, scope);
   await moveFeed(sql, scope, last + 1);
   return last + 1;
 }

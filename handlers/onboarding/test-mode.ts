@@ -1,4 +1,5 @@
 // Emptying test mode, step by step, each in a transaction of its own.
+import { dropBacklog } from '../../db/automation/webhook-backlog.ts';
 import { deleteSomeDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import {
@@ -69,7 +70,10 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
     await untilNone((sql) => deleteSomeAnswers(sql, caller, now, steps.rows));
     add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });
   }
-  const until = await call.apart((sql) => cutFeed(sql, caller));
+  const until = await call.apart(async (sql) => {
+    await dropBacklog(sql, caller);
+    return cutFeed(sql, caller);
+  });
   add({ events: await untilNone((sql) => deleteSomeEvents(sql, caller, until, steps.rows)) });
   return deleted;
 

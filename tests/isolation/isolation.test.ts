@@ -276,6 +276,8 @@ describe('in row-level security', () => {
       // In tables that are empty but for moments, there is something of everybody.
       await sql`insert into search_changes (company_id, test_mode, object, record_id)
         select id, mode, 'leads', gen_random_uuid() from companies cross join (values (false), (true)) as modes (mode)`;
+      await sql`insert into webhook_backlog (company_id, test_mode, first_position, last_position)
+        select id, mode, 1000000, 1000000 from companies cross join (values (false), (true)) as modes (mode)`;
       await sql`insert into api_quota_blocks (company_id, holder, month_start, calls, renewed_at)
         select id, gen_random_uuid(), now(), 1, now() from companies`;
       const mutants = await policyMutants(sql, world.tables);

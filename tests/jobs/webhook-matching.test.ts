@@ -1,13 +1,14 @@
 // The matcher: each delivery once, by whichever server, and requests first.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { noteStretch } from '../../db/automation/webhook-backlog.ts';
 import { Pool } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
+import { startDispatcher } from '../../jobs/dispatcher.ts';
 import type { FeedRounds } from '../../jobs/feed-rounds.ts';
 import { Pace } from '../../jobs/pace.ts';
 import { startWebhookMatcher } from '../../jobs/webhook-matching.ts';
 import { openLog } from '../../runtime/log.ts';
-import { type Dispatching, openDispatcher } from '../../start/dispatcher.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 import { newWebhook } from '../support/webhooks.ts';
@@ -16,35 +17,47 @@ const { log } = openLog('silent');
 const pools: Pool[] = [];
 const matchers: FeedRounds[] = [];
 let url: string;
-let dispatcher: Dispatching;
-/** How often the dispatcher said that deliveries are to be made. */
-let heard = 0;
+let dispatcher: FeedRounds;
+let dispatcherPools: Record<'platform' | 'tenants', Pool>;
+/** Stretches that were noted. */
+let noted = 0;
 
 beforeAll(async () => {
   url = await newDatabase();
   await migrate(url);
   await useDatabase(url);
-  const listeners = {
-    announce: () => undefined,
-    subscribed() {
-      heard += 1;
+  dispatcherPools = newPools();
+  dispatcher = startDispatcher({
+    pools: dispatcherPools,
+    async deliver(sql, scope, events) {
+      const stretch = { first: events[0]?.position ?? 0, last: events.at(-1)?.position ?? 0 };
+      if (await noteStretch(sql, scope, stretch)) noted += 1;
+    },
+    announce() {
       for (const matcher of matchers) matcher.wake();
     },
-  };
-  dispatcher = openDispatcher({ url, prepare: true, spread: false }, undefined, listeners, log);
+    log,
+  });
 });
 afterAll(async () => {
   await dispatcher.stop();
+  await Promise.all(Object.values(dispatcherPools).map((pool) => pool.close(1)));
   await stopMatchers();
   await useDatabase(undefined);
   await dropDatabase(url);
 });
 
+function newPools(): Record<'platform' | 'tenants', Pool> {
+  const shared = { url, prepare: true, spread: false, wait: 1000, statementTimeout: 500 };
+  return {
+    platform: new Pool({ ...shared, role: 'crm_platform', lanes: 1 }),
+    tenants: new Pool({ ...shared, role: 'crm_app', lanes: 2 }),
+  };
+}
+
 /** @param pace of a server whose requests do not wait, unless given */
 function start(pace = new Pace(() => 0)): void {
-  const shared = { url, prepare: true, spread: false, wait: 1000, statementTimeout: 500 };
-  const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
-  const tenants = new Pool({ ...shared, role: 'crm_app', lanes: 2 });
+  const { platform, tenants } = newPools();
   pools.push(platform, tenants);
   matchers.push(startWebhookMatcher({ platform, tenants, pace, log }));
 }
@@ -94,13 +107,13 @@ test('of two servers make each delivery once, with more told meanwhile', async (
   await stopMatchers();
 });
 
-test('has nothing to do for who has no subscription, and is not woken', async () => {
+test('has nothing to do for who has no subscription', async () => {
   const tenant = await newTenant();
-  const before = heard;
+  const before = noted;
   await tell(tenant, 5);
   await untilPlaced(tenant);
   expect(await backlogOf(tenant)).toBe(0);
-  expect(heard).toBe(before);
+  expect(noted).toBe(before);
 });
 
 test('makes later what was told while no server made any, and of a subscription nothing that happened long before it', async () => {

@@ -1,0 +1,93 @@
+// Connections of a pool: how many are opened at a time, and which are taken.
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { isOutage, Pool } from '../../db/connect.ts';
+
+/** Connections that came, and whether they are let through to PostgreSQL. */
+let came: Socket[];
+let gate: 'open' | 'held' | 'cut';
+let openGate: () => void;
+let door: Server;
+let pool: Pool;
+
+beforeEach(async () => {
+  came = [];
+  gate = 'open';
+  const opened = new Promise<void>((resolve) => {
+    openGate = resolve;
+  });
+  const { port, hostname } = new URL(inject('databaseUrl'));
+  door = createServer(async (socket) => {
+    came.push(socket);
+    socket.on('error', () => undefined);
+    if (gate === 'cut') return socket.destroy();
+    if (gate === 'held') await opened;
+    const there = connect(Number(port), hostname);
+    there.on('error', () => socket.destroy());
+    return socket.pipe(there).pipe(socket);
+  }).listen(0, '127.0.0.1');
+  await once(door, 'listening');
+  const url = new URL(inject('databaseUrl'));
+  url.port = String((door.address() as AddressInfo).port);
+  const shared = { url: url.href, role: 'crm_app', prepare: true, spread: false };
+  pool = new Pool({ ...shared, lanes: 6, wait: 10_000, statementTimeout: 5000 });
+});
+afterEach(async () => {
+  openGate();
+  await pool.close(1);
+  for (const socket of came) socket.destroy();
+  door.close();
+});
+
+const ask = () => pool.use(async (sql) => (await sql<{ one: number }[]>`select 1 as one`)[0]?.one);
+const askTimes = (times: number) => Promise.all(Array.from({ length: times }, ask));
+
+describe('Connections of a pool', () => {
+  test('are opened two at a time, and those who wait are answered by the first that are', async () => {
+    gate = 'held';
+    const answers = askTimes(20);
+    await expect.poll(() => came.length).toBe(2);
+    await sleep(200);
+    expect(came.length).toBe(2);
+    expect(pool.usage).toMatchObject({ lanes: 6, waiting: 18 });
+    openGate();
+    expect(await answers).toEqual(Array.from({ length: 20 }, () => 1));
+    expect(came.length).toBeLessThanOrEqual(6);
+    expect(pool.usage).toMatchObject({ free: 6, waiting: 0 });
+  });
+
+  test('are all opened where all are needed', async () => {
+    const all = await Promise.all(
+      Array.from({ length: 6 }, async () => {
+        const lane = await pool.acquire();
+        await pool.sendTogether(lane, ['select 1']);
+        return lane;
+      }),
+    );
+    expect(came.length).toBe(6);
+    for (const lane of all) pool.release(lane);
+  });
+
+  test('that are open are taken before others', async () => {
+    for (let turn = 0; turn < 5; turn += 1) expect(await ask()).toBe(1);
+    expect(came.length).toBe(1);
+    // One that broke is replaced by one that is not open, which waits behind those that are.
+    await askTimes(6);
+    const before = came.length;
+    expect(before).toBeGreaterThan(1);
+    came[0]?.destroy();
+    for (let turn = 0; turn < 20; turn += 1) await ask().catch(() => undefined);
+    expect(came.length).toBeLessThanOrEqual(before + 1);
+  });
+
+  test('that cannot be opened leave their turn to others', async () => {
+    gate = 'cut';
+    const failed = await Promise.allSettled(Array.from({ length: 10 }, ask));
+    expect(failed.every((each) => each.status === 'rejected' && isOutage(each.reason))).toBe(true);
+    gate = 'open';
+    expect(await askTimes(20)).toEqual(Array.from({ length: 20 }, () => 1));
+    expect(pool.usage).toMatchObject({ lanes: 6, free: 6, waiting: 0 });
+  });
+});
