@@ -18,19 +18,36 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** Files that ask what becomes of requests while servers and databases die: on two cores, other tests beside them would be the fault. */
+const alone = ['tests/faults/**/*.test.ts', 'tests/billing/quota.test.ts'];
+
+const shared = {
+  setupFiles: ['tests/support/each-file.ts'],
+  // What was found instead is told whole: it may happen once, on a machine that is far away.
+  chaiConfig: { truncateThreshold: 2000 },
+  testTimeout: 30_000,
+  hookTimeout: 60_000,
+  // Files share a process, and what it has loaded: each has tenants of its own, and leaves nothing else behind.
+  isolate: false,
+};
+
 export default defineConfig({
   test: {
-    include: ['tests/**/*.test.ts'],
     globalSetup: ['tests/support/setup.ts'],
-    setupFiles: ['tests/support/each-file.ts'],
-    // What was found instead is told whole: it may happen once, on a machine that is far away.
-    chaiConfig: { truncateThreshold: 2000 },
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
-    maxWorkers: 2,
-    // Files share a process, and what it has loaded: each has tenants of its own, and leaves nothing else behind.
-    isolate: false,
     sequence: { sequencer: LongestFirst },
     reporters: ['default', ['json', { outputFile: '.test-data/results.json' }]],
+    projects: [
+      {
+        test: {
+          ...shared,
+          name: 'together',
+          include: ['tests/**/*.test.ts'],
+          exclude: alone,
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      { test: { ...shared, name: 'alone', include: alone, maxWorkers: 1, sequence: { groupOrder: 1 } } },
+    ],
   },
 });
