@@ -32,19 +32,32 @@ export const dataOf = ({ body }: Performed): Data => (body as { data: Data }).da
  * @param canPage whether the tool takes `limit`
  */
 export function succeeded(data: Data, hint: string | undefined, canPage: boolean): ToolResult {
+  const whole = told(data, undefined, hint);
+  // Made once where it fits, as nearly always: to write it only to count its bytes would be a second time.
+  if (Buffer.byteLength(whole.text) <= mostOfResult) return resultOf(whole);
   const fitted = shrink(data, canPage);
+  return resultOf(told(fitted.data, fitted.hint, hint));
+}
+
+/** What is told, as data and as text. @param cut what was left out, and how to get it */
+function told(data: Data, cut: string | undefined, hint: string | undefined) {
   const hints = [
     hint,
-    fitted.hint,
-    fitted.data.next_cursor ? 'There is more: call again with cursor = next_cursor.' : undefined,
+    cut,
+    data.next_cursor ? 'There is more: call again with cursor = next_cursor.' : undefined,
   ].filter((each) => each !== undefined);
   const structuredContent = {
-    ...fitted.data,
-    truncated: fitted.hint !== undefined || data.truncated === true,
+    ...data,
+    truncated: cut !== undefined || data.truncated === true,
     ...(hints.length > 0 ? { hint: hints.join(' ') } : {}),
   };
-  return { content: [{ type: 'text', text: JSON.stringify(structuredContent) }], structuredContent };
+  return { structuredContent, text: JSON.stringify(structuredContent) };
 }
+
+const resultOf = ({ structuredContent, text }: ReturnType<typeof told>): ToolResult => ({
+  content: [{ type: 'text', text }],
+  structuredContent,
+});
 
 /** The result of a call that was refused. */
 export function failed({ body }: Performed): ToolResult {
@@ -91,9 +104,8 @@ export function pick(data: Data, names: readonly string[]): Data {
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 
 /** Leaves out what is too much, from the end: first items of the longest list, then parts of long texts and lists wherever they are. */
-function shrink(data: Data, canPage: boolean): { data: Data; hint?: string } {
+function shrink(data: Data, canPage: boolean): { data: Data; hint: string } {
   const most = mostOfResult - forHints;
-  if (bytesOf(data) <= most) return { data };
   const lists = Object.entries(data).filter((entry): entry is [string, unknown[]] => Array.isArray(entry[1]));
   const [name, list = []] = lists.sort(([, a], [, b]) => bytesOf(b) - bytesOf(a))[0] ?? [];
   if (name !== undefined && bytesOf({ ...data, [name]: list.slice(0, 1) }) <= most) {
