@@ -93,27 +93,13 @@ const types = {
 };
 
 /**
- * Elements and their arrays, by the numbers that PostgreSQL gives its own types everywhere. The driver would ask each new connection for all
- * there are, which is a fifth of what opening it costs.
+ * Lists by their elements, in the numbers that PostgreSQL gives its own types everywhere. The driver would ask each new connection for all
+ * there are, a sixth of what opening it costs.
  */
-const arrays = [
-  ...[
-    [16, 1000],
-    [17, 1001],
-    [20, 1016],
-    [21, 1005],
-    [23, 1007],
-    [25, 1009],
-    [1043, 1015],
-    [1082, 1182],
-    [1184, 1185],
-  ],
-  ...[
-    [1700, 1231],
-    [2950, 2951],
-    [3802, 3807],
-  ],
-];
+const lists = Object.entries({
+  ...{ 16: 1000, 17: 1001, 20: 1016, 21: 1005, 23: 1007, 25: 1009, 1043: 1015, 1082: 1182, 1184: 1185, 1700: 1231 },
+  ...{ 2950: 2951, 3802: 3807 },
+}).map(([element, list]) => [Number(element), list]);
 
 /** How a pool is used, for the metrics. */
 export interface PoolUsage {
@@ -158,7 +144,7 @@ export class Pool {
       max: 1,
       prepare,
       types,
-      fetch_types: arrays as never,
+      fetch_types: lists as never,
       connect_timeout: 2,
       idle_timeout: 0,
       max_lifetime: null,
@@ -255,7 +241,7 @@ export class Pool {
     }
     if (unended) lane.unended = true;
     lane.chained = false;
-    if (lane.state !== 'opened') this.#noteOpened(lane);
+    this.#noteOpened(lane);
     this.#offer(lane);
   }
 
@@ -285,7 +271,10 @@ export class Pool {
   #awaitFirst(lane: Lane, answer: Promise<unknown>): void {
     if (lane.state === 'opened') return;
     const opened = (): void => {
-      if (lane.state === 'opening' && !lane.broken) this.#noteOpened(lane);
+      if (lane.state === 'opened' || lane.broken) return;
+      this.#noteOpened(lane);
+      // While this one is at work, another may be opened for who waits.
+      this.#serve();
     };
     answer.then(opened, opened);
   }
@@ -293,7 +282,6 @@ export class Pool {
   #noteOpened(lane: Lane): void {
     if (lane.state === 'opening') this.#opening -= 1;
     lane.state = 'opened';
-    this.#serve();
   }
 
   #offer(lane: Lane): void {

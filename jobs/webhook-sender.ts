@@ -153,6 +153,7 @@ export class WebhookSender {
       // Nobody else's turn is missed: it stays due, and is looked at again when something has ended.
       if (own >= share) return false;
       const most = (await this.#parts.pace.turn(stop)) ? Math.min(share - own, smallTurn) : share - own;
+      if (stop?.aborted) return false;
       const taken = await inTransaction(this.#parts.tenants, webhook, patience, (sql) =>
         this.#take(sql, webhook, most),
       );
