@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { migrate } from '../../db/migrate.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, newKey, newTenant, useDatabase } from '../support/tenants.ts';
+import { newWebhook } from '../support/webhooks.ts';
 import {
   Chain,
   compare,
@@ -15,7 +16,7 @@ import {
 } from './support/feed-readers.ts';
 import { check } from './support/oracle.ts';
 import { OwnServer } from './support/own-server.ts';
-import { dispatcherPoints, type Point, Traps } from './support/points.ts';
+import { dispatcherPoints, matcherPoints, type Point, Traps } from './support/points.ts';
 import { FaultProxy, type Link, through } from './support/proxy.ts';
 import { Random } from './support/random.ts';
 import { settingsFor } from './support/settings.ts';
@@ -92,9 +93,10 @@ test(`${goal} changes by 16 writers and a chain of 4, with kills of either serve
   );
 });
 
+const kill = (): void => void process.kill(servers[0]?.pid as number, 'SIGKILL');
+const reset = (link: Link): void => link.reset();
+
 describe('a dispatcher cut', () => {
-  const kill = (): void => void process.kill(servers[0]?.pid as number, 'SIGKILL');
-  const reset = (link: Link): void => link.reset();
   // Alone, so that it is this one that is cut.
   beforeAll(() => servers[1]?.kill());
 
@@ -128,6 +130,47 @@ describe('a dispatcher cut', () => {
   const killed = dispatcherPoints.filter(({ statement }) => /^(taking|commit)/.test(statement));
   test.each(killed)('by the death of its server, with $statement $moment, goes on in the next', (point) =>
     cut(point, kill),
+  );
+});
+
+describe('a matcher of webhooks cut', () => {
+  const subscriptions = 2;
+
+  async function cut(point: Point, act: (link: Link) => void): Promise<void> {
+    const [first] = servers as [OwnServer];
+    const tenant = await newTenant();
+    // Nobody is there: what is asked is which deliveries were made.
+    for (let number = 0; number < subscriptions; number += 1)
+      await newWebhook(tenant, 'live', { url: 'https://127.0.0.1:9/' });
+    const create = async (name: string): Promise<void> => {
+      const call = { method: 'POST', path: '/v1/objects/accounts/records', key: crypto.randomUUID(), body: { name } };
+      expect((await send(undefined, first.url, tenant.key, call)).status).toBe(201);
+    };
+    const hit = traps.set({ ...point, act });
+    await create('cut');
+    await hit;
+    if (act === kill) await first.restart();
+    await create('after');
+    await expect
+      .poll(
+        async () => {
+          const made = await database()`
+            select count(*)::int as made, count(distinct (subscription_id, event_id))::int as different
+            from webhook_deliveries where company_id = ${tenant.companyId}`;
+          const left = await database()`select from webhook_backlog where company_id = ${tenant.companyId}`;
+          return { ...made[0], left: left.length };
+        },
+        { timeout: 20_000 },
+      )
+      .toEqual({ made: 2 * subscriptions, different: 2 * subscriptions, left: 0 });
+  }
+
+  test.each(matcherPoints)('with $statement $moment makes each delivery once', (point) => cut(point, reset));
+
+  const killed = matcherPoints.filter(({ statement }) => /^(making|removal)/.test(statement));
+  test.each(killed)(
+    'by the death of its server, with $statement $moment, has the next make each delivery once',
+    (point) => cut(point, kill),
   );
 });
 

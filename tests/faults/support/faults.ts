@@ -1,7 +1,7 @@
 // The faults of a long run: what each does to the stand, and what must hold meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from './figures.ts';
-import { dispatcherPoints, type Point, points, senderPoints } from './points.ts';
+import { dispatcherPoints, matcherPoints, type Point, points, senderPoints } from './points.ts';
 import type { FaultProxy, Link } from './proxy.ts';
 import type { Random } from './random.ts';
 import type { Stand } from './stand.ts';
@@ -244,6 +244,14 @@ export const faults: readonly Fault[] = [
   {
     ...{ name: 'dispatcher silent at a point', figure: 'A8', times: 1 },
     strike: (scene) => cutJob(scene, dispatcherPoints, 'silence'),
+  },
+  {
+    ...{ name: 'server killed at a point of the matcher of webhooks', figure: 'A8', times: 9, cutsClients: true },
+    strike: (scene) => cutJob(scene, matcherPoints, 'kill'),
+  },
+  {
+    ...{ name: 'matcher of webhooks reset at a point', figure: 'A8', times: 6 },
+    strike: (scene) => cutJob(scene, matcherPoints, 'reset'),
   },
   {
     ...{ name: 'server killed at a point of a webhook sender', figure: 'A8', times: 15, cutsClients: true },

@@ -20,6 +20,7 @@ export const dispatches = {
   'lock of the feed': /^select last_position as last from feeds/,
   'taking of events': /^with taken as/,
   'move of the feed': /^update feeds set last_position/,
+  'note of a stretch': /^insert into webhook_backlog/,
   'commit of a dispatch': /^call require_time_left/,
 } as const;
 
@@ -35,6 +36,16 @@ export const sendings = {
   'outcome of an attempt': /^update webhook_deliveries d\s+set status = /,
   'trace of an attempt': /^update webhook_subscriptions\s+set last_delivery_at/,
   'commit of a sender': /^call require_time_left/,
+} as const;
+
+/** Every statement with which deliveries are made, but its begin and commit, which are those of a sender; on the same connections. */
+export const matchings = {
+  'look for stretches': /^select distinct company_id .* from webhook_backlog/s,
+  'lock of a stretch': /^select first_position as first.*for update/s,
+  'reading of events': /^select position, id, event/,
+  'making of deliveries': /^insert into webhook_deliveries/,
+  'waking of webhooks': /^update webhook_subscriptions\s+set due_at = case/,
+  'removal of a stretch': /^delete from webhook_backlog/,
 } as const;
 
 /** Every statement with which a call has a payment provider asked, the books of the test provider included. */
@@ -101,6 +112,7 @@ export type Statement =
   | keyof typeof statements
   | keyof typeof dispatches
   | keyof typeof sendings
+  | keyof typeof matchings
   | keyof typeof payments;
 
 /** before: it never reaches PostgreSQL. sent: PostgreSQL has it. answered: PostgreSQL has done it, and the server does not learn. */
@@ -124,6 +136,9 @@ export const dispatcherPoints: readonly Point[] = pointsOf(Object.keys(dispatche
 
 /** Everywhere that a sender of webhooks can be cut. */
 export const senderPoints: readonly Point[] = pointsOf(Object.keys(sendings) as Statement[]);
+
+/** Everywhere that the matcher of webhooks can be cut. */
+export const matcherPoints: readonly Point[] = pointsOf(Object.keys(matchings) as Statement[]);
 
 function pointsOf(names: readonly Statement[]): Point[] {
   return names.flatMap((statement) =>
@@ -329,7 +344,7 @@ function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>):
     'crm crm_app': kindsOfCalls,
     'crm payments': kindsOfCalls,
     'crm dispatcher': dispatches,
-    'crm webhooks': sendings,
+    'crm webhooks': { ...sendings, ...matchings },
     'crm calendars': calendarOrders,
     'crm workforces': workforceSteps,
     'crm messages': messageSendings,
