@@ -1,9 +1,14 @@
 // P12: what creates cost with webhook subscriptions that match each of them, and without.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { load } from './load.ts';
 import { createRequest } from './records.ts';
 import type { Result } from './report.ts';
 import { type Measured, measure, ratio, type Settings } from './rounds.ts';
-import { subscribe, untilDispatched, type WebhookStand, withWebhooks } from './webhooks.ts';
+import { subscribe, takeArrivals, untilDispatched, type WebhookStand, withWebhooks } from './webhooks.ts';
 import { addTestKeys } from './workspace.ts';
+
+/** Seconds for which creates fill the server while it is counted what is sent beside them; then it may recover; then it is counted again. */
+const lasts = { load: 6, recovery: 2, rest: 4 };
 
 /** Subscriptions of each side. */
 const counts = { none: 0, one: 1, fifty: 50 } as const;
@@ -19,16 +24,17 @@ export const webhookWrites = (settings: Settings): Promise<Result> =>
     }
     let number = 0;
     const sides = names.map((name) => ({ ...stand.server, name }));
+    const nextOf = (name: string) => () => {
+      number += 1;
+      return createRequest(keys.get(name) as string, 'webhooks', number);
+    };
     const measured = await measure(
       sides,
-      ({ name }) =>
-        () => {
-          number += 1;
-          return createRequest(keys.get(name) as string, 'webhooks', number);
-        },
+      ({ name }) => nextOf(name),
       settings,
       () => forget(stand),
     );
+    const { beside, afterwards } = await countSent(stand, settings.connections, nextOf('fifty'));
     const [none, one, fifty] = measured as [Measured, Measured, Measured];
     return {
       name: 'webhook-writes',
@@ -37,14 +43,39 @@ export const webhookWrites = (settings: Settings): Promise<Result> =>
       settings: { ...settings },
       sides: measured,
       ratios: [ratio(one, none, 0.95), ratio(fifty, none, 0.95)],
-      values: [],
+      values: [
+        {
+          name: 'deliveries beside creates that fill the server',
+          value: beside,
+          unit: '/s',
+          target: 20,
+          atLeast: true,
+        },
+        { name: 'deliveries when they have ended', value: afterwards, unit: '/s', target: 200, atLeast: true },
+      ],
     };
   });
+
+/** Deliveries that arrive in a second while requests fill the server, and after that. */
+async function countSent(stand: WebhookStand, connections: number, next: () => Buffer) {
+  const arrivedIn = async (seconds: number) => (await takeArrivals(stand)).requests / seconds;
+  await takeArrivals(stand);
+  await load({ port: stand.server.port, connections, milliseconds: lasts.load * 1000, next });
+  const beside = await arrivedIn(lasts.load);
+  await sleep(lasts.recovery * 1000);
+  await takeArrivals(stand);
+  await sleep(lasts.rest * 1000);
+  const afterwards = await arrivedIn(lasts.rest);
+  await forget(stand);
+  return { beside, afterwards };
+}
 
 /** Removes what waits to be made or sent, which would go on during the next side's round. */
 async function forget({ sql }: WebhookStand): Promise<void> {
   await untilDispatched(sql);
-  await sql`delete from webhook_backlog`;
+  await sql`
+    with waiting as materialized (select ctid from webhook_backlog order by company_id, test_mode, first_position for update)
+    delete from webhook_backlog where ctid in (select ctid from waiting)`;
   await sql`update webhook_subscriptions set due_at = null, is_held = false`;
   await sql`delete from webhook_deliveries`;
 }

@@ -31,7 +31,7 @@ export interface MatcherParts {
 /** Companies whose deliveries are made at the same time, each on a connection of its own. */
 export const companiesAtOnce = 2;
 /** Deliveries that are made in one turn while requests go first. */
-const smallTurn = 100;
+const smallTurn = 50;
 
 /** Milliseconds by which the clocks of servers may differ: what happened longer before a subscription was made is none of its business. */
 const clockTolerance = 10_000;

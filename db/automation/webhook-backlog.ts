@@ -92,7 +92,15 @@ export async function settleStretch(sql: Sql, { companyId, testMode }: TenantSco
   ]);
 }
 
-/** Drops all of it. */
+/** Drops all of it. In the order in which the matcher takes it: otherwise each might wait for what the other has. */
 export async function dropBacklog(sql: Sql, { companyId, testMode }: TenantScope): Promise<void> {
-  await sql`delete from webhook_backlog where company_id = ${companyId} and test_mode = ${testMode}`;
+  await sql`
+    with waiting as materialized (
+      select first_position from webhook_backlog
+      where company_id = ${companyId} and test_mode = ${testMode}
+      order by first_position
+      for update
+    )
+    delete from webhook_backlog
+    where company_id = ${companyId} and test_mode = ${testMode} and first_position in (select first_position from waiting)`;
 }

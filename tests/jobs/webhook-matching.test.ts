@@ -175,8 +175,8 @@ test('while requests wait for connections makes few at a time, and the rest when
       { timeout: 15_000 },
     )
     .toBeGreaterThan(4);
-  // Ten events in a turn, for ten subscriptions.
-  expect([...steps].filter((all) => all % 100 !== 0)).toEqual([]);
+  // Five events in a turn, for ten subscriptions.
+  expect([...steps].filter((all) => all % 50 !== 0)).toEqual([]);
   expect(Math.max(...steps)).toBeLessThan(2000);
   isPressed = false;
   await expect.poll(() => deliveriesOf(tenant), { timeout: 15_000 }).toEqual({ all: 2000, different: 2000 });
