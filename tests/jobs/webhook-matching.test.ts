@@ -1,12 +1,13 @@
 // The matcher: each delivery once, by whichever server, and requests first.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { noteStretch } from '../../db/automation/webhook-backlog.ts';
+import { dropBacklog, noteStretch, settleStretch, takeStretch } from '../../db/automation/webhook-backlog.ts';
 import { Pool } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
 import { startDispatcher } from '../../jobs/dispatcher.ts';
 import type { FeedRounds } from '../../jobs/feed-rounds.ts';
 import { Pace } from '../../jobs/pace.ts';
+import { inTransaction } from '../../jobs/transactions.ts';
 import { startWebhookMatcher } from '../../jobs/webhook-matching.ts';
 import { openLog } from '../../runtime/log.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
@@ -146,6 +147,28 @@ test('of one company that fails leaves nothing behind, holds up no other, and is
   await expect.poll(() => deliveriesOf(bad), { timeout: 10_000 }).toEqual({ all: 8, different: 8 });
   await expect.poll(() => backlogOf(bad)).toBe(0);
   await stopMatchers();
+});
+
+test('and who drops what waits do not wait for each other in a circle', async () => {
+  const { companyId } = await subscribed(0);
+  const scope = { companyId, testMode: true };
+  // The later one stands first in the table.
+  for (const position of [2, 1])
+    await database()`
+      insert into webhook_backlog (company_id, test_mode, first_position, last_position) values (${companyId}, true, ${position}, ${position})`;
+  let dropping: Promise<void> | undefined;
+  await inTransaction(dispatcherPools.tenants, scope, 5000, async (sql) => {
+    expect(await takeStretch(sql, scope, 10)).toEqual({ first: 1, last: 2 });
+    dropping = inTransaction(dispatcherPools.tenants, scope, 5000, async (other) => {
+      // As the planner may choose: by the table's own order.
+      await other`select set_config(name, 'off', true) from pg_settings where name in ('enable_indexscan', 'enable_bitmapscan')`;
+      await dropBacklog(other, scope);
+    });
+    await sleep(100);
+    await settleStretch(sql, scope, 2);
+  });
+  await dropping;
+  expect(await backlogOf({ companyId } as Tenant)).toBe(0);
 });
 
 test('while requests wait for connections makes few at a time, and the rest when they do not', async () => {
