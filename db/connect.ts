@@ -241,7 +241,8 @@ export class Pool {
     }
     if (unended) lane.unended = true;
     lane.chained = false;
-    this.#noteOpened(lane);
+    // Taken, and not used: the next one opens it.
+    if (lane.state === 'opening') this.#endOpening(lane, 'new');
     this.#offer(lane);
   }
 
@@ -250,12 +251,14 @@ export class Pool {
     if (this.#all.has(lane)) this.#replace(lane);
   }
 
-  /** One that is open, or may be opened now; undefined: there is none. */
+  /** One that is open, the last that was used first, or one that may be opened now; undefined: there is none. */
   #takeFree(): Lane | undefined {
     for (;;) {
-      const lane = this.#free.at(-1);
-      if (!lane || (lane.state === 'new' && this.#opening >= openedAtOnce)) return undefined;
-      this.#free.pop();
+      const opened = this.#free.findLastIndex(({ state }) => state === 'opened');
+      if (opened === -1 && this.#opening >= openedAtOnce) return undefined;
+      // Where none is open, -1 is the last of the others.
+      const [lane] = this.#free.splice(opened, 1);
+      if (!lane) return undefined;
       if (lane.broken) {
         this.#replace(lane);
         continue;
@@ -272,22 +275,20 @@ export class Pool {
     if (lane.state === 'opened') return;
     const opened = (): void => {
       if (lane.state === 'opened' || lane.broken) return;
-      this.#noteOpened(lane);
+      this.#endOpening(lane, 'opened');
       // While this one is at work, another may be opened for who waits.
       this.#serve();
     };
     answer.then(opened, opened);
   }
 
-  #noteOpened(lane: Lane): void {
+  #endOpening(lane: Lane, state: 'new' | 'opened'): void {
     if (lane.state === 'opening') this.#opening -= 1;
-    lane.state = 'opened';
+    lane.state = state;
   }
 
   #offer(lane: Lane): void {
-    // Those that are open are taken first.
-    if (lane.state === 'opened') this.#free.push(lane);
-    else this.#free.unshift(lane);
+    this.#free.push(lane);
     this.#serve();
     if (lane.unended && this.#free.at(-1) === lane)
       this.#ending ??= setTimeout(() => this.#endTransactions(), unendedFor);
@@ -367,6 +368,7 @@ export class Pool {
       return await work(lane.sql);
     } finally {
       clearTimeout(overdue);
+      if (!lane.broken) this.#endOpening(lane, 'opened');
       this.release(lane);
     }
   }

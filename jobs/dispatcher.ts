@@ -14,16 +14,17 @@ export interface DispatcherPools {
 }
 
 /**
- * What else is made of events, in the transaction that gives them their positions, so that it is made once.
+ * Notes what else is to be made of events, in the transaction that gives them their positions, so that it is noted once.
  * Sees and writes the rows of that company and mode alone.
+ * @returns whether anything is
  */
-export type Deliver = (sql: Sql, scope: TenantScope, events: readonly FeedEvent[]) => Promise<void>;
+export type Note = (sql: Sql, scope: TenantScope, events: readonly FeedEvent[]) => Promise<boolean>;
 
 export interface DispatcherParts {
   pools: DispatcherPools;
-  deliver: Deliver;
-  /** Hears how far a feed goes now, once that is committed. */
-  announce: (scope: TenantScope, last: number) => void;
+  note: Note;
+  /** Hears how far a feed goes now, and whether more is to be made of it, once that is committed. */
+  announce: (scope: TenantScope, last: number, isNoted: boolean) => void;
   /** Hears how many milliseconds each event waited. */
   noteWait?: (milliseconds: number) => void;
   log: Log;
@@ -45,22 +46,23 @@ export function startDispatcher(parts: DispatcherParts): FeedRounds {
 
 /** Moves the feed of a company and mode. @returns how many events were taken, at most the limit; none while another process moves it */
 async function dispatch(
-  { pools, deliver, announce, noteWait }: DispatcherParts,
+  { pools, note, announce, noteWait }: DispatcherParts,
   scope: TenantScope,
   limit: number,
 ): Promise<number> {
   let last = 0;
+  let isNoted = false;
   const events = await inTransaction(pools.tenants, scope, patience, async (sql) => {
     const before = await takeFeed(sql, scope);
     if (before === undefined) return [];
     const taken = await takeWaiting(sql, scope, before, limit);
     last = before + taken.length;
-    if (taken.length > 0) await Promise.all([moveFeed(sql, scope, last), deliver(sql, scope, taken)]);
+    if (taken.length > 0) [isNoted] = await Promise.all([note(sql, scope, taken), moveFeed(sql, scope, last)]);
     return taken;
   });
   if (events.length === 0) return 0;
   const now = Date.now();
   for (const { occurredAt } of events) noteWait?.(now - occurredAt.getTime());
-  announce(scope, last);
+  announce(scope, last, isNoted);
   return events.length;
 }

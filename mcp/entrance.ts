@@ -128,8 +128,8 @@ function parse(body: Buffer): unknown {
 
 /**
  * The request as the library reads it.
- * @param isRead whether the body goes along as it was read: of the rest the library asks so little that a request of the web, which is a tenth
- *   of the work of a call, is made only where it is not
+ * @param isRead whether the body goes along as it was read: of the rest the library asks so little that a request of the web is made only
+ *   where it is not
  */
 function webRequest(url: string, { headers: all, body }: EntranceRequest, isRead: boolean): Request {
   const headers = new Headers();

@@ -52,7 +52,7 @@ export function offerOperations(document: OpenAPIV3_1.Document, objects: readonl
   };
 }
 
-/** Makes the server for one request, with what answers its method: to take in a handler that is not asked costs as much as to ask one. */
+/** Makes the server for one request, with what answers its method: it is thrown away afterwards, and the rest would never be asked. */
 function buildProtocolServer(library: Library, described: Described, request: EntranceRequest, method: string): Server {
   const server = new library.Server(
     { name: 'headless-crm', title: 'Headless CRM', version: described.version },
@@ -69,75 +69,77 @@ function buildProtocolServer(library: Library, described: Described, request: En
       },
     },
   );
-  if (Object.hasOwn(offers, method)) offers[method]?.(server, library, described, request);
+  offers.get(method)?.(server, library, described, request);
   return server;
 }
 
 type Offer = (server: Server, library: Library, described: Described, request: EntranceRequest) => void;
 
-/** Takes in what answers a method. */
-const offers: Readonly<Record<string, Offer>> = {
-  'tools/list': (server, _library, described, request) =>
-    server.setRequestHandler('tools/list', () => ({ tools: visibleTools(described, request) as never })),
-  'tools/call': (server, library, described, request) =>
-    server.setRequestHandler('tools/call', async ({ params }) => {
-      const tool = described.tools.get(params.name);
-      if (!tool || !mayCall(described, request, tool)) throw unknownTool(library, params.name);
-      try {
-        return (await carryOut(planCall(tool, params.arguments), request)) as CallToolResult;
-      } catch (error) {
-        if (error instanceof ApiError) return refused(error) as CallToolResult;
-        throw error;
-      }
-    }),
-  'resources/templates/list': (server) =>
-    server.setRequestHandler('resources/templates/list', () => ({
-      resourceTemplates: [
-        {
-          uriTemplate: template,
-          name: 'schema',
-          title: 'Fields of an object',
-          description: 'The fields of one kind of record: names, types, allowed values.',
-          mimeType: 'application/json',
-        },
-      ],
-    })),
-  'resources/list': (server, library, _described, request) =>
-    server.setRequestHandler('resources/list', async () => {
-      const answer = await read(library, request, 'listObjects', {});
-      const { objects } = dataOf(answer) as components['schemas']['ObjectList'];
-      return {
-        resources: objects.map(({ object, label }) => ({
-          uri: scheme + encodeURIComponent(object),
-          name: object,
-          title: label,
-          mimeType: 'application/json',
-        })),
-      };
-    }),
-  'resources/read': (server, library, _described, request) =>
-    server.setRequestHandler('resources/read', async ({ params: { uri } }) => {
-      const object = objectOf(uri);
-      const isHidden = object === undefined || request.refusalOf('getObjectSchema', { object }) !== undefined;
-      if (isHidden) throw new library.ResourceNotFoundError(uri);
-      const answer = await read(library, request, 'getObjectSchema', { object });
-      if (answer.status === 404) throw new library.ResourceNotFoundError(uri);
-      return { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(dataOf(answer)) }] };
-    }),
-  'prompts/list': (server) =>
-    server.setRequestHandler('prompts/list', () => ({
-      prompts: [{ name: 'api_guide', title: 'Guide', description: 'How to work with this CRM.' }],
-    })),
-  'prompts/get': (server, library) =>
-    server.setRequestHandler('prompts/get', ({ params: { name } }) => {
-      if (name !== 'api_guide')
-        throw new library.ProtocolError(library.ProtocolErrorCode.InvalidParams, `There is no prompt ${name}.`);
-      return {
-        description: 'How to work with this CRM.',
-        messages: [{ role: 'user' as const, content: { type: 'text' as const, text: guide } }],
-      };
-    }),
-};
+/** By method: takes in what answers it. */
+const offers: ReadonlyMap<string, Offer> = new Map(
+  Object.entries<Offer>({
+    'tools/list': (server, _library, described, request) =>
+      server.setRequestHandler('tools/list', () => ({ tools: visibleTools(described, request) as never })),
+    'tools/call': (server, library, described, request) =>
+      server.setRequestHandler('tools/call', async ({ params }) => {
+        const tool = described.tools.get(params.name);
+        if (!tool || !mayCall(described, request, tool)) throw unknownTool(library, params.name);
+        try {
+          return (await carryOut(planCall(tool, params.arguments), request)) as CallToolResult;
+        } catch (error) {
+          if (error instanceof ApiError) return refused(error) as CallToolResult;
+          throw error;
+        }
+      }),
+    'resources/templates/list': (server) =>
+      server.setRequestHandler('resources/templates/list', () => ({
+        resourceTemplates: [
+          {
+            uriTemplate: template,
+            name: 'schema',
+            title: 'Fields of an object',
+            description: 'The fields of one kind of record: names, types, allowed values.',
+            mimeType: 'application/json',
+          },
+        ],
+      })),
+    'resources/list': (server, library, _described, request) =>
+      server.setRequestHandler('resources/list', async () => {
+        const answer = await read(library, request, 'listObjects', {});
+        const { objects } = dataOf(answer) as components['schemas']['ObjectList'];
+        return {
+          resources: objects.map(({ object, label }) => ({
+            uri: scheme + encodeURIComponent(object),
+            name: object,
+            title: label,
+            mimeType: 'application/json',
+          })),
+        };
+      }),
+    'resources/read': (server, library, _described, request) =>
+      server.setRequestHandler('resources/read', async ({ params: { uri } }) => {
+        const object = objectOf(uri);
+        const isHidden = object === undefined || request.refusalOf('getObjectSchema', { object }) !== undefined;
+        if (isHidden) throw new library.ResourceNotFoundError(uri);
+        const answer = await read(library, request, 'getObjectSchema', { object });
+        if (answer.status === 404) throw new library.ResourceNotFoundError(uri);
+        return { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(dataOf(answer)) }] };
+      }),
+    'prompts/list': (server) =>
+      server.setRequestHandler('prompts/list', () => ({
+        prompts: [{ name: 'api_guide', title: 'Guide', description: 'How to work with this CRM.' }],
+      })),
+    'prompts/get': (server, library) =>
+      server.setRequestHandler('prompts/get', ({ params: { name } }) => {
+        if (name !== 'api_guide')
+          throw new library.ProtocolError(library.ProtocolErrorCode.InvalidParams, `There is no prompt ${name}.`);
+        return {
+          description: 'How to work with this CRM.',
+          messages: [{ role: 'user' as const, content: { type: 'text' as const, text: guide } }],
+        };
+      }),
+  }),
+);
 
 /** What tools/list shows: always in the order of the table. */
 function visibleTools(described: Described, request: EntranceRequest): DescribedTool['listed'][] {

@@ -34,19 +34,12 @@ export function openDispatcher(
   const registry = new Registry();
   if (worker !== undefined) registry.setDefaultLabels({ worker });
   const waits = watchQueue(registry, pools.platform);
-  /** Deliveries are to be made, once it is committed. */
-  let isSubscribed = false;
   const dispatcher = startDispatcher({
     pools,
-    async deliver(sql, scope, events) {
-      const [first, last] = [events[0]?.position ?? 0, events.at(-1)?.position ?? 0];
-      isSubscribed = (await noteStretch(sql, scope, { first, last })) || isSubscribed;
-    },
-    announce(scope, last) {
+    note: noteStretch,
+    announce(scope, last, isNoted) {
       listeners.announce(scope, last);
-      if (!isSubscribed) return;
-      isSubscribed = false;
-      listeners.subscribed();
+      if (isNoted) listeners.subscribed();
     },
     noteWait: (milliseconds) => waits.observe(milliseconds / 1000),
     log,

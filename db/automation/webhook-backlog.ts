@@ -15,15 +15,17 @@ const glance = 2000;
 /** Stretches that are taken together at most. */
 const together = 100;
 
-/** Notes a stretch where anybody is subscribed. @returns whether anybody is */
+/** Notes the stretch of events that follow one another, where anybody is subscribed. @returns whether anybody is */
 export async function noteStretch(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  { first, last }: Stretch,
+  events: readonly { position: number }[],
 ): Promise<boolean> {
+  const [first, last] = [events[0], events.at(-1)];
+  if (!first || !last) return false;
   const noted = await sql`
     insert into webhook_backlog (company_id, test_mode, first_position, last_position)
-    select ${companyId}, ${testMode}, ${first}, ${last}
+    select ${companyId}, ${testMode}, ${first.position}, ${last.position}
     where exists (
       select from webhook_subscriptions where company_id = ${companyId} and test_mode = ${testMode} and deleted_at is null
     )`;

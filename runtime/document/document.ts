@@ -185,7 +185,7 @@ function newAjv(): Ajv2020 {
     allErrors: true,
     useDefaults: true,
     verbose: true,
-    // They are those of the document, which make check holds against its own rules; to compile the meta schema is half of a first request.
+    // The schemas are the document's, which make check has held against its rules; to compile the meta schema is half of a first request.
     validateSchema: false,
   });
   (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);

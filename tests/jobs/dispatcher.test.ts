@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool, type Sql } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
 import type { FeedEvent } from '../../db/records/feed.ts';
-import { type Deliver, startDispatcher } from '../../jobs/dispatcher.ts';
+import { type Note, startDispatcher } from '../../jobs/dispatcher.ts';
 import type { FeedRounds } from '../../jobs/feed-rounds.ts';
 import { openLog } from '../../runtime/log.ts';
 import { newDatabase } from '../support/databases.ts';
@@ -16,7 +16,7 @@ const dispatchers: FeedRounds[] = [];
 const announced: [string, boolean, number][] = [];
 let url: string;
 /** What is made of events just now. */
-let deliver: Deliver = async () => undefined;
+let note: Note = async () => false;
 
 beforeAll(async () => {
   url = await newDatabase();
@@ -38,7 +38,7 @@ function start(): FeedRounds {
   pools.push(opened);
   const dispatcher = startDispatcher({
     pools: opened,
-    deliver: (...given) => deliver(...given),
+    note: (...given) => note(...given),
     announce: ({ companyId, testMode }, last) => void announced.push([companyId, testMode, last]),
     log,
   });
@@ -92,10 +92,11 @@ test('what is made of events stands or falls with their positions, and one compa
   const [good, bad] = [await newTenant(), await newTenant()];
   const got = new Map<string, readonly FeedEvent[]>();
   let isBroken = true;
-  deliver = async (sql: Sql, { companyId }, events) => {
+  note = async (sql: Sql, { companyId }, events) => {
     await sql`update companies set name = ${`told ${events.length}`} where id = ${companyId}`;
     if (companyId === bad.companyId && isBroken) throw new Error('out of order');
     got.set(companyId, events);
+    return true;
   };
   await tell(bad, 2);
   await tell(good, 3);
@@ -115,15 +116,16 @@ test('what is made of events stands or falls with their positions, and one compa
 test('takes fewer events at once where so many are too much for a transaction, and all of them in the end', async () => {
   const tenant = await newTenant();
   const sizes: number[] = [];
-  deliver = async (_, { companyId }, events) => {
+  note = async (_, { companyId }, events) => {
     if (companyId === tenant.companyId) sizes.push(events.length);
     if (events.length > 200) throw new Error('too much');
+    return true;
   };
   await tell(tenant, 1000);
   await expect.poll(waiting, { timeout: 15_000 }).toBe(0);
   expect(await positionsOf(tenant)).toEqual(numbered(1000));
   expect(sizes[0]).toBe(500);
-  deliver = async () => undefined;
+  note = async () => false;
 });
 
 test('once told to stop takes nothing more, and what waits is taken by the next', async () => {

@@ -30,11 +30,9 @@ beforeAll(async () => {
   dispatcherPools = newPools();
   dispatcher = startDispatcher({
     pools: dispatcherPools,
-    async deliver(sql, scope, events) {
-      const stretch = { first: events[0]?.position ?? 0, last: events.at(-1)?.position ?? 0 };
-      if (await noteStretch(sql, scope, stretch)) noted += 1;
-    },
-    announce() {
+    note: noteStretch,
+    announce(_scope, _last, isNoted) {
+      if (isNoted) noted += 1;
       for (const matcher of matchers) matcher.wake();
     },
     log,

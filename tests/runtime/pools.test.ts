@@ -58,6 +58,18 @@ describe('Connections of a pool', () => {
     expect(pool.usage).toMatchObject({ free: 6, waiting: 0 });
   });
 
+  test('that were taken and never used are as they were', async () => {
+    const unused = [await pool.acquire(), await pool.acquire()];
+    for (const lane of unused) pool.release(lane);
+    gate = 'held';
+    const answers = askTimes(10);
+    await expect.poll(() => came.length).toBe(2);
+    await sleep(200);
+    expect(came.length).toBe(2);
+    openGate();
+    expect(await answers).toEqual(Array.from({ length: 10 }, () => 1));
+  });
+
   test('are all opened where all are needed', async () => {
     const all = await Promise.all(
       Array.from({ length: 6 }, async () => {
