@@ -18,8 +18,14 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-/** Files that ask what becomes of requests while servers and databases die: on two cores, other tests beside them would be the fault. */
-const alone = ['tests/faults/**/*.test.ts', 'tests/billing/quota.test.ts'];
+/**
+ * Files that judge how requests are answered while servers and databases die: on two cores, other tests beside them would be the fault.
+ * Those that only ask what is left afterwards run with the others.
+ */
+const alone = [
+  'tests/faults/{database,embedded,network,redis,server,stopping,workers,feed}*.test.ts',
+  'tests/billing/quota.test.ts',
+];
 
 const shared = {
   setupFiles: ['tests/support/each-file.ts'],

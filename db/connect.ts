@@ -359,6 +359,12 @@ export class Pool {
     return (messages.length < statements.length ? last.at(-1) : last) as readonly object[];
   }
 
+  /** Opens the first connections, so that nobody's request has to. Where they cannot be opened, whoever needs one is told. */
+  async open(): Promise<void> {
+    const opening = Array.from({ length: openedAtOnce }, () => this.use((sql) => sql`select 1`));
+    await Promise.allSettled(opening);
+  }
+
   /** Runs statements on one connection, without a transaction of its own. */
   async use<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     const lane = await this.acquire();

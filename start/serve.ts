@@ -87,6 +87,8 @@ export async function serve(
   const document = await loadDocument(described, Object.keys(policies), config.dashboardUrl);
   const settings = databaseSettings(databaseUrl, config);
   const pools = openPools(settings, config.databasePool);
+  // Beside what else is made ready.
+  const opened = Promise.all([pools.tenants, pools.credentials, pools.configuration].map((pool) => pool.open()));
   const paymentsPool = openPaymentsPool(settings);
   const oauthPool = openOAuthPool(settings);
   const database = buildDatabase(pools, told);
@@ -207,6 +209,8 @@ export async function serve(
     anonKey: config.anonKey,
     pages: docsPages(document),
   });
+  // Who is sent here from a server that stops comes with all its requests at once.
+  await opened;
   await new Promise<void>((resolve, reject) => {
     server.on('error', reject);
     // Each worker has a socket of its own on the port: what waits there goes with it when it dies, and is told so at once.

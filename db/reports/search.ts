@@ -74,7 +74,7 @@ export async function planOnce(sql: Sql): Promise<void> {
 /**
  * The best matches of an object within reach: whole fields first, then beginnings, then parts, each newest first. Sent at once.
  *
- * The newest 1,000 records and 100 more for each asked for are looked at one by one. Where they hold enough, the rest is only asked for
+ * The newest 500 records and 100 more for each asked for are looked at one by one. Where they hold enough, the rest is only asked for
  * what ranks higher and is rare: a part that many records have is found without reading them all. Where a bound cut something off,
  * `isCapped` is true and `total` is how many were seen.
  */
@@ -87,13 +87,14 @@ export async function searchRecords(
   limit: number,
 ): Promise<FoundRecords> {
   const search: Search = { sql, scope, object, table: recordTable(object), part, texts, limit };
-  const most = 1000 + 100 * limit;
-  const newest = await lookAtNewest(search, most);
-  const isAll = newest.looked < most;
+  const newestLooked = 500 + 100 * limit;
+  const newest = await lookAtNewest(search, newestLooked);
+  const isAll = newest.looked < newestLooked;
   if (isAll || newest.whole >= limit) return answer(search, newest.best, newest.total, !isAll);
   const [bound, framed] = whatRanksHigher(newest, limit);
   const higher = newest.best.filter(({ rank }) => rank < bound);
-  const blocks = await findBlocks(search, framed, bound === bounds.all ? mostBlocks.all : mostBlocks.higher);
+  const most = bound === bounds.all ? mostBlocks.all : mostBlocks.higher;
+  const blocks = newest.blocks ?? (await findBlocks(search, framed, most));
   const older = await lookInBlocks(search, framed, bound, blocks, higher);
   const isCut = bound < bounds.all || blocks.areCut || older.isCut;
   return answer(search, [...newest.best, ...older.best], newest.total + older.total, isCut);
@@ -118,30 +119,39 @@ function answer({ texts, limit }: Search, best: readonly Match[], total: number,
   return { hits, total, isCapped };
 }
 
-/** Looks at the newest records, but for those whose text in the last blocks does not have the part and waits for no change. */
-async function lookAtNewest(search: Search, most: number): Promise<Look> {
-  const { sql, scope, table, part } = search;
+/**
+ * Looks at the newest records, but for those whose text in the last blocks does not have the part and waits for no change.
+ * @returns with the blocks that can have the part, where these records do not have it often enough; undefined: they are to be asked for
+ */
+async function lookAtNewest(search: Search, most: number): Promise<Look & { blocks: Blocks | undefined }> {
+  const { sql, scope, table, part, limit } = search;
+  // As the database will have it, but for a few letters.
+  const lower = part.toLowerCase();
+  const places = placesOf(lower);
   const own = ownOf(search);
   const last = Math.ceil(most / recordsOfBlock) + 1;
   const rows = await look(search, {
     bound: bounds.all,
     before: sql`newest as materialized (
       select r.id from ${sql(table.name)} r where ${belongs(sql, scope, table)} order by r.created_at desc, r.id desc limit ${most}
-    ), without as (
+    ), without as materialized (
       select record_id
       from (
         select unnest(record_ids) as record_id, unnest(texts) as text
         from search_blocks
         where ${own} and block > (select max(block) from search_blocks where ${own}) - ${last}::int
       ) lines
-      where strpos(text, lower(${part}::text)) = 0
+      where strpos(text, (select part from asked)) = 0
         and record_id not in (select record_id from search_changes where ${own})
     ),`,
-    ids: sql`select id from newest where id not in (select record_id from without)`,
+    ids: sql`select id from newest where not exists (select from without where record_id = id)`,
     looked: sql`(select count(*)::int from newest)`,
-    isCut: sql`false`,
+    further: sql`case when counted.total < ${limit} then (${wordsAt(search, places)}) end`,
   });
-  return toLook(search, rows);
+  const seen = toLook(search, rows);
+  const words = (rows[0] ?? []).at(-1) as Buffer | null;
+  const isTold = seen.total < limit && seen.part === lower;
+  return { ...seen, blocks: isTold ? toBlocks(words, places.length, mostBlocks.all) : undefined };
 }
 
 interface Blocks {
@@ -153,23 +163,29 @@ interface Blocks {
 
 /** The blocks that can have a part, by their signatures. */
 async function findBlocks(search: Search, framed: string, most: number): Promise<Blocks> {
-  const { sql } = search;
   const places = placesOf(framed);
-  const words = places
-    .map((place) => sql`substr(words, ${place * 4 + 1}::int, 4)`)
-    .reduce((all, word) => sql`${all} || ${word}`);
-  const signatures = await sql<{ number: number; words: Buffer }[]>`
-    select number, ${words} as words from search_signatures
-    where ${ownOf(search)}
-    order by number desc`;
-  const numbers = signatures.flatMap(({ number, words }) =>
+  const [row] = await search.sql<{ words: Buffer | null }[]>`select (${wordsAt(search, places)}) as words`;
+  return toBlocks(row?.words ?? null, places.length, most);
+}
+
+/** Numbers and words of all signatures, the newest first, one behind the other; null where there are none. */
+function wordsAt(search: Search, places: readonly number[]): Fragment {
+  const { sql } = search;
+  const words = places.map((place) => sql`substr(words, ${place * 4 + 1}::int, 4)`);
+  const entry = words.reduce((before, word) => sql`${before} || ${word}`, sql`int4send(number)`);
+  return sql`select string_agg(${entry}, '' order by number desc) from search_signatures where ${ownOf(search)}`;
+}
+
+function toBlocks(words: Buffer | null, places: number, most: number): Blocks {
+  const size = 4 + places * 4;
+  const signatures = words === null ? 0 : words.length / size;
+  const numbers = Array.from({ length: signatures }, (_, index) => index * size).flatMap((start) =>
     blocksWith(
-      places.map((_, index) => words.readInt32LE(index * 4)),
-      number,
+      Array.from({ length: places }, (_, place) => words?.readInt32LE(start + 4 + place * 4) ?? 0),
+      words?.readInt32BE(start) ?? 0,
     ).toReversed(),
   );
-  const unsigned = signatures.length * blocksOfSignature;
-  return { numbers: numbers.slice(0, most), unsigned, areCut: numbers.length > most };
+  return { numbers: numbers.slice(0, most), unsigned: signatures * blocksOfSignature, areCut: numbers.length > most };
 }
 
 /** Looks at the records whose texts have the part in one of the blocks, and at those that wait to be put into one. */
@@ -201,10 +217,9 @@ async function lookInBlocks(
       select record_id from (select record_id from waiting union select record_id from stored) known
       where record_id <> all(${besides.map(({ record }) => record.id)}::uuid[])`,
     looked: sql`(select count(*)::int from looked)`,
-    isCut: sql`(select count(*) from waiting) = ${mostWaiting} or (select count(*) from stored) = ${most}`,
+    further: sql`(select count(*) from waiting) = ${mostWaiting} or (select count(*) from stored) = ${most}`,
   });
-  const [isCut] = (rows[0] ?? []).slice(-1) as [boolean];
-  return { ...toLook(search, rows), isCut };
+  return { ...toLook(search, rows), isCut: (rows[0] ?? []).at(-1) as boolean };
 }
 
 /** The rows that the search keeps of the object. */
@@ -220,7 +235,8 @@ interface Asked {
   ids: Fragment;
   /** How many that counts for. */
   looked: Fragment;
-  isCut: Fragment;
+  /** What else is asked: the last value of each row. */
+  further: Fragment;
 }
 
 /**
@@ -229,7 +245,7 @@ interface Asked {
  */
 function look({ sql, scope, table, part, texts, limit }: Search, asked: Asked): Promise<unknown[][]> {
   return sql`
-    with asked as (
+    with asked as materialized (
       select lower(${part}::text) as part
     ), ${asked.before} looked as materialized (
       select r.id, r.created_at, case when ${inReach(sql, scope, table.assigned)} then ${rankOf(sql, sql`given.texts`)} end as rank
@@ -249,7 +265,7 @@ function look({ sql, scope, table, part, texts, limit }: Search, asked: Asked): 
       where ${rankOf(sql, framed(sql, sql`given.text`))} = best.rank
       order by place
       limit 1
-    )::int, counted.looked, counted.total, counted.begun, counted.whole, asked.part, ${asked.isCut}
+    )::int, counted.looked, counted.total, counted.begun, counted.whole, asked.part, ${asked.further}
     from asked, counted
     left join best on true
     left join ${sql(table.name)} r on ${belongs(sql, scope, table)} and r.id = best.id`

@@ -58,6 +58,22 @@ describe('Connections of a pool', () => {
     expect(pool.usage).toMatchObject({ free: 6, waiting: 0 });
   });
 
+  test('are there before anybody asks, where they are opened beforehand', async () => {
+    await pool.open();
+    gate = 'held';
+    expect(came.length).toBe(2);
+    expect(await ask()).toBe(1);
+    expect(came.length).toBe(2);
+  });
+
+  test('that cannot be opened beforehand are opened when somebody asks', async () => {
+    gate = 'cut';
+    await pool.open();
+    gate = 'open';
+    expect(await ask()).toBe(1);
+    expect(pool.usage).toMatchObject({ lanes: 6, free: 6, waiting: 0 });
+  });
+
   test('that were taken and never used are as they were', async () => {
     const unused = [await pool.acquire(), await pool.acquire()];
     for (const lane of unused) pool.release(lane);
