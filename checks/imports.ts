@@ -48,6 +48,9 @@ const sharedWithRuntime = [
   'domain/records/file-names.ts',
 ];
 
+/** Where the server's own code has Node's HTTP from. */
+const cheapHttp = 'runtime/node-http.ts';
+
 /** By folder, or by a single file, which then counts alone. Files in the root join the parts and may do anything. */
 const rules: Readonly<Record<string, Rule>> = {
   generated: { may: ['generated/'], packages: [], node: [] },
@@ -142,7 +145,7 @@ const rules: Readonly<Record<string, Rule>> = {
     may: [
       ...['oauth/', 'db/'],
       ...[
-        ...['screens', 'html', 'lazily', 'limits/rate-limits', 'outgoing/client'],
+        ...['screens', 'html', 'lazily', 'node-http', 'limits/rate-limits', 'outgoing/client'],
         ...['credentials/bearer-tokens', 'credentials/secrets'],
       ].map((name) => `runtime/${name}.ts`),
     ],
@@ -224,15 +227,19 @@ const packageOf = (name: string): string =>
 export function importProblems(sources: readonly Source[]): string[] {
   return code(sources).flatMap((source) => {
     const { path } = source;
-    const rule = rules[path] ?? rules[folderOf(path)];
-    if (!rule) return [];
     const { imports, uses } = readSyntax(source);
-    const forbidden = imports.filter((found) => !isAllowed(path, rule, found));
-    const reached = uses.filter(({ expression }) => rule.mustNotUse?.includes(expression));
+    const rule = rules[path] ?? rules[folderOf(path)];
+    const forbidden = rule ? imports.filter((found) => !isAllowed(path, rule, found)) : [];
+    const costly = imports.filter(
+      (found) =>
+        found.name === 'node:http' && !found.typesOnly && !forbidden.includes(found) && !development.test(path),
+    );
+    const reached = uses.filter(({ expression }) => rule?.mustNotUse?.includes(expression));
     return [
       ...forbidden.map(
         ({ name, line }) => `${path}:${line} must not import ${name || 'a computed name'} (checks/imports.ts)`,
       ),
+      ...costly.map(({ line }) => `${path}:${line} must take node:http from ${cheapHttp}, which says why`),
       ...reached.map(
         ({ expression, line }) => `${path}:${line} must not use ${expression}: it comes in as an argument`,
       ),

@@ -1,6 +1,7 @@
 // Passes a request on to the library, and collects what it answers.
-import { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
+import { http } from '../runtime/node-http.ts';
 import type { ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
 
 /** What is passed on, where it is not what came. */
@@ -22,7 +23,7 @@ export function libraryRequest(
 ): IncomingMessage {
   const { protocol, host, pathname } = new URL(issuer);
   // A connection of its own, which is none: the library never touches the client's.
-  const request = new IncomingMessage(new Socket());
+  const request = new http.IncomingMessage(new Socket());
   const { cookie, accept } = headers;
   request.method = method;
   request.url = target;
@@ -61,7 +62,7 @@ export function answerOf(callback: Callback, request: IncomingMessage): Promise<
 }
 
 /** Keeps what is written instead of sending it. */
-class CollectedResponse extends ServerResponse {
+class CollectedResponse extends http.ServerResponse {
   readonly #done: (answer: ScreenAnswer) => void;
 
   constructor(request: IncomingMessage, done: (answer: ScreenAnswer) => void) {

@@ -1,11 +1,11 @@
 // The addresses of the OAuth server, and the questions that the console answers for it.
 import { randomUUID } from 'node:crypto';
-import { ServerResponse } from 'node:http';
 import { decodeJwt } from 'jose';
 import type { AskedConsent, Consents } from '../console/requests.ts';
 import { sameText } from '../runtime/credentials/secrets.ts';
 import { lazily } from '../runtime/lazily.ts';
 import type { Allowance } from '../runtime/limits/rate-limits.ts';
+import { http } from '../runtime/node-http.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
 import { readMetadata } from './client-metadata.ts';
 import type { ProviderParts } from './provider.ts';
@@ -138,7 +138,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
   async function interactionOf(request: ScreenRequest) {
     const provider = await open();
     const passed = libraryRequest(request, issuer, { method: 'GET', target: '/' });
-    const response = new ServerResponse(passed);
+    const response = new http.ServerResponse(passed);
     try {
       const details = await provider.interactionDetails(passed, response);
       if (details.uid !== request.path.uid) return undefined;

@@ -1,6 +1,6 @@
 // Answers as they go over the wire: headers, bodies, files, and refusals of what is not HTTP.
 import { randomUUID } from 'node:crypto';
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream';
 import { contentDisposition } from '../domain/records/file-names.ts';
@@ -12,6 +12,7 @@ import { failureBody } from './envelope.ts';
 import type { ApiError } from './errors.ts';
 import { FileBody } from './files/files.ts';
 import type { RateFigures } from './limits/rate-limits.ts';
+import { http } from './node-http.ts';
 
 /** Milliseconds that an answered client may go on sending before its connection is closed. */
 const lingerTime = 1000;
@@ -106,7 +107,7 @@ export function refuseConnection(socket: Socket, error: ApiError, figures: RateF
   const requestId = randomUUID();
   const body = failureBody(error, requestId, Date.now(), false);
   const headers = ['X-Request-Id', requestId, ...securityHeaders, ...figureHeaders(figures)];
-  const lines = [`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`];
+  const lines = [`HTTP/1.1 ${error.status} ${http.STATUS_CODES[error.status]}`];
   for (let index = 0; index < headers.length; index += 2) lines.push(`${headers[index]}: ${headers[index + 1]}`);
   lines.push('Content-Type: application/json; charset=utf-8', `Content-Length: ${Buffer.byteLength(body)}`);
   socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);

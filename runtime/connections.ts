@@ -1,8 +1,9 @@
 // Connections: requests answered one at a time, in order, and a bound on what waits for a reader.
-import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { breakBody } from './body.ts';
 import type { ApiError } from './errors.ts';
+import { http } from './node-http.ts';
 import { unreadableRequest } from './request-head.ts';
 
 /** Requests that may wait on one connection for the answers before them. */
@@ -107,7 +108,7 @@ export class Connections {
   /** Takes a CONNECT, for which Node makes no response: it is answered like any other method, and the connection ends. */
   takeConnect(request: IncomingMessage): void {
     const { socket } = request;
-    const response = new ServerResponse(request);
+    const response = new http.ServerResponse(request);
     response.shouldKeepAlive = false;
     socket.on('error', () => undefined);
     response.on('finish', () => socket.destroySoon());

@@ -1,9 +1,9 @@
 // Where Prometheus reads the metrics: a server apart, so that they are never on the public address.
-import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import { ConfigError } from './config.ts';
 import type { Log } from './log.ts';
+import { http } from './node-http.ts';
 
 export interface MetricsServer {
   port: number;
@@ -21,7 +21,7 @@ export function serveMetrics(
   read: () => Promise<string>,
   log: Log,
 ): Promise<MetricsServer> {
-  const server = createServer({ headersTimeout: 5000, requestTimeout: 5000 }, (request, response) => {
+  const server = http.createServer({ headersTimeout: 5000, requestTimeout: 5000 }, (request, response) => {
     if (request.url !== '/metrics') {
       response.writeHead(404).end();
       return;

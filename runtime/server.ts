@@ -1,5 +1,5 @@
 // The HTTP server: its connections, what a request means, and the answer with its line in the log.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Admission } from './admission.ts';
 import { type Answer, isFree, refuseConnection, sendAnswer } from './answers.ts';
@@ -15,6 +15,7 @@ import { ApiError } from './errors.ts';
 import { Failures } from './failures.ts';
 import { type Perform, performIn } from './in-process.ts';
 import type { RequestLine } from './log.ts';
+import { http } from './node-http.ts';
 import { OperationRunner, type RunnerParts } from './operation-runner.ts';
 import { checkHead, mostOfHead } from './request-head.ts';
 import { newRequestId } from './request-ids.ts';
@@ -61,7 +62,7 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
     (request, response, connection) => void respond(request, response, connection),
     parts.load,
   );
-  const server = createServer(settings, (request, response) => connections.take(request, response));
+  const server = http.createServer(settings, (request, response) => connections.take(request, response));
   // An expectation other than 100-continue is ignored; the default is an answer without our headers.
   server.on('checkExpectation', (request, response) => connections.take(request, response));
   server.on('checkContinue', (request, response) => {

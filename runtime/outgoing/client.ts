@@ -1,8 +1,9 @@
 // The guarded client: calls addresses that tenants name, without reaching into our own network.
 import { Resolver, lookup as systemLookup } from 'node:dns/promises';
-import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isIP, type LookupFunction, type Socket } from 'node:net';
+import { http } from '../node-http.ts';
 import { isGlobalUnicast } from './addresses.ts';
 
 /** Why a call brought no answer. */

@@ -30,6 +30,9 @@ describe('imports', () => {
     ['runtime/limits/a.ts', "import { plans } from '../../domain/billing/plans.ts';"],
     ['runtime/limits/a.ts', "import { Pool } from '../../db/connect.ts';"],
     ['runtime/limits/a.ts', "import { buildDatabase } from '../../start/database.ts';"],
+    ['runtime/limits/a.ts', "import { createServer } from 'node:http';"],
+    ['oauth/a.ts', "import http from 'node:http';"],
+    ['start/a.ts', "import { createServer } from 'node:http';"],
     ['handlers/sales/a.ts', "import { getHealth } from './health.ts';"],
     ['handlers/sales/a.ts', "import { buildServer } from '../../runtime/server.ts';"],
     ['handlers/sales/a.ts', "import postgres from 'postgres';"],
@@ -76,6 +79,7 @@ describe('imports', () => {
     ['handlers/index.ts', "import * as health from './health.ts';"],
     ['jobs/a.ts', "import { openLog } from '../runtime/log.ts';"],
     ['main.ts', "import { handlers } from './handlers/index.ts';"],
+    ['start/a.ts', "import type { Server } from 'node:http';"],
     ['sdk/src/a.ts', "import createFetchClient from 'openapi-fetch';"],
     ['sdk/src/a.ts', "import { descriptions } from './generated/operations.ts';"],
   ])('allows in %s: %s', (path, text) => {

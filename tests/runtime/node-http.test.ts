@@ -1,0 +1,31 @@
+// What of Node's HTTP a server loads.
+import { randomUUID } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, inject, test } from 'vitest';
+import { expectStatus, useServer } from '../support/client.ts';
+import { createRecord, lead } from '../support/records.ts';
+import { startServer } from '../support/servers.ts';
+import { newTenant } from '../support/tenants.ts';
+
+test('a server that answers has loaded none of fetch', async () => {
+  const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `modules-${randomUUID()}`);
+  const server = await startServer({
+    ...{ DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), DATA_DIR: folder, METRICS_PORT: '0' },
+    NODE_OPTIONS: `--import=${new URL('../support/told-modules.ts', import.meta.url)}`,
+  });
+  try {
+    useServer(server.url);
+    const { key } = await newTenant();
+    await createRecord(key, 'leads', lead());
+    await expectStatus(200, 'GET', '/v1/search', { key, query: { q: 'lead' } });
+  } finally {
+    useServer(undefined);
+    await server.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  const told = /\{"modules":.*\}/.exec(server.output())?.[0] ?? '{}';
+  const { modules } = JSON.parse(told) as { modules: string[] };
+  expect(modules).toContain('NativeModule _http_server');
+  expect(modules.filter((name) => name.includes('undici'))).toEqual([]);
+});
