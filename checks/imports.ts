@@ -58,7 +58,7 @@ const rules: Readonly<Record<string, Rule>> = {
     may: ['domain/'],
     mayTypes: ['generated/'],
     // These compute and do nothing else.
-    packages: ['ajv-formats', 'libphonenumber-js', 'luxon', 'temporal-polyfill', 'ical.js'],
+    packages: ['ajv-formats', 'libphonenumber-js', 'temporal-polyfill', 'ical.js'],
     node: [],
     mustNotUse: [...clock, ...chance, ...environment, ...network],
   },

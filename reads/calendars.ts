@@ -1,7 +1,7 @@
 // Calendars outside, asked right before something is booked.
 import { findConnection } from '../db/scheduling/calendars.ts';
 import { CalendarFault, openConnection } from '../domain/scheduling/calendars.ts';
-import type { Interval } from '../domain/scheduling/intervals.ts';
+import type { Interval } from '../domain/service/intervals.ts';
 import { calendarFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 

@@ -5,7 +5,7 @@ import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/
 import { findTurns, type PoolMember, type PoolRow } from '../db/scheduling/pools.ts';
 import { countAhead, findMeetingStarts, findTakenTimes } from '../db/scheduling/taken-times.ts';
 import type { AssignmentStrategy, Candidate } from '../domain/scheduling/assignment.ts';
-import type { Interval } from '../domain/scheduling/intervals.ts';
+import type { Interval } from '../domain/service/intervals.ts';
 import type { Busy, Member, SlotDemand, SlotRules } from '../domain/scheduling/slots.ts';
 import type { CalendarStatus } from '../domain/scheduling/user-availability.ts';
 import type { WorkingHours } from '../domain/scheduling/working-time.ts';

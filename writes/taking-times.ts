@@ -2,7 +2,7 @@
 import { isHeld, takeTime } from '../db/scheduling/taken-times.ts';
 import { type AssignmentStrategy, type Candidate, chooseMember } from '../domain/scheduling/assignment.ts';
 import { canTake, type Member, type SlotDemand } from '../domain/scheduling/slots.ts';
-import { dayAround } from '../domain/scheduling/zone-clocks.ts';
+import { dayAround } from '../domain/service/zone-clocks.ts';
 import type { Call } from '../runtime/handler.ts';
 
 type TakingCall = Pick<Call, 'sql' | 'caller' | 'now'>;

@@ -1,7 +1,7 @@
 // When somebody is taken by the events of a calendar: repetitions, exceptions, whole days and all.
 import ICAL from 'ical.js';
 import { isOwnEvent } from '../../domain/scheduling/calendars.ts';
-import { type Interval, intersect } from '../../domain/scheduling/intervals.ts';
+import { type Interval, intersect } from '../../domain/service/intervals.ts';
 import { Clocks } from './clocks.ts';
 import { lengthOf, type Part, startsOf } from './repetitions.ts';
 import { Unreadable } from './unreadable.ts';

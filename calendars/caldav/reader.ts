@@ -1,7 +1,7 @@
 // Has what a server sent read in a thread of its own, which is ended when that takes too much.
 import { Worker } from 'node:worker_threads';
 import { CalendarFault } from '../../domain/scheduling/calendars.ts';
-import type { Interval } from '../../domain/scheduling/intervals.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
 import type { Properties } from './multistatus.ts';
 
 /** What is to be read, as it came. */

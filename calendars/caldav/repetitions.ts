@@ -1,6 +1,6 @@
 // When an event begins, as often as it does, and how long it lasts each time (RFC 5545).
 import ICAL from 'ical.js';
-import type { Interval } from '../../domain/scheduling/intervals.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
 import { atWallTime, type Clock, type Clocks, daysLater, wallTime } from './clocks.ts';
 
 /** One component of an event: the event itself, or one that replaces a repetition of it. */

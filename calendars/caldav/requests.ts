@@ -1,6 +1,6 @@
 // Requests to a CalDAV server (RFC 4791), through the guarded client, and what their failures mean.
 import { CalendarFault, type Connection } from '../../domain/scheduling/calendars.ts';
-import type { Interval } from '../../domain/scheduling/intervals.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
 import {
   type OutgoingAnswer,
   type OutgoingClient,

@@ -1,6 +1,6 @@
 // How people of the demo workspace can be met, and a fortnight of what was booked with them.
 import { type PolicySettings, standardPolicy } from '../scheduling/policies.ts';
-import { ZoneClocks } from '../scheduling/zone-clocks.ts';
+import { ZoneClocks } from '../service/zone-clocks.ts';
 import type { DemoData } from './data.ts';
 import { exampleIds } from './ids.ts';
 import { addDays, Random } from './random.ts';

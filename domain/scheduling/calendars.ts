@@ -1,5 +1,5 @@
 // Calendars outside of the server: what they are asked and told, whichever provider they are of.
-import type { Interval } from './intervals.ts';
+import type { Interval } from '../service/intervals.ts';
 
 /** Somebody's calendar, and who we are there. */
 export type Connection = { userId: string } & (

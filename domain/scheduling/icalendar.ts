@@ -1,6 +1,6 @@
 // A meeting as iCalendar writes it (RFC 5545): for calendars, and for invitations by mail.
 import ICAL from 'ical.js';
-import type { Interval } from './intervals.ts';
+import type { Interval } from '../service/intervals.ts';
 
 /** Somebody with an address. */
 export interface Party {

@@ -1,5 +1,6 @@
 // Which slots can be offered, and whether somebody can take one: the same rule for both.
-import { type Interval, Occupied } from './intervals.ts';
+import { type Interval, Occupied } from '../service/intervals.ts';
+import { dateAt, day, minute, type Stretch, type WallDay, ZoneClocks } from '../service/zone-clocks.ts';
 import {
   type DayOff,
   type DayOffReason,
@@ -9,7 +10,6 @@ import {
   windowsByWeekday,
   workingTime,
 } from './working-time.ts';
-import { dateAt, day, minute, type Stretch, type WallDay, ZoneClocks } from './zone-clocks.ts';
 
 /** What takes somebody's time. */
 export type BusyReason = 'booking' | 'reservation' | 'external_event' | 'buffer';

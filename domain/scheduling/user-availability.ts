@@ -1,8 +1,8 @@
 // What is known of one person's time between two moments, and whether they can be booked in it.
-import { type Interval, Occupied, subtract } from './intervals.ts';
+import { type Interval, Occupied, subtract } from '../service/intervals.ts';
+import { ZoneClocks } from '../service/zone-clocks.ts';
 import type { Busy, BusyReason } from './slots.ts';
 import { type DayOff, type DayOffReason, daysOff, type WorkingHours, workingTime } from './working-time.ts';
-import { ZoneClocks } from './zone-clocks.ts';
 
 export type CalendarStatus = 'connected' | 'not_connected' | 'error';
 

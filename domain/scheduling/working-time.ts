@@ -1,7 +1,8 @@
 // When somebody works: weekly hours and days off on the wall clock of a zone, as moments.
+
+import { type Interval, union } from '../service/intervals.ts';
+import { day, ZoneClocks } from '../service/zone-clocks.ts';
 import { timeOfDay } from '../settings/sla-clock.ts';
-import { type Interval, union } from './intervals.ts';
-import { day, ZoneClocks } from './zone-clocks.ts';
 
 /** Hours of one day of the week; those of one day may touch or overlap. */
 export interface WorkingWindow {

@@ -1,5 +1,4 @@
 // What SLA reminders and escalations say.
-import { DateTime } from 'luxon';
 
 /** What a message template can have filled in, between double braces. */
 export const placeholders = [
@@ -31,9 +30,18 @@ export function reminderText(kind: string, values: MessageValues): string {
   return `${titles[kind]} for the ${type} ${name} is due at ${deadline} (${policy}).`;
 }
 
+const shown: Intl.DateTimeFormatOptions = {
+  ...{ year: 'numeric', month: '2-digit', day: '2-digit' },
+  ...{ hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZoneName: 'short' },
+};
+
 /** A moment as people of a time zone read it: 2026-11-20 23:55 GMT+1. */
 export function readableTime(moment: Date, timezone: string): string {
-  return DateTime.fromJSDate(moment, { zone: timezone }).setLocale('en').toFormat('yyyy-MM-dd HH:mm ZZZZ');
+  const parts = new Intl.DateTimeFormat('en', { ...shown, timeZone: timezone }).formatToParts(moment);
+  const { year, month, day, hour, minute, timeZoneName } = Object.fromEntries(
+    parts.map(({ type, value }) => [type, value]),
+  );
+  return `${year}-${month}-${day} ${hour}:${minute} ${timeZoneName}`;
 }
 
 export function overdueMinutes(dueAt: Date, now: Date): number {

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { busyTimesIn } from '../../calendars/caldav/busy-times.ts';
-import type { Interval } from '../../domain/scheduling/intervals.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
 
 const minute = 60_000;
 const day = 1440 * minute;

@@ -1,7 +1,7 @@
 // Operations on intervals against the same ones on single moments.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Interval, intersect, Occupied, subtract, union, widened } from '../../domain/scheduling/intervals.ts';
+import { type Interval, intersect, Occupied, subtract, union, widened } from '../../domain/service/intervals.ts';
 
 const seed = Number(process.env.INTERVALS_SEED ?? Date.now() % 2 ** 31);
 const last = 24;

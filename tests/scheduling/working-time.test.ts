@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { canTake, findSlots, type Member } from '../../domain/scheduling/slots.ts';
 import { daysOff, type WorkingWindow, workingTime } from '../../domain/scheduling/working-time.ts';
-import { ZoneClocks } from '../../domain/scheduling/zone-clocks.ts';
+import { ZoneClocks } from '../../domain/service/zone-clocks.ts';
 
 const everyDay = (...windows: [start: string, end: string][]): WorkingWindow[] =>
   [0, 1, 2, 3, 4, 5, 6].flatMap((weekday) => windows.map(([start, end]) => ({ weekday, start, end })));
