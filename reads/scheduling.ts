@@ -5,10 +5,10 @@ import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/
 import { findTurns, type PoolMember, type PoolRow } from '../db/scheduling/pools.ts';
 import { countAhead, findMeetingStarts, findTakenTimes } from '../db/scheduling/taken-times.ts';
 import type { AssignmentStrategy, Candidate } from '../domain/scheduling/assignment.ts';
-import type { Interval } from '../domain/service/intervals.ts';
 import type { Busy, Member, SlotDemand, SlotRules } from '../domain/scheduling/slots.ts';
 import type { CalendarStatus } from '../domain/scheduling/user-availability.ts';
 import type { WorkingHours } from '../domain/scheduling/working-time.ts';
+import type { Interval } from '../domain/service/intervals.ts';
 import { schedulingLimits } from '../domain/service/request-limits.ts';
 import { ApiError, conflict, found, problem, validationFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';

@@ -2,10 +2,10 @@
 import { findMembers, type MemberRow } from '../db/scheduling/members.ts';
 import { findPool, type PoolRow } from '../db/scheduling/pools.ts';
 import { type AssignmentStrategy, type Candidate, chooseMember } from '../domain/scheduling/assignment.ts';
-import type { Interval } from '../domain/service/intervals.ts';
 import type { Exposure } from '../domain/scheduling/policies.ts';
 import { readClaim, type SlotClaim, writeClaim } from '../domain/scheduling/slot-claims.ts';
 import { canTake, type FreeSlot, findSlots } from '../domain/scheduling/slots.ts';
+import type { Interval } from '../domain/service/intervals.ts';
 import { ZoneClocks } from '../domain/service/zone-clocks.ts';
 import type { components } from '../generated/api.ts';
 import { ApiError, conflict, found } from '../runtime/errors.ts';

@@ -18,8 +18,8 @@ import {
   meetingUrl,
   type StoredBooking,
 } from '../../domain/scheduling/bookings.ts';
-import type { Interval } from '../../domain/service/intervals.ts';
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
 import { aboutRecord } from '../../reads/about-record.ts';
 import { askCalendar } from '../../reads/calendars.ts';
 import {

@@ -1,8 +1,8 @@
 // When people are free, and what speaks against meeting them.
 
 import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
-import type { Interval } from '../../domain/service/intervals.ts';
 import { type Availability, describeAvailability } from '../../domain/scheduling/user-availability.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
 import { ZoneClocks } from '../../domain/service/zone-clocks.ts';
 import type { components } from '../../generated/api.ts';
 import { idsIn, type Person, peopleOf, usersIn, windowOf } from '../../reads/scheduling.ts';

@@ -1,8 +1,8 @@
 // A fortnight of a sales floor: what is offered is what a slow look finds, and can be booked.
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Interval, union } from '../../domain/service/intervals.ts';
 import type { Busy, Member, SlotRules } from '../../domain/scheduling/slots.ts';
+import { type Interval, union } from '../../domain/service/intervals.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { attendee, meeting, newPolicy } from '../support/scheduling.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';

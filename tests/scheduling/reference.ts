@@ -1,7 +1,7 @@
 // Free slots as a reader of the rules would find them: minute by minute, on luxon's clocks.
 import { IANAZone } from 'luxon';
-import type { Interval } from '../../domain/service/intervals.ts';
 import type { Member, Refusal, SlotRules } from '../../domain/scheduling/slots.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
 
 export const minute = 60_000;
 export const day = 24 * 60 * minute;
