@@ -1,5 +1,7 @@
 // Counts of what requests cost: writes to sockets, statements, bytes of log and disk (P16).
+import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
+import { recordsOfBlock } from '../db/reports/signature.ts';
 import { load, sendOne } from './load.ts';
 import { startProxy } from './proxy.ts';
 import {
@@ -122,10 +124,22 @@ async function logOf(sql: postgres.Sql): Promise<number> {
 }
 
 async function diskOf(sql: postgres.Sql): Promise<number> {
+  await untilNothingWaits(sql);
   await sql.unsafe('vacuum');
   const [row] = await sql`
     select sum(pg_total_relation_size(c.oid))::bigint as bytes from pg_class c
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
       and not c.relname = any('{idempotency_records,api_key_usage,api_quota,api_quota_blocks}')`;
   return Number(row?.bytes);
+}
+
+/** Until events have their positions and texts lie in blocks: an event that waits lies in a table that it is about to leave. */
+async function untilNothingWaits(sql: postgres.Sql): Promise<void> {
+  for (let waited = 0; waited < 600; waited += 1) {
+    const [row] = await sql<{ events: number; texts: number }[]>`
+      select (select count(*)::int from outbox_events) as events, (select count(*)::int from search_changes) as texts`;
+    if (row?.events === 0 && row.texts < recordsOfBlock) return;
+    await sleep(100);
+  }
+  throw new Error('what is done behind the writes is not done after a minute');
 }

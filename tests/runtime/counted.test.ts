@@ -28,5 +28,5 @@ test('a read leaves nothing in the log of the database but the counts of the mon
 
 test('a lead takes no more of the log and of the disk than it should', () => {
   expect(counts.log.create).toBeLessThan(7000);
-  expect(counts.disk).toBeLessThan(2300);
+  expect(counts.disk).toBeLessThan(2100);
 });
