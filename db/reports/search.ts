@@ -134,7 +134,7 @@ async function lookAtNewest(search: Search, most: number): Promise<Look & { bloc
     bound: bounds.all,
     before: sql`newest as materialized (
       select r.id from ${sql(table.name)} r where ${belongs(sql, scope, table)} order by r.created_at desc, r.id desc limit ${most}
-    ), without as materialized (
+    ), without as (
       select record_id
       from (
         select unnest(record_ids) as record_id, unnest(texts) as text
@@ -144,7 +144,8 @@ async function lookAtNewest(search: Search, most: number): Promise<Look & { bloc
       where strpos(text, (select part from asked)) = 0
         and record_id not in (select record_id from search_changes where ${own})
     ),`,
-    ids: sql`select id from newest where not exists (select from without where record_id = id)`,
+    // Always by a hash: for a join PostgreSQL compares each with each, where it does not know how many there are.
+    ids: sql`select id from newest where id not in (select record_id from without)`,
     looked: sql`(select count(*)::int from newest)`,
     further: sql`case when counted.total < ${limit} then (${wordsAt(search, places)}) end`,
   });
