@@ -1,7 +1,5 @@
 // Counts of what requests cost: writes to sockets, statements, bytes of log and disk (P16).
-import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
-import { recordsOfBlock } from '../db/reports/signature.ts';
 import { load, sendOne } from './load.ts';
 import { startProxy } from './proxy.ts';
 import {
@@ -15,7 +13,7 @@ import {
 } from './records.ts';
 import type { Result, Value } from './report.ts';
 import { startServer } from './sides.ts';
-import { folder, openWorkspace } from './workspace.ts';
+import { folder, openWorkspace, untilNothingWaits } from './workspace.ts';
 
 /** Requests of each kind, one after the other. */
 const calls = 500;
@@ -131,15 +129,4 @@ async function diskOf(sql: postgres.Sql): Promise<number> {
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
       and not c.relname = any('{idempotency_records,api_key_usage,api_quota,api_quota_blocks}')`;
   return Number(row?.bytes);
-}
-
-/** Until events have their positions and texts lie in blocks: an event that waits lies in a table that it is about to leave. */
-async function untilNothingWaits(sql: postgres.Sql): Promise<void> {
-  for (let waited = 0; waited < 600; waited += 1) {
-    const [row] = await sql<{ events: number; texts: number }[]>`
-      select (select count(*)::int from outbox_events) as events, (select count(*)::int from search_changes) as texts`;
-    if (row?.events === 0 && row.texts < recordsOfBlock) return;
-    await sleep(100);
-  }
-  throw new Error('what is done behind the writes is not done after a minute');
 }

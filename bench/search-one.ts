@@ -1,13 +1,11 @@
 // P15: searches of one object of 10,000 records; creates with what searches need, and without.
-import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
-import { recordsOfBlock } from '../db/reports/signature.ts';
 import { load, request } from './load.ts';
 import { batchRequest, createRequest } from './records.ts';
 import type { Result } from './report.ts';
 import { type Measured, measure, median, ratio, type Settings } from './rounds.ts';
 import { type Side, startServer } from './sides.ts';
-import { folder, openWorkspace, type Workspace } from './workspace.ts';
+import { folder, openWorkspace, untilNothingWaits, type Workspace } from './workspace.ts';
 
 const records = 10_000;
 const size = 100;
@@ -64,7 +62,11 @@ async function searches(settings: Settings): Promise<Measured> {
         return batchRequest(key, 'one', number, size);
       };
       await load({ port: server.port, connections: 1, milliseconds: 60_000, most: records / size, next: batch });
-      await inDatabase(workspace, untilSearchable);
+      await inDatabase(workspace, async (sql) => {
+        await untilNothingWaits(sql);
+        // Counts rows, as the database does by itself within minutes.
+        await sql`vacuum analyze`;
+      });
       const requests = parts.map((part) =>
         request('GET', `/v1/search?objects=leads&q=${encodeURIComponent(part)}`, { 'x-api-key': key }),
       );
@@ -78,19 +80,6 @@ async function searches(settings: Settings): Promise<Measured> {
   } finally {
     await workspace.stop();
   }
-}
-
-/** Waits until no more texts wait than a block needs to be filled; and counts rows, as the database does by itself within minutes. */
-async function untilSearchable(sql: postgres.Sql): Promise<void> {
-  for (let waited = 0; waited < 60; waited += 1) {
-    const [row] = await sql<{ waiting: number }[]>`select count(*)::int as waiting from search_changes`;
-    if ((row?.waiting ?? 0) < recordsOfBlock) {
-      await sql`vacuum analyze`;
-      return;
-    }
-    await sleep(1000);
-  }
-  throw new Error('the texts of new records still wait after a minute');
 }
 
 async function inDatabase<T>({ env }: Workspace, work: (sql: postgres.Sql) => Promise<T>): Promise<T> {

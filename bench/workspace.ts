@@ -1,11 +1,13 @@
 // A database and a workspace in it, for the measurements that need data.
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { type EmbeddedDatabase, startEmbedded } from '../db/embedded.ts';
 import { migrate } from '../db/migrate.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
+import { recordsOfBlock } from '../db/reports/signature.ts';
 import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
 import { standardPolicy } from '../domain/scheduling/policies.ts';
 import { newApiKey } from '../runtime/credentials/secrets.ts';
@@ -123,4 +125,15 @@ export async function addKey(
   await sql`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${keyId})`;
   await sql`insert into api_key_places (key_hash, company_id) values (${hash}, ${companyId})`;
   return { key, keyId };
+}
+
+/** Until events have their positions, and no more texts wait for the search than a block needs to be filled. */
+export async function untilNothingWaits(sql: postgres.Sql): Promise<void> {
+  for (let waited = 0; waited < 600; waited += 1) {
+    const [row] = await sql<{ events: number; texts: number }[]>`
+      select (select count(*)::int from outbox_events) as events, (select count(*)::int from search_changes) as texts`;
+    if (row?.events === 0 && row.texts < recordsOfBlock) return;
+    await sleep(100);
+  }
+  throw new Error('what is done behind the writes is not done after a minute');
 }

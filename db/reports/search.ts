@@ -150,7 +150,7 @@ async function lookAtNewest(search: Search, most: number): Promise<Look & { bloc
     further: sql`case when counted.total < ${limit} then (${wordsAt(search, places)}) end`,
   });
   const seen = toLook(search, rows);
-  const words = (rows[0] ?? []).at(-1) as Buffer | null;
+  const words = ((rows[0] ?? []).at(-1) as Buffer | null) ?? noWords;
   const isTold = seen.total < limit && seen.part === lower;
   return { ...seen, blocks: isTold ? toBlocks(words, places.length, mostBlocks.all) : undefined };
 }
@@ -166,7 +166,7 @@ interface Blocks {
 async function findBlocks(search: Search, framed: string, most: number): Promise<Blocks> {
   const places = placesOf(framed);
   const [row] = await search.sql<{ words: Buffer | null }[]>`select (${wordsAt(search, places)}) as words`;
-  return toBlocks(row?.words ?? null, places.length, most);
+  return toBlocks(row?.words ?? noWords, places.length, most);
 }
 
 /** Numbers and words of all signatures, the newest first, one behind the other; null where there are none. */
@@ -177,13 +177,15 @@ function wordsAt(search: Search, places: readonly number[]): Fragment {
   return sql`select string_agg(${entry}, '' order by number desc) from search_signatures where ${ownOf(search)}`;
 }
 
-function toBlocks(words: Buffer | null, places: number, most: number): Blocks {
+const noWords = Buffer.alloc(0);
+
+function toBlocks(words: Buffer, places: number, most: number): Blocks {
   const size = 4 + places * 4;
-  const signatures = words === null ? 0 : words.length / size;
+  const signatures = words.length / size;
   const numbers = Array.from({ length: signatures }, (_, index) => index * size).flatMap((start) =>
     blocksWith(
-      Array.from({ length: places }, (_, place) => words?.readInt32LE(start + 4 + place * 4) ?? 0),
-      words?.readInt32BE(start) ?? 0,
+      Array.from({ length: places }, (_, place) => words.readInt32LE(start + 4 + place * 4)),
+      words.readInt32BE(start),
     ).toReversed(),
   );
   return { numbers: numbers.slice(0, most), unsigned: signatures * blocksOfSignature, areCut: numbers.length > most };

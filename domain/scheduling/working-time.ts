@@ -1,5 +1,4 @@
 // When somebody works: weekly hours and days off on the wall clock of a zone, as moments.
-
 import { type Interval, union } from '../service/intervals.ts';
 import { day, ZoneClocks } from '../service/zone-clocks.ts';
 import { timeOfDay } from '../settings/sla-clock.ts';
