@@ -1,6 +1,7 @@
 // Connections: a pool whose waits and queries are bounded, which the driver's own pool is not.
 import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
+import type { Beforehand } from './beforehand.ts';
 import { readMoment } from './moment.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
@@ -41,8 +42,6 @@ const driverGathers = 1024;
  * opens all at once, its first requests are answered after the last of them, and some not in time.
  */
 const openedAtOnce = 2;
-/** Milliseconds for which a transaction that only read may wait for another request on its connection, to be ended with its first statement. */
-const unendedFor = 10;
 /** Milliseconds after which PostgreSQL ends a transaction that nothing is asked of: the server at the other end has gone, unheard. */
 const abandonedAfter = 10_000;
 
@@ -53,8 +52,6 @@ export interface Lane {
   state: 'new' | 'opening' | 'opened';
   /** True after the connection failed; the lane is then thrown away, never used again. */
   broken: boolean;
-  /** True while a transaction that only read waits for its commit, which goes with the next statement. */
-  unended: boolean;
   /**
    * True while statements that leave together are one message, with one answer of the database behind the last: where one fails, those
    * behind it are passed over. For transactions alone, whose statements share a fate anyway.
@@ -126,8 +123,6 @@ export class Pool {
   readonly #all = new Set<Lane>();
   #opening = 0;
   #closed = false;
-  /** Runs while transactions that only read wait on free connections. */
-  #ending: NodeJS.Timeout | undefined;
   #waits = 0;
   #waitedMilliseconds = 0;
   #exhausted = 0;
@@ -185,7 +180,6 @@ export class Pool {
       sql,
       state: 'new',
       broken: false,
-      unended: false,
       get chained() {
         return (sql.options as Chained).chained === true;
       },
@@ -229,17 +223,13 @@ export class Pool {
     });
   }
 
-  /**
-   * Gives a connection back. What was sent on it without waiting still runs first.
-   * @param unended a transaction that only read is to be ended: with the first statement of whoever has the connection next, or soon
-   */
-  release(lane: Lane, unended = false): void {
+  /** Gives a connection back. What was sent on it without waiting still runs first. */
+  release(lane: Lane): void {
     if (this.#closed || !this.#all.has(lane)) return;
     if (lane.broken) {
       this.#replace(lane);
       return;
     }
-    if (unended) lane.unended = true;
     lane.chained = false;
     // Taken, and not used: the next one opens it.
     if (lane.state === 'opening') this.#endOpening(lane, 'new');
@@ -273,13 +263,16 @@ export class Pool {
 
   #awaitFirst(lane: Lane, answer: Promise<unknown>): void {
     if (lane.state === 'opened') return;
-    const opened = (): void => {
-      if (lane.state === 'opened' || lane.broken) return;
-      this.#endOpening(lane, 'opened');
-      // While this one is at work, another may be opened for who waits.
-      this.#serve();
-    };
+    const opened = (): void => this.noteAnswer(lane);
     answer.then(opened, opened);
+  }
+
+  /** Notes that the database answered on a connection. */
+  noteAnswer(lane: Lane): void {
+    if (lane.state === 'opened' || lane.broken) return;
+    this.#endOpening(lane, 'opened');
+    // While this one is at work, another may be opened for who waits.
+    this.#serve();
   }
 
   #endOpening(lane: Lane, state: 'new' | 'opened'): void {
@@ -290,8 +283,6 @@ export class Pool {
   #offer(lane: Lane): void {
     this.#free.push(lane);
     this.#serve();
-    if (lane.unended && this.#free.at(-1) === lane)
-      this.#ending ??= setTimeout(() => this.#endTransactions(), unendedFor);
   }
 
   /** Gives those who wait what is free, in their order. */
@@ -304,11 +295,6 @@ export class Pool {
       this.#waitedMilliseconds += performance.now() - waiter.since;
       waiter.resolve(lane);
     }
-  }
-
-  #endTransactions(): void {
-    this.#ending = undefined;
-    for (const lane of this.#free) endTransaction(lane);
   }
 
   #replace(lane: Lane): void {
@@ -334,10 +320,7 @@ export class Pool {
     return this.#options.prepare && !this.#options.spread;
   }
 
-  /**
-   * Sends a statement with parameters behind others that have none, and begins a chain: what is sent next travels in the same message.
-   * @param before of those in beforehand
-   */
+  /** Sends a statement with parameters behind others, and begins a chain: what is sent next travels in the same message. */
   sendChained(lane: Lane, before: Beforehand, text: string, parameters: readonly string[]): Promise<readonly object[]> {
     lane.chained = true;
     const answer = lane.sql.unsafe(text, [...parameters], { prepare: true, before } as object).execute();
@@ -370,7 +353,6 @@ export class Pool {
     const lane = await this.acquire();
     const overdue = setTimeout(() => this.destroy(lane), this.#options.statementTimeout + grace);
     try {
-      endTransaction(lane);
       return await work(lane.sql);
     } finally {
       clearTimeout(overdue);
@@ -382,7 +364,6 @@ export class Pool {
   /** Ends all connections; those at work may finish within the time. @param seconds 0: at once */
   async close(seconds: number): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#ending);
     for (const waiter of this.#waiting.splice(0)) {
       clearTimeout(waiter.timer);
       waiter.reject(new PoolExhausted('the pool is closed'));
@@ -416,38 +397,6 @@ function gatherWrites(socket: Socket): void {
     return taken;
   };
   socket.write = gather as Socket['write'];
-}
-
-/** Statements that the driver sends in front of another, as bytes of the protocol, and how many they are. */
-interface Beforehand {
-  bytes: Buffer;
-  count: number;
-}
-
-/** What a transaction begins with; behind the commit of one that only read, where that waits. */
-export const beforehand = { begin: inFront('begin'), commitAndBegin: inFront('commit', 'begin') } as const;
-
-function inFront(...statements: readonly string[]): Beforehand {
-  const message = (kind: string, body: Buffer): Buffer => {
-    const head = Buffer.alloc(5);
-    head.write(kind, 0, 'latin1');
-    head.writeInt32BE(body.length + 4, 1);
-    return Buffer.concat([head, body]);
-  };
-  // The unnamed statement and portal, no parameters, no formats, all rows.
-  const bytes = statements.flatMap((text) => [
-    message('P', Buffer.from(`\0${text}\0\0\0`)),
-    message('B', Buffer.alloc(8)),
-    message('E', Buffer.alloc(5)),
-  ]);
-  return { bytes: Buffer.concat(bytes), count: statements.length };
-}
-
-function endTransaction(lane: Lane): void {
-  if (!lane.unended) return;
-  lane.unended = false;
-  const committed = lane.sql.unsafe('commit').execute();
-  committed.catch(() => undefined);
 }
 
 /**

@@ -1,4 +1,5 @@
 // Whether an API key is still what it was when it was looked up, asked by each request itself.
+import { type Beforehand, Entrance } from './beforehand.ts';
 import type { Sql } from './connect.ts';
 import { asId, type TenantScope } from './tenant.ts';
 
@@ -31,10 +32,40 @@ export function entrance({ companyId, testMode }: TenantScope, credential: KeyVe
     : { text: enter, parameters };
 }
 
-const enter = "select set_config('app.company_id', $1, true), set_config('app.test_mode', $2, true)";
-const enterAndAsk = `select case
-  when set_config('app.company_id', $1, true) = $1 and set_config('app.test_mode', $2, true) = $2 then key_stamp($3, $4)
-  end as stamp`;
+const settings = "set_config('app.company_id', $1, true) = $1 and set_config('app.test_mode', $2, true) = $2";
+const readOnly = "set_config('transaction_read_only', 'on', true) = 'on'";
+const generic = "set_config('plan_cache_mode', 'force_generic_plan', true) = 'force_generic_plan'";
+const enter = `select ${settings}`;
+const enterAndAsk = asking(settings);
+
+function asking(...conditions: readonly string[]): string {
+  return `select case when ${conditions.join(' and ')} then key_stamp($3, $4) end as stamp`;
+}
+
+/** What stands in front of each statement of a call that only reads. */
+const readings = {
+  enter: new Entrance('enter to read', `select ${settings} and ${readOnly}`),
+  enterAndAsk: new Entrance('enter to read and ask', asking(settings, readOnly)),
+  planned: new Entrance('enter to read planned', `select ${settings} and ${readOnly} and ${generic}`),
+  plannedAndAsk: new Entrance('enter to read planned and ask', asking(settings, readOnly, generic)),
+} as const;
+
+/**
+ * The settings of the tenant, and what the key's stamp is now, in front of a statement that only reads.
+ * @param credential undefined: nothing is asked
+ * @param plansOnce true: the statement is planned once for each connection, for whatever values
+ * @param told gets the stamp of now, where it is asked for
+ */
+export function readingEntrance(
+  { companyId, testMode }: TenantScope,
+  credential: KeyVersion | undefined,
+  plansOnce: boolean,
+  told: (stamp: string | null) => void,
+): Beforehand {
+  if (!credential) return (plansOnce ? readings.planned : readings.enter).with([companyId, String(testMode)], told);
+  const asked = plansOnce ? readings.plannedAndAsk : readings.enterAndAsk;
+  return asked.with([companyId, String(testMode), credential.companyId, credential.keyId], told);
+}
 
 /** True while none of the rows that a key's look-up read has changed. @param rows the answer to stampQuestion */
 export function isKeyUnchanged(rows: readonly { stamp?: string }[], { stamp }: KeyVersion): boolean {

@@ -2,9 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { Possession } from '../domain/possession.ts';
-import { beforehand, type Lane, type Pool, type Sql } from './connect.ts';
+import { type Beforehand, begin } from './beforehand.ts';
+import type { Lane, Pool, Sql } from './connect.ts';
 import * as idempotency from './idempotency.ts';
-import { entrance, isKeyUnchanged, type KeyVersion, stampQuestion } from './key-versions.ts';
+import { entrance, isKeyUnchanged, type KeyVersion, readingEntrance, stampQuestion } from './key-versions.ts';
 import { type TenantScope, tenantSettings } from './tenant.ts';
 
 /** Whose rows it sees. */
@@ -71,6 +72,8 @@ export interface Opening {
   credential?: KeyVersion | undefined;
   /** The Idempotency-Key that must be free. */
   claim?: idempotency.Claim | undefined;
+  /** True: its statements only read, and each of them may be a transaction of its own. */
+  reads?: boolean | undefined;
 }
 
 /** What became of it. */
@@ -92,6 +95,10 @@ export class Transaction {
   #opened: Promise<Opened> | undefined;
   /** Given out once begun, and good until the transaction ends or stands aside. */
   #handle: Sql | undefined;
+  /** Defined while nothing but reading was asked of it. */
+  #reading: Reading | undefined;
+  /** As the handle, for statements that are transactions of their own. */
+  #readHandle: Sql | undefined;
   /** True once something was asked by way of the handle. */
   #worked = false;
   /** Resolves with when begin was answered, by performance.now(). */
@@ -108,10 +115,21 @@ export class Transaction {
     this.#lane = lane;
     this.#scope = scope;
     this.#opening = opening;
+    // Where statements cannot travel behind one another, the settings are those of a transaction.
+    if (opening.reads && pool.chains && typeof scope !== 'string')
+      this.#reading = new Reading(scope, opening.credential);
   }
 
-  /** Begins on first use; begin, the tenant's settings and what is asked of the opening travel with the first statement. */
+  /**
+   * Begins on first use; begin, the tenant's settings and what is asked of the opening travel with the first statement. While it is certain
+   * that nothing is written, they travel with each statement instead, which needs neither begin nor commit then.
+   */
   get sql(): Sql {
+    if (this.#reading) {
+      if (this.#ended || !this.#lane) throw new TransactionEnded();
+      this.#readHandle ??= this.#newReadHandle(this.#lane, this.#reading);
+      return this.#readHandle;
+    }
     this.#connection();
     return this.#handle as Sql;
   }
@@ -121,6 +139,8 @@ export class Transaction {
     if (this.#ended || !this.#lane) throw new TransactionEnded();
     const { sql } = this.#lane;
     if (this.#handle) return sql;
+    this.#reading = undefined;
+    this.#readHandle = undefined;
     const asked = this.#opened;
     const begun = this.#begin(this.#lane, asked ? undefined : this.#opening.credential);
     this.#begun = begun.then(
@@ -135,18 +155,15 @@ export class Transaction {
   }
 
   /**
-   * Sends begin, behind the commit of a transaction that only read; where it fails, so does whatever is sent behind it.
+   * Sends begin; where it fails, so does whatever is sent behind it.
    * @returns the answer to stampQuestion, where a credential is to be asked for
    */
   #begin(lane: Lane, credential: KeyVersion | undefined): Promise<readonly object[]> {
     if (typeof this.#scope !== 'string' && this.#pool.chains) {
-      const before = lane.unended ? beforehand.commitAndBegin : beforehand.begin;
-      lane.unended = false;
       const { text, parameters } = entrance(this.#scope, credential);
-      return this.#pool.sendChained(lane, before, text, parameters);
+      return this.#pool.sendChained(lane, begin, text, parameters);
     }
-    const statements = lane.unended ? ['commit', 'begin'] : ['begin'];
-    lane.unended = false;
+    const statements = ['begin'];
     if (typeof this.#scope !== 'string') statements.push(...tenantSettings(this.#scope));
     if (credential) statements.push(stampQuestion(credential));
     return this.#pool.sendTogether(lane, statements);
@@ -170,8 +187,15 @@ export class Transaction {
   async opened(): Promise<Opened> {
     const { credential, claim } = this.#opening;
     if (!this.#opened && !credential && !claim) return 'held';
+    if (!this.#opened && this.#reading) this.#opened = this.#askReading(this.#reading);
     if (!this.#opened) this.#connection();
     return this.#opened as Promise<Opened>;
+  }
+
+  /** Asks by a statement of its own where no other was answered. */
+  async #askReading(reading: Reading): Promise<Opened> {
+    if (reading.opened === undefined) await this.sql`select`;
+    return reading.opened as Opened;
   }
 
   /** The driver's functions that statements are made of, behind a check: one sent after the end would run in somebody else's transaction. */
@@ -193,6 +217,36 @@ export class Transaction {
     return handle;
   }
 
+  /** The same for statements that have the tenant's settings in front of them, each by itself: nothing else holds them together. */
+  #newReadHandle(lane: Lane, reading: Reading): Sql {
+    lane.chained = true;
+    const { sql } = lane;
+    reading.standOn(() => this.#pool.noteAnswer(lane));
+    const enter = <Query>(query: Query): Query => {
+      if (this.#readHandle !== handle) throw new TransactionEnded();
+      // The driver's helpers for parts of a statement are no promises.
+      if (query instanceof Promise) (query as unknown as Entering).options.before = reading.entrance();
+      return query;
+    };
+    const send = (...parameters: Parameters<typeof sql>) => enter(sql(...parameters));
+    // A statement without parameters would be sent by the simple protocol, which has nothing in front of it.
+    const unsafe = (...[text, parameters, options]: Parameters<typeof sql.unsafe>) =>
+      enter(sql.unsafe(text, parameters, { ...options, simple: false } as object));
+    const { json, array, types, typed } = sql;
+    const handle = Object.assign(send, { unsafe, json, array, types, typed }) as unknown as Sql;
+    return handle;
+  }
+
+  /** Has the statements that come planned once for each connection, for whatever values, until the transaction ends. */
+  planOnce(): void {
+    if (this.#reading) this.#reading.planOnce();
+    else
+      this.#connection()
+        .unsafe('set local plan_cache_mode = force_generic_plan')
+        .execute()
+        .catch(() => undefined);
+  }
+
   get broken(): boolean {
     return this.#lane?.broken ?? false;
   }
@@ -206,6 +260,7 @@ export class Transaction {
     if (!this.#lane || this.#claimed || (this.#handle && (await this.#hasWritten()))) return work;
     if (this.#handle) this.#send('commit');
     this.#handle = undefined;
+    this.#readHandle = undefined;
     this.#pool.release(this.#lane);
     this.#lane = undefined;
     try {
@@ -318,7 +373,8 @@ export class Transaction {
   }
 
   endRead(): void {
-    this.#end(this.#handle !== undefined);
+    if (this.#handle && !this.broken) this.#send('commit');
+    this.#end();
   }
 
   /** Undoes the work and waits until that is done, so that whoever tries anew does not meet the locks of this one. */
@@ -351,12 +407,13 @@ export class Transaction {
 
   destroy(): void {
     if (this.#ended) return;
-    if (!this.#handle) {
+    if (!this.#handle && !this.#readHandle) {
       this.#end();
       return;
     }
     this.#ended = true;
     this.#handle = undefined;
+    this.#readHandle = undefined;
     if (this.#lane) this.#pool.destroy(this.#lane);
   }
 
@@ -366,11 +423,60 @@ export class Transaction {
     ending.catch(() => undefined);
   }
 
-  #end(unended = false): void {
+  #end(): void {
     if (this.#ended) return;
     this.#ended = true;
     this.#handle = undefined;
-    if (this.#lane) this.#pool.release(this.#lane, unended);
+    this.#readHandle = undefined;
+    if (this.#lane) this.#pool.release(this.#lane);
+  }
+}
+
+/** What our patch of the driver reads of a statement. */
+interface Entering {
+  options: { before?: Beforehand };
+}
+
+/** What the statements of a call that only reads have in front of them. */
+class Reading {
+  readonly #scope: TenantScope;
+  readonly #credential: KeyVersion | undefined;
+  #entrance: Beforehand | undefined;
+  #plansOnce = false;
+  #answered: () => void = () => undefined;
+  /** Undefined until the database answered. */
+  opened: Opened | undefined;
+
+  constructor(scope: TenantScope, credential: KeyVersion | undefined) {
+    this.#scope = scope;
+    this.#credential = credential;
+  }
+
+  planOnce(): void {
+    this.#plansOnce = true;
+    this.#entrance = undefined;
+  }
+
+  /** Takes a connection. @param answered runs with each answer */
+  standOn(answered: () => void): void {
+    this.#answered = answered;
+    this.#entrance = undefined;
+  }
+
+  /** Asks about the key until the first answer. */
+  entrance(): Beforehand {
+    this.#entrance ??= this.#newEntrance(this.#answered);
+    return this.#entrance;
+  }
+
+  #newEntrance(answered: () => void): Beforehand {
+    const credential = this.opened === undefined ? this.#credential : undefined;
+    return readingEntrance(this.#scope, credential, this.#plansOnce, (stamp) => {
+      answered();
+      if (this.opened !== undefined) return;
+      this.opened = credential && stamp !== credential.stamp ? 'credential_changed' : 'held';
+      this.#entrance = undefined;
+    });
   }
 }
 

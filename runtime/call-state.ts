@@ -169,6 +169,10 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     return this.transaction.sql;
   }
 
+  planOnce(): void {
+    this.transaction?.planOnce();
+  }
+
   refusal(found: readonly FieldProblem[], documented: readonly FieldProblem[] = []): ApiError {
     return joinedRefusal(this.#operation, [...documented, ...this.problems], found);
   }

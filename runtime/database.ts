@@ -33,6 +33,8 @@ export interface Transaction {
   opened(): Promise<'held' | 'credential_changed' | 'key_taken'>;
   /** Claims an Idempotency-Key for as long as the transaction lasts, or tells what became of it. */
   claim(claim: IdempotencyClaim): Promise<ClaimVerdict>;
+  /** Has the statements that come planned once for each connection, for whatever values. */
+  planOnce(): void;
   /** Waits for work that does not need the database; while nothing was written or locked, the connection serves others. */
   aside<T>(work: Promise<T>): Promise<T>;
   /**
@@ -136,6 +138,8 @@ export interface Opening {
   credential?: { companyId: string; keyId: string; stamp: string } | undefined;
   /** The Idempotency-Key that must be free; it is claimed until the transaction ends. */
   claim?: IdempotencyClaim | undefined;
+  /** True: what the handler sends only reads, and the database refuses what does not. */
+  reads?: boolean | undefined;
 }
 
 /** What the signature of a report is checked with. */

@@ -94,6 +94,11 @@ export interface Call<Id extends OperationId = OperationId> {
    */
   refusal(found: readonly FieldProblem[], documented?: readonly FieldProblem[]): ApiError;
   sql: Sql;
+  /**
+   * Has the statements that come planned once for each connection, for whatever values: for long ones that are always carried out in the
+   * same way, and take longer to be planned than to be carried out.
+   */
+  planOnce(): void;
   caller: Caller;
   now: Date;
   /** The tenant's configuration: objects, fields, statuses and the like, as they stood when the call arrived. */

@@ -189,7 +189,9 @@ export function buildDatabase(
 
   async function load(companyId: string): Promise<Workspace> {
     const scope = { companyId, testMode: false };
-    const transaction = new DatabaseTransaction(pools.configuration, await pools.configuration.acquire(), scope);
+    const transaction = new DatabaseTransaction(pools.configuration, await pools.configuration.acquire(), scope, {
+      reads: true,
+    });
     const overdue = setTimeout(() => transaction.destroy(), statementTimeout + grace);
     try {
       return buildWorkspace(await loadWorkspaceRows(transaction.sql, companyId));
@@ -428,6 +430,10 @@ class RequestTransaction implements Transaction {
 
   claim(claim: IdempotencyClaim) {
     return this.#inner.claim(claim);
+  }
+
+  planOnce(): void {
+    this.#inner.planOnce();
   }
 
   aside<T>(work: Promise<T>): Promise<T> {

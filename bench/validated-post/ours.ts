@@ -25,6 +25,7 @@ const nothing: Transaction = {
   },
   opened: async () => 'held',
   claim: async () => ({ kind: 'ours' }),
+  planOnce: () => undefined,
   aside: (work) => work,
   suspend: async () => undefined,
   resume: async () => undefined,

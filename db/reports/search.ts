@@ -64,14 +64,6 @@ const mostBlocks = { all: 200, higher: 64 } as const;
 const mostWaiting = 5000;
 
 /**
- * Has the statements of searches planned once for each connection, until the transaction ends: they are long, always carried out in the
- * same way, and take longer to be planned than to be carried out. Sent at once.
- */
-export async function planOnce(sql: Sql): Promise<void> {
-  await sql.unsafe('set local plan_cache_mode = force_generic_plan').execute();
-}
-
-/**
  * The best matches of an object within reach: whole fields first, then beginnings, then parts, each newest first. Sent at once.
  *
  * The newest 500 records and 100 more for each asked for are looked at one by one. Where they hold enough, the rest is only asked for

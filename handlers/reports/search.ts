@@ -1,5 +1,5 @@
 // Search across the objects that a credential can view.
-import { searchRecords as findMatches, planOnce } from '../../db/reports/search.ts';
+import { searchRecords as findMatches } from '../../db/reports/search.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { showRecord } from '../../domain/records/view.ts';
@@ -19,11 +19,11 @@ export const searchRecords: Handler<'searchRecords'> = async (call) => {
     .filter((object) => isOpen(object, caller))
     .map((object) => ({ object, fields: searchedFields(object) }))
     .filter(({ fields }) => fields.length > 0);
-  const planned = planOnce(sql);
+  call.planOnce();
   const looks = searched.map(({ object, fields }) =>
     findMatches(sql, caller, object.object, query.q, searchedTexts(fields), limit),
   );
-  const [, ...answers] = await Promise.all([planned, ...looks]);
+  const answers = await Promise.all(looks);
   const groups = searched.flatMap(({ object, fields }, index) => {
     const { hits, total, isCapped } = answers[index] ?? { hits: [], total: 0, isCapped: false };
     if (hits.length === 0) return [];

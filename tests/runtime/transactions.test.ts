@@ -4,8 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { isOutage, Pool } from '../../db/connect.ts';
 import { claimNow } from '../../db/idempotency.ts';
+import type { KeyVersion } from '../../db/key-versions.ts';
 import { enterTenant } from '../../db/tenant.ts';
-import { type Opening, Transaction, TransactionEnded } from '../../db/transaction.ts';
+import { type Opening, ownAuditRow, Transaction, TransactionEnded } from '../../db/transaction.ts';
 import { lockValues } from '../../db/value-locks.ts';
 import { FaultProxy, through } from '../faults/support/proxy.ts';
 import { tried } from '../support/noted-statements.ts';
@@ -167,21 +168,27 @@ describe('the deadline of a commit', () => {
   });
 });
 
+/** The version of a key of the tenant. */
+const versionOf = async () => {
+  const { companyId } = tenant;
+  const [row] = await database()`
+    select k.id as "keyId", concat_ws(' ', k.xmin, c.xmin, s.xmin) as stamp
+    from api_keys k join companies c on c.id = k.company_id join subscriptions s on s.company_id = k.company_id
+    where k.company_id = ${companyId} limit 1`;
+  return { companyId, keyId: row?.keyId as string, stamp: row?.stamp as string };
+};
+
 describe('what must hold of a transaction', () => {
   const opening = async (asked: Opening) =>
     new Transaction(pool, await pool.acquire(), { companyId: tenant.companyId, testMode: false }, asked);
-  const versionOf = async () => {
-    const { companyId } = tenant;
-    const [row] = await database()`
-      select k.id as "keyId", concat_ws(' ', k.xmin, c.xmin, s.xmin) as stamp
-      from api_keys k join companies c on c.id = k.company_id join subscriptions s on s.company_id = k.company_id
-      where k.company_id = ${companyId} limit 1`;
-    return { companyId, keyId: row?.keyId as string, stamp: row?.stamp as string };
-  };
-
-  test.each(['api_keys', 'companies', 'subscriptions'])('is told when the key was changed: %s', async (table) => {
+  test.each(
+    ['api_keys', 'companies', 'subscriptions'].flatMap((table) => [
+      { table, reads: true },
+      { table, reads: false },
+    ]),
+  )('is told when the key was changed: $table, where it reads alone: $reads', async ({ table, reads }) => {
     const credential = await versionOf();
-    const first = await opening({ credential });
+    const first = await opening({ credential, reads });
     expect(await companies(first.sql)).toHaveLength(1);
     expect(await first.opened()).toBe('held');
     first.endRead();
@@ -189,11 +196,11 @@ describe('what must hold of a transaction', () => {
       `update ${table} set ${table === 'companies' ? 'id = id' : 'company_id = company_id'}
        where ${table === 'companies' ? 'id' : 'company_id'} = '${tenant.companyId}'`,
     );
-    const second = await opening({ credential });
+    const second = await opening({ credential, reads });
     // Asked also by who sends nothing of its own.
     expect(await second.opened()).toBe('credential_changed');
     second.abandon();
-    const third = await opening({ credential: { ...(await versionOf()), companyId: stranger.companyId } });
+    const third = await opening({ credential: { ...(await versionOf()), companyId: stranger.companyId }, reads });
     expect(await third.opened()).toBe('credential_changed');
     third.abandon();
   });
@@ -232,8 +239,74 @@ describe('what must hold of a transaction', () => {
   });
 });
 
-describe('of two transactions behind one another, the second', () => {
-  /** What is sent of it: one text for each message of the protocol, and one list for each that reaches PostgreSQL by itself. */
+describe('of a call that only reads', () => {
+  const reading = async (of: Tenant, credential?: KeyVersion, own = pool) =>
+    new Transaction(
+      own,
+      await own.acquire(),
+      { companyId: of.companyId, testMode: false },
+      { reads: true, credential },
+    );
+  const newPool = (url: string, settings = { prepare: true, spread: false }) =>
+    new Pool({ url, role: tried('crm_app'), lanes: 1, ...settings, wait: 1000, statementTimeout: 1000 });
+
+  test('every statement sees the tenant alone: on a new connection, beside others, and later', async () => {
+    const own = newPool(inject('databaseUrl'));
+    for (const of of [tenant, stranger, tenant]) {
+      const first = await reading(of, undefined, own);
+      const one = (sql: Transaction['sql']) =>
+        sql<{ id: string }[]>`select id from companies where name <> ${'Nobody'}`;
+      const several = [
+        one(first.sql),
+        companies(first.sql),
+        first.sql.unsafe('select id from companies'),
+        one(first.sql),
+      ];
+      expect(await Promise.all(several)).toEqual(Array(4).fill([{ id: of.companyId }]));
+      expect(await first.sql`select id from ${first.sql(['companies'])} where ${first.sql`true`}`).toHaveLength(1);
+      await first.aside(sleep(1));
+      expect(await one(first.sql)).toEqual([{ id: of.companyId }]);
+      first.endRead();
+    }
+    expect(await own.use((sql) => sql`select id from companies`)).toEqual([]);
+    await own.close(1);
+  });
+
+  test('one statement that fails fails alone, and those behind it in the same message with it', async () => {
+    const first = await reading(tenant);
+    const failing = first.sql`select 1 / ${0}::int`;
+    await expect(failing).rejects.toMatchObject({ code: '22012' });
+    const [broken, behind] = await Promise.allSettled([first.sql`select 1 / ${0}::int`, companies(first.sql)]);
+    expect([broken.status, behind.status]).toEqual(['rejected', 'rejected']);
+    expect(await companies(first.sql)).toEqual([{ id: tenant.companyId }]);
+    first.endRead();
+  });
+
+  test('a statement that writes is refused; what is to be written with the end is a transaction', async () => {
+    const first = await reading(tenant);
+    const rename = first.sql`update companies set name = 'Read' where id = ${tenant.companyId}`;
+    await expect(rename).rejects.toMatchObject({ code: '25006' });
+    const seen = ownAuditRow({ companyId: tenant.companyId, testMode: false }, 'test', 'test.seen', {}, new Date());
+    await first.commit([seen], [], undefined, new Date(), 1000);
+    const rows = await database()`
+      select action from audit_logs where company_id = ${tenant.companyId} and action = 'test.seen'`;
+    expect(rows).toHaveLength(1);
+  });
+
+  test('nothing is left of the settings, the plan among them', async () => {
+    const first = await reading(tenant);
+    const settingsOf = (sql: Transaction['sql']) => sql`
+      select current_setting('app.company_id', true) as company, current_setting('transaction_read_only') as "readOnly",
+        current_setting('plan_cache_mode') as plan`;
+    const settings = { company: tenant.companyId, readOnly: 'on' };
+    expect(await settingsOf(first.sql)).toEqual([{ ...settings, plan: 'auto' }]);
+    first.planOnce();
+    expect(await settingsOf(first.sql)).toEqual([{ ...settings, plan: 'force_generic_plan' }]);
+    first.endRead();
+    expect(await pool.use(settingsOf)).toEqual([{ company: '', readOnly: 'off', plan: 'auto' }]);
+  });
+
+  /** What is sent of the second of two: one text for each message of the protocol, and one list for each that reaches PostgreSQL by itself. */
   const sent = async (settings: { spread: boolean; prepare: boolean }): Promise<string[][]> => {
     const chunks: string[][] = [];
     const toServer = (bytes: Buffer) => {
@@ -244,14 +317,12 @@ describe('of two transactions behind one another, the second', () => {
       toServer,
       toClient: (bytes) => ({ bytes }),
     }));
-    const own = new Pool({
-      ...{ url: through(inject('databaseUrl'), proxy), role: tried('crm_app'), lanes: 1 },
-      ...{ ...settings, wait: 1000, statementTimeout: 1000 },
-    });
+    const own = newPool(through(inject('databaseUrl'), proxy), settings);
     for (const _ of ['first', 'second']) {
       chunks.length = 0;
-      const transaction = new Transaction(own, await own.acquire(), { companyId: tenant.companyId, testMode: false });
+      const transaction = await reading(tenant, await versionOf(), own);
       expect(await companies(transaction.sql)).toHaveLength(1);
+      expect(await transaction.opened()).toBe('held');
       transaction.endRead();
     }
     await own.close(1);
@@ -260,24 +331,19 @@ describe('of two transactions behind one another, the second', () => {
   };
   const settings = () => [`set local app.company_id = '${tenant.companyId}'`, "set local app.test_mode = 'false'"];
 
-  test('is one message behind the commit of the first, with one answer', async () => {
-    const [begins, reads] = [
-      ['P commit', 'B', 'E', 'P begin', 'B', 'E'],
-      ['B', 'E'],
-    ];
-    expect(await sent({ spread: false, prepare: true })).toEqual([[...begins, ...['B', 'E'], ...reads, 'S']]);
+  test('the settings, the question about the key and a statement are one message with one answer', async () => {
+    expect(await sent({ spread: false, prepare: true })).toEqual([['B', 'E', 'B', 'E', 'S']]);
   });
 
-  test('is sent each setting alone, where the database is spread over machines', async () => {
-    const [chunk = [], ...rest] = await sent({ spread: true, prepare: true });
-    expect(rest).toEqual([]);
-    expect(chunk.slice(0, 4)).toEqual(['Q commit', 'Q begin', ...settings().map((setting) => `Q ${setting}`)]);
+  test('each setting is sent alone in a transaction, where the database is spread over machines', async () => {
+    const messages = (await sent({ spread: true, prepare: true })).flat();
+    const begin = messages.indexOf('Q begin');
+    expect(messages.slice(begin, begin + 3)).toEqual(['Q begin', ...settings().map((setting) => `Q ${setting}`)]);
   });
 
-  test('is sent all settings with begin, where statements are not kept prepared', async () => {
-    const [chunk = [], ...rest] = await sent({ spread: false, prepare: false });
-    expect(rest).toEqual([]);
-    expect(chunk[0]).toBe(`Q ${['commit', 'begin', ...settings()].join('; ')}`);
+  test('all settings are sent with begin, where statements are not kept prepared', async () => {
+    const messages = (await sent({ spread: false, prepare: false })).flat();
+    expect(messages).toContainEqual(expect.stringContaining(`Q ${['begin', ...settings()].join('; ')}`));
   });
 });
 
@@ -289,15 +355,3 @@ function* messagesOf(bytes: Buffer): Generator<string> {
     yield [kind, kind === 'Q' ? body.split('\0')[0] : kind === 'P' ? body.split('\0')[1] : ''].join(' ').trim();
   }
 }
-
-test('the commit of a transaction that only read is sent soon where nobody comes', async () => {
-  const reading = await begin(tenant);
-  const [backend] = await reading.sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
-  const stateOf = async () => {
-    const [row] = await database()`select state from pg_stat_activity where pid = ${backend?.pid as number}`;
-    return row?.state;
-  };
-  expect(await stateOf()).toBe('idle in transaction');
-  reading.endRead();
-  await expect.poll(stateOf, { timeout: 2000, interval: 5 }).toBe('idle');
-});
