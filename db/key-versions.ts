@@ -6,20 +6,19 @@ import { asId, type TenantScope } from './tenant.ts';
 /** What a key's look-up was made from. */
 export interface KeyVersion {
   companyId: string;
-  keyId: string;
   /** As in keyStamp. */
   stamp: string;
 }
 
-/**
- * The versions of the rows that a key's look-up reads, as one text: any change of them makes another. From api_keys k, companies c and
- * subscriptions s; as the function key_stamp of the database makes it.
- */
-export const keyStamp = (sql: Sql) => sql`concat_ws(' ', k.xmin, c.xmin, s.xmin)`;
+/** The version of all that the look-ups of a company's keys read: any change of it makes another. null: there is no such company. */
+const stampOf = (companyId: string): string =>
+  `(select version::text from credential_versions where company_id = ${companyId})`;
 
-/** A statement without parameters that asks for a key's stamp of now: it may travel in one message with others. */
-export const stampQuestion = ({ companyId, keyId }: KeyVersion): string =>
-  `select key_stamp(${asId(companyId)}, ${asId(keyId)}) as stamp`;
+/** The same for a look-up: the versions of the companies c. */
+export const keyStamp = (sql: Sql) => sql`(select version::text from credential_versions v where v.company_id = c.id)`;
+
+/** A statement without parameters that asks for the stamp of now: it may travel in one message with others. */
+export const stampQuestion = ({ companyId }: KeyVersion): string => `select ${stampOf(asId(companyId))} as stamp`;
 
 /**
  * The same with the settings of the tenant before it, as one statement that can stay prepared. A `case` keeps the order.
@@ -28,7 +27,7 @@ export const stampQuestion = ({ companyId, keyId }: KeyVersion): string =>
 export function entrance({ companyId, testMode }: TenantScope, credential: KeyVersion | undefined) {
   const parameters = [companyId, String(testMode)];
   return credential
-    ? { text: enterAndAsk, parameters: [...parameters, credential.companyId, credential.keyId] }
+    ? { text: enterAndAsk, parameters: [...parameters, credential.companyId] }
     : { text: enter, parameters };
 }
 
@@ -39,7 +38,7 @@ const enter = `select ${settings}`;
 const enterAndAsk = asking(settings);
 
 function asking(...conditions: readonly string[]): string {
-  return `select case when ${conditions.join(' and ')} then key_stamp($3, $4) end as stamp`;
+  return `select case when ${conditions.join(' and ')} then ${stampOf('$3')} end as stamp`;
 }
 
 /** What stands in front of each statement of a call that only reads. */
@@ -64,10 +63,10 @@ export function readingEntrance(
 ): Beforehand {
   if (!credential) return (plansOnce ? readings.planned : readings.enter).with([companyId, String(testMode)], told);
   const asked = plansOnce ? readings.plannedAndAsk : readings.enterAndAsk;
-  return asked.with([companyId, String(testMode), credential.companyId, credential.keyId], told);
+  return asked.with([companyId, String(testMode), credential.companyId], told);
 }
 
-/** True while none of the rows that a key's look-up read has changed. @param rows the answer to stampQuestion */
-export function isKeyUnchanged(rows: readonly { stamp?: string }[], { stamp }: KeyVersion): boolean {
-  return rows[0]?.stamp === stamp;
+/** True while nothing that a key's look-up read has changed. @param stamp of now */
+export function isKeyUnchanged(stamp: string | null | undefined, known: KeyVersion): boolean {
+  return typeof stamp === 'string' && stamp === known.stamp;
 }

@@ -179,7 +179,7 @@ export class Transaction {
     // Where both fail, begin is the reason.
     if (free !== true) free.catch(() => undefined);
     const rows = await begun;
-    if (credential && !isKeyUnchanged(rows, credential)) return 'credential_changed';
+    if (credential && !isKeyUnchanged((rows[0] as { stamp?: string })?.stamp, credential)) return 'credential_changed';
     return (await free) ? 'held' : 'key_taken';
   }
 
@@ -474,7 +474,7 @@ class Reading {
     return readingEntrance(this.#scope, credential, this.#plansOnce, (stamp) => {
       answered();
       if (this.opened !== undefined) return;
-      this.opened = credential && stamp !== credential.stamp ? 'credential_changed' : 'held';
+      this.opened = credential && !isKeyUnchanged(stamp, credential) ? 'credential_changed' : 'held';
       this.#entrance = undefined;
     });
   }

@@ -135,7 +135,7 @@ export interface KeyRecord {
 /** What must hold of a transaction; asked with its first statement, in the same round trip. */
 export interface Opening {
   /** The API key that the caller was told by, as it was found. */
-  credential?: { companyId: string; keyId: string; stamp: string } | undefined;
+  credential?: { companyId: string; stamp: string } | undefined;
   /** The Idempotency-Key that must be free; it is claimed until the transaction ends. */
   claim?: IdempotencyClaim | undefined;
   /** True: what the handler sends only reads, and the database refuses what does not. */

@@ -121,8 +121,8 @@ export function recall(
   if (kind !== 'api_key' || !isKeyShaped(text)) return undefined;
   const record = database.rememberedKey(sha256(text), now);
   if (record?.subscription.access !== 'open' || flawOf(record, facts, now)) return undefined;
-  const { companyId, keyId, stamp } = record;
-  return { ...keyAuthenticated(record, facts), credential: { companyId, keyId, stamp } };
+  const { companyId, stamp } = record;
+  return { ...keyAuthenticated(record, facts), credential: { companyId, stamp } };
 }
 
 async function byKey(key: string, facts: RequestFacts, database: Database, now: Date): Promise<Authenticated> {
