@@ -42,6 +42,8 @@ const driverGathers = 1024;
  * opens all at once, its first requests are answered after the last of them, and some not in time.
  */
 const openedAtOnce = 2;
+/** Requests that may share a connection. */
+const mostSharers = 8;
 /** Milliseconds after which PostgreSQL ends a transaction that nothing is asked of: the server at the other end has gone, unheard. */
 const abandonedAfter = 10_000;
 
@@ -57,8 +59,16 @@ export interface Lane {
    * behind it are passed over. For transactions alone, whose statements share a fate anyway.
    */
   chained: boolean;
+  /** Those who share it, while any do: no transaction may begin on it. */
+  shared: Shared | undefined;
   /** Cuts the connection at once, so that a server that hangs cannot run later what was sent on it. */
   cut(): void;
+}
+
+/** A connection, or the wait for one, with how many share it. */
+interface Shared {
+  lane: Promise<Lane>;
+  sharers: number;
 }
 
 /** What our patch of the driver reads of a connection's options. */
@@ -123,6 +133,8 @@ export class Pool {
   readonly #all = new Set<Lane>();
   #opening = 0;
   #closed = false;
+  /** Whose connection may be shared by who comes next. */
+  #shared: Shared | undefined;
   #waits = 0;
   #waitedMilliseconds = 0;
   #exhausted = 0;
@@ -180,6 +192,7 @@ export class Pool {
       sql,
       state: 'new',
       broken: false,
+      shared: undefined,
       get chained() {
         return (sql.options as Chained).chained === true;
       },
@@ -223,8 +236,39 @@ export class Pool {
     });
   }
 
-  /** Gives a connection back. What was sent on it without waiting still runs first. */
+  /**
+   * Takes a connection together with those who ask in the same turn of the event loop, or while all are taken. For short statements, each of
+   * them a transaction of its own: they leave in one piece, for one system call of each side, and wait for one another.
+   * @throws PoolExhausted when none became free in time
+   */
+  share(): Promise<Lane> {
+    const shared = this.#shared && this.#shared.sharers < mostSharers ? this.#shared : this.#newShared();
+    shared.sharers += 1;
+    return shared.lane;
+  }
+
+  #newShared(): Shared {
+    const shared: Shared = { lane: this.acquire(), sharers: 0 };
+    this.#shared = shared;
+    const close = (): void => {
+      if (this.#shared === shared) this.#shared = undefined;
+    };
+    shared.lane.then((lane) => {
+      lane.shared = shared;
+      // At the end of this turn the driver sends what there is.
+      setImmediate(close);
+    }, close);
+    return shared;
+  }
+
+  /** Gives a connection back, which is free when all who share it have. What was sent on it without waiting still runs first. */
   release(lane: Lane): void {
+    if (lane.shared) {
+      lane.shared.sharers -= 1;
+      if (lane.shared.sharers > 0) return;
+      if (this.#shared === lane.shared) this.#shared = undefined;
+      lane.shared = undefined;
+    }
     if (this.#closed || !this.#all.has(lane)) return;
     if (lane.broken) {
       this.#replace(lane);

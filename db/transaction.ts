@@ -72,8 +72,8 @@ export interface Opening {
   credential?: KeyVersion | undefined;
   /** The Idempotency-Key that must be free. */
   claim?: idempotency.Claim | undefined;
-  /** True: its statements only read, and each of them may be a transaction of its own. */
-  reads?: boolean | undefined;
+  /** Its statements only read, each of them in a transaction of its own; those that read one thing are short. */
+  reads?: 'one' | 'many' | undefined;
 }
 
 /** What became of it. */
@@ -110,6 +110,12 @@ export class Transaction {
   #claim: idempotency.Claim | undefined;
   #ended = false;
 
+  /** Takes a connection: one that is shared for what is short. @throws PoolExhausted when none became free in time */
+  static async open(pool: Pool, scope: Scope, opening: Opening = {}): Promise<Transaction> {
+    const isShort = opening.reads === 'one' && readsAlone(pool, scope, opening);
+    return new Transaction(pool, await (isShort ? pool.share() : pool.acquire()), scope, opening);
+  }
+
   constructor(pool: Pool, lane: Lane, scope: Scope, opening: Opening = {}) {
     this.#pool = pool;
     this.#lane = lane;
@@ -139,6 +145,7 @@ export class Transaction {
     if (this.#ended || !this.#lane) throw new TransactionEnded();
     const { sql } = this.#lane;
     if (this.#handle) return sql;
+    if (this.#lane.shared) throw new Error('a transaction would take in what others send on its connection');
     this.#reading = undefined;
     this.#readHandle = undefined;
     const asked = this.#opened;
@@ -219,7 +226,6 @@ export class Transaction {
 
   /** The same for statements that have the tenant's settings in front of them, each by itself: nothing else holds them together. */
   #newReadHandle(lane: Lane, reading: Reading): Sql {
-    lane.chained = true;
     const { sql } = lane;
     reading.standOn(() => this.#pool.noteAnswer(lane));
     const enter = <Query>(query: Query): Query => {
@@ -272,6 +278,17 @@ export class Transaction {
     }
   }
 
+  /** Leaves a connection that is shared for one of its own. */
+  async #standAlone(): Promise<void> {
+    if (!this.#lane?.shared) return;
+    this.#readHandle = undefined;
+    this.#pool.release(this.#lane);
+    this.#lane = undefined;
+    const lane = await this.#pool.acquire();
+    if (this.#ended) this.#pool.release(lane);
+    else this.#lane = lane;
+  }
+
   /**
    * Commits what was written, and gives the connection back: for work that others do. A claimed key is held meanwhile by a row. What comes
    * after resume is a transaction of its own.
@@ -322,6 +339,7 @@ export class Transaction {
       this.#end();
       return;
     }
+    await this.#standAlone();
     const sql = this.#connection();
     const statements: Promise<unknown>[] = [];
     if (audit.length > 0) statements.push(insertAudit(sql, audit));
@@ -430,6 +448,11 @@ export class Transaction {
     this.#readHandle = undefined;
     if (this.#lane) this.#pool.release(this.#lane);
   }
+}
+
+/** True where each statement is a transaction of its own: it only reads, and the settings of the tenant can travel with it. */
+function readsAlone(pool: Pool, scope: Scope, { reads }: Opening): boolean {
+  return reads !== undefined && pool.chains && typeof scope !== 'string';
 }
 
 /** What our patch of the driver reads of a statement. */

@@ -138,8 +138,8 @@ export interface Opening {
   credential?: { companyId: string; stamp: string } | undefined;
   /** The Idempotency-Key that must be free; it is claimed until the transaction ends. */
   claim?: IdempotencyClaim | undefined;
-  /** True: what the handler sends only reads, and the database refuses what does not. */
-  reads?: boolean | undefined;
+  /** What the handler sends only reads, which the database makes sure of: one thing, by short statements, or more. */
+  reads?: 'one' | 'many' | undefined;
 }
 
 /** What the signature of a report is checked with. */

@@ -257,7 +257,7 @@ export class OperationRunner {
     const asksFirst = operation.hashesPassword || operation.actsOutside;
     const outcome = await (asksFirst
       ? this.#ask(attempt)
-      : this.#work(attempt, await this.#begin(attempt, { credential, claim, reads: operation.method === 'GET' })));
+      : this.#work(attempt, await this.#begin(attempt, { credential, claim, reads: operation.reads })));
     if (outcome !== 'key_taken') return outcome === 'credential_changed' ? undefined : outcome;
 
     call.transaction?.abandon();

@@ -189,9 +189,7 @@ export function buildDatabase(
 
   async function load(companyId: string): Promise<Workspace> {
     const scope = { companyId, testMode: false };
-    const transaction = new DatabaseTransaction(pools.configuration, await pools.configuration.acquire(), scope, {
-      reads: true,
-    });
+    const transaction = await DatabaseTransaction.open(pools.configuration, scope, { reads: 'many' });
     const overdue = setTimeout(() => transaction.destroy(), statementTimeout + grace);
     try {
       return buildWorkspace(await loadWorkspaceRows(transaction.sql, companyId));
@@ -210,7 +208,7 @@ export function buildDatabase(
   return {
     async open(scope, opening?: Opening) {
       const pool = scope === 'platform' ? pools.platform : pools.tenants;
-      return new RequestTransaction(new DatabaseTransaction(pool, await pool.acquire(), scope, opening), told);
+      return new RequestTransaction(await DatabaseTransaction.open(pool, scope, opening), told);
     },
     ...lookUps,
     findInboundDoor: (companyId, testMode, now) =>

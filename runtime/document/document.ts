@@ -25,6 +25,8 @@ export interface Operation {
   method: string;
   /** The path template, e.g. /v1/leads/{id}. */
   path: string;
+  /** What a GET reads: the one thing that its path ends with the id of, or more; undefined: it may write. */
+  reads: 'one' | 'many' | undefined;
   /** Alternatives; empty for public operations. */
   requirements: readonly Requirement[];
   /** The query parameter that makes a call need its credential, where it is for anybody without; undefined for all other operations. */
@@ -246,6 +248,7 @@ function readOperation(
     id,
     method: method.toUpperCase(),
     path,
+    reads: method !== 'get' ? undefined : path.endsWith('}') ? 'one' : 'many',
     requirements,
     credentialWith,
     signed: requirements.some(({ scheme }) => scheme === 'signature'),

@@ -171,19 +171,20 @@ describe('the deadline of a commit', () => {
 /** The version of the tenant's keys. */
 const versionOf = async (): Promise<KeyVersion> => {
   const { companyId } = tenant;
-  const [row] = await database()`select version::text as stamp from credential_versions where company_id = ${companyId}`;
+  const [row] =
+    await database()`select version::text as stamp from credential_versions where company_id = ${companyId}`;
   return { companyId, stamp: row?.stamp as string };
 };
 
 describe('what must hold of a transaction', () => {
-  const opening = async (asked: Opening) =>
-    new Transaction(pool, await pool.acquire(), { companyId: tenant.companyId, testMode: false }, asked);
+  const opening = (asked: Opening) => Transaction.open(pool, { companyId: tenant.companyId, testMode: false }, asked);
   test.each(
     ['api_keys', 'companies', 'subscriptions'].flatMap((table) => [
-      { table, reads: true },
-      { table, reads: false },
+      { table, reads: undefined },
+      { table, reads: 'one' as const },
+      { table, reads: 'many' as const },
     ]),
-  )('is told when the key was changed: $table, where it reads alone: $reads', async ({ table, reads }) => {
+  )('is told when the key was changed: $table, where it reads $reads', async ({ table, reads }) => {
     const credential = await versionOf();
     const first = await opening({ credential, reads });
     expect(await companies(first.sql)).toHaveLength(1);
@@ -236,15 +237,12 @@ describe('what must hold of a transaction', () => {
   });
 });
 
+const usual = { prepare: true, spread: false };
+
 describe('of a call that only reads', () => {
-  const reading = async (of: Tenant, credential?: KeyVersion, own = pool) =>
-    new Transaction(
-      own,
-      await own.acquire(),
-      { companyId: of.companyId, testMode: false },
-      { reads: true, credential },
-    );
-  const newPool = (url: string, settings = { prepare: true, spread: false }) =>
+  const reading = (of: Tenant, credential?: KeyVersion, own = pool, reads: 'one' | 'many' = 'many') =>
+    Transaction.open(own, { companyId: of.companyId, testMode: false }, { reads, credential });
+  const newPool = (url: string, settings: { prepare: boolean; spread: boolean; lanes?: number } = usual) =>
     new Pool({ url, role: tried('crm_app'), lanes: 1, ...settings, wait: 1000, statementTimeout: 1000 });
 
   test('every statement sees the tenant alone: on a new connection, beside others, and later', async () => {
@@ -269,13 +267,11 @@ describe('of a call that only reads', () => {
     await own.close(1);
   });
 
-  test('one statement that fails fails alone, and those behind it in the same message with it', async () => {
+  test('a statement that fails fails alone', async () => {
     const first = await reading(tenant);
-    const failing = first.sql`select 1 / ${0}::int`;
-    await expect(failing).rejects.toMatchObject({ code: '22012' });
-    const [broken, behind] = await Promise.allSettled([first.sql`select 1 / ${0}::int`, companies(first.sql)]);
-    expect([broken.status, behind.status]).toEqual(['rejected', 'rejected']);
+    const failing = expect(first.sql`select 1 / ${0}::int`).rejects.toMatchObject({ code: '22012' });
     expect(await companies(first.sql)).toEqual([{ id: tenant.companyId }]);
+    await failing;
     first.endRead();
   });
 
@@ -301,6 +297,89 @@ describe('of a call that only reads', () => {
     expect(await settingsOf(first.sql)).toEqual([{ ...settings, plan: 'force_generic_plan' }]);
     first.endRead();
     expect(await pool.use(settingsOf)).toEqual([{ company: '', readOnly: 'off', plan: 'auto' }]);
+  });
+
+  describe('where it reads one thing', () => {
+    const one = (of: Tenant, credential?: KeyVersion, own = pool) => reading(of, credential, own, 'one');
+    const backendOf = async (sql: Transaction['sql']) => (await sql`select pg_backend_pid() as pid`)[0]?.pid as number;
+
+    test('shares its connection with those that come at the same moment, eight at most, and each sees its own tenant', async () => {
+      const own = newPool(inject('databaseUrl'), { prepare: true, spread: false, lanes: 2 });
+      const calls = await Promise.all(
+        Array.from({ length: 9 }, (_, at) => one(at % 2 ? stranger : tenant, undefined, own)),
+      );
+      const seen = await Promise.all(
+        calls.map(async ({ sql }, at) => {
+          const failing = at === 3 ? sql`select 1 / ${0}::int`.execute() : undefined;
+          failing?.catch(() => undefined);
+          const rows = await sql<{ id: string; pid: number }[]>`
+            select id, pg_backend_pid() as pid from companies where name <> ${'Nobody'}`;
+          await expect(failing ?? Promise.reject({ code: '22012' })).rejects.toMatchObject({ code: '22012' });
+          return rows;
+        }),
+      );
+      const pids = seen.map(([row]) => row?.pid);
+      expect(new Set(pids.slice(0, 8)).size).toBe(1);
+      expect(pids[8]).not.toBe(pids[0]);
+      expect(seen).toEqual(calls.map((_, at) => [{ id: (at % 2 ? stranger : tenant).companyId, pid: pids[at] }]));
+      expect(own.usage.free).toBe(0);
+      for (const call of calls.slice(1)) call.endRead();
+      expect(own.usage.free).toBe(1);
+      calls[0]?.endRead();
+      expect(own.usage.free).toBe(2);
+      await own.close(1);
+    });
+
+    test('waits for a connection together with others, and is told together where none comes', async () => {
+      const holder = await begin(tenant);
+      const waiting = Array.from({ length: 3 }, () => one(stranger));
+      expect(pool.usage.waiting).toBe(1);
+      holder.abandon();
+      for (const call of await Promise.all(waiting)) {
+        expect(await companies(call.sql)).toEqual([{ id: stranger.companyId }]);
+        call.endRead();
+      }
+      const another = await begin(tenant);
+      const refused = await Promise.allSettled([one(tenant), one(tenant)]);
+      expect(refused.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+      another.abandon();
+      expect(pool.usage.free).toBe(1);
+    });
+
+    test('has a connection of its own from the next turn on, and to write what it is to note', async () => {
+      const own = newPool(inject('databaseUrl'), { prepare: true, spread: false, lanes: 3 });
+      const [first, beside] = await Promise.all([one(tenant, undefined, own), one(stranger, undefined, own)]);
+      const shared = await backendOf(first.sql);
+      expect(await backendOf(beside.sql)).toBe(shared);
+      const later = await one(tenant, undefined, own);
+      expect(await backendOf(later.sql)).not.toBe(shared);
+      const seen = ownAuditRow({ companyId: tenant.companyId, testMode: false }, 'test', 'test.shared', {}, new Date());
+      await first.commit([seen], [], undefined, new Date(), 1000);
+      expect(await companies(beside.sql)).toEqual([{ id: stranger.companyId }]);
+      beside.endRead();
+      later.endRead();
+      expect(own.usage.free).toBe(3);
+      await own.close(1);
+      const rows = await database()`
+        select action from audit_logs where company_id = ${tenant.companyId} and action = 'test.shared'`;
+      expect(rows).toHaveLength(1);
+    });
+
+    test('takes those down with it that share its connection, where it hangs, and another takes its place', async () => {
+      const own = newPool(inject('databaseUrl'));
+      const [hanging, beside] = await Promise.all([one(tenant, undefined, own), one(tenant, undefined, own)]);
+      const outcomes = Promise.allSettled([hanging.sql`select pg_sleep(30)`.execute(), companies(beside.sql)]);
+      await sleep(20);
+      hanging.destroy();
+      expect((await outcomes).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+      expect(beside.broken).toBe(true);
+      beside.abandon();
+      const next = await one(stranger, undefined, own);
+      expect(await companies(next.sql)).toEqual([{ id: stranger.companyId }]);
+      next.endRead();
+      expect(own.usage).toMatchObject({ lanes: 1, free: 1 });
+      await own.close(1);
+    });
   });
 
   /** What is sent of the second of two: one text for each message of the protocol, and one list for each that reaches PostgreSQL by itself. */
