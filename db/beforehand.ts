@@ -1,4 +1,4 @@
-// Statements that our patch of the driver sends in front of another, in one message with it, as bytes of PostgreSQL's protocol.
+// Statements that our patch of the driver sends in front of another, as bytes of the protocol.
 
 /** What the patch reads of the option `before` of a statement. */
 export interface Beforehand {
