@@ -5,7 +5,8 @@ export REDOCLY_TELEMETRY := off
 export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 .DEFAULT_GOAL := help
 
-# Written when an installation is complete and mended by patches/, so that one that was interrupted is done again.
+# Written when an installation is complete and mended by patches/, so that one that was interrupted is done again. What patches mend is
+# installed anew: another patch fits only what was never mended.
 packages := node_modules/.complete
 generated := generated
 sdk_generated := sdk/src/generated
@@ -73,6 +74,7 @@ rotate-signing-key: $(packages) ## Change the key that signs tokens, by STEP=pub
 
 $(packages): package.json package-lock.json $(wildcard patches/*)
 	@echo 'Installing packages ...' >&2
+	@rm -rf $(foreach patch,$(wildcard patches/*),node_modules/$(firstword $(subst +, ,$(notdir $(patch)))))
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@patch-package --error-on-fail >/dev/null
 	@touch $@
