@@ -8,6 +8,7 @@ import {
   createRequest,
   filteredListRequest,
   listRequest,
+  readManyRequest,
   readRequest,
   toolRequest,
 } from './records.ts';
@@ -51,6 +52,7 @@ export async function count(dataDir: string): Promise<Counts> {
       };
       const kinds: Record<string, () => Buffer> = {
         read: () => readRequest(key, id),
+        'read by a list': () => readManyRequest(key, [id]),
         list: () => listRequest(key),
         'filtered list': () => filteredListRequest(key),
         create: () => createRequest(key, 'counted', next()),
@@ -86,7 +88,15 @@ export async function count(dataDir: string): Promise<Counts> {
 
 /** What a request may cost at most; a test holds it too. */
 export const most: Readonly<Record<'writes' | 'log', Readonly<Record<string, number>>>> = {
-  writes: { read: 2, list: 2, 'filtered list': 2, create: 4, 'call of a tool': 2, 'batch of 100': 5 },
+  writes: {
+    read: 2,
+    'read by a list': 2,
+    list: 2,
+    'filtered list': 2,
+    create: 4,
+    'call of a tool': 2,
+    'batch of 100': 5,
+  },
   log: { read: 0, create: 4096 },
 };
 

@@ -37,6 +37,11 @@ export function readRequest(key: string, id: string): Buffer {
   return request('GET', `${path}/${id}`, { 'x-api-key': key });
 }
 
+/** Records by a list of ids, which a body has room for. */
+export function readManyRequest(key: string, ids: readonly string[]): Buffer {
+  return request('POST', `${path}:batch-get`, { 'x-api-key': key }, JSON.stringify({ ids }));
+}
+
 export function listRequest(key: string, limit = 25): Buffer {
   return request('GET', `${path}?limit=${limit}`, { 'x-api-key': key });
 }

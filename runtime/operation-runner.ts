@@ -330,7 +330,7 @@ export class OperationRunner {
     if (!answer) return this.#fail(attempt, failure, transaction);
 
     if (transaction.broken) throw serviceUnavailable();
-    if (operation.method === 'GET' && call.changes.length === 0) transaction.endRead();
+    if (operation.reads && call.changes.length === 0) transaction.endRead();
     else {
       const context = { caller, now, idempotencyKeyHash: claim ? sha256(claim.key) : null };
       await transaction.commit(

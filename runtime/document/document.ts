@@ -25,7 +25,7 @@ export interface Operation {
   method: string;
   /** The path template, e.g. /v1/leads/{id}. */
   path: string;
-  /** What a GET reads: the one thing that its path ends with the id of, or more; undefined: it may write. */
+  /** What a call reads that only reads: the one thing that its path ends with the id of, or more; undefined: it may write. */
   reads: 'one' | 'many' | undefined;
   /** Alternatives; empty for public operations. */
   requirements: readonly Requirement[];
@@ -108,6 +108,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-platform': [true],
   'x-readable-anywhere': [true],
   'x-live-only': [true],
+  'x-only-reads': [true],
   'x-test-only': [true],
   'x-uniform-refusal': [true],
   'x-tenant-fields': [true],
@@ -202,6 +203,11 @@ function newAjv(): Ajv2020 {
   return ajv;
 }
 
+function readsOf(method: string, path: string, onlyReads: boolean): Operation['reads'] {
+  if (method !== 'get') return onlyReads ? 'many' : undefined;
+  return path.endsWith('}') ? 'one' : 'many';
+}
+
 function readOperation(
   path: string,
   method: string,
@@ -235,6 +241,8 @@ function readOperation(
     throw new Error(`${id}: an optional credential needs x-credential-with, and nothing else does`);
   if ((requirements.length === 0 || isOptional) !== (publicLimit !== undefined))
     throw new Error(`${id}: public operations have an x-public-limit, and no others`);
+  if (declared['x-only-reads'] && declared['x-idempotency'])
+    throw new Error(`${id}: what only reads keeps no answers; x-only-reads does not go with x-idempotency`);
   const keyLimit = declared['x-key-limit'] as number | undefined;
   if (keyLimit !== undefined && !(Number.isInteger(keyLimit) && keyLimit > 0))
     throw new Error(`${id}: x-key-limit must be a whole number of calls per minute; it is ${String(keyLimit)}`);
@@ -248,7 +256,7 @@ function readOperation(
     id,
     method: method.toUpperCase(),
     path,
-    reads: method !== 'get' ? undefined : path.endsWith('}') ? 'one' : 'many',
+    reads: readsOf(method, path, declared['x-only-reads'] === true),
     requirements,
     credentialWith,
     signed: requirements.some(({ scheme }) => scheme === 'signature'),

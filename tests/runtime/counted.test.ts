@@ -13,6 +13,7 @@ const beside = 0.5;
 
 test.each([
   ['read', 2],
+  ['read by a list', 2],
   ['list', 2],
   ['filtered list', 2],
   ['create', 3],

@@ -407,6 +407,7 @@ describe('the document', () => {
     ['x-platform', false],
     ['x-live-only', 1],
     ['x-test-only', 1],
+    ['x-only-reads', 1],
     ['x-secret-answer', 1],
     ['x-hashes-password', 1],
     ['x-acts-outside', 1],
@@ -420,6 +421,11 @@ describe('the document', () => {
     ['security', [{ basic: [] }]],
   ])('stops the start when an operation says %s: %j', async (name, value) => {
     await expect(load((operation) => Object.assign(operation, { [name]: value }))).rejects.toThrow('checkEmail');
+  });
+
+  test('stops the start when an operation only reads, and keeps its answers', async () => {
+    const both = { 'x-only-reads': true, 'x-idempotency': 'honoured' };
+    await expect(load((operation) => Object.assign(operation, both))).rejects.toThrow('only reads');
   });
 
   const deprecated = {
