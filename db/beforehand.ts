@@ -10,6 +10,21 @@ export interface Beforehand {
   preparation?: Buffer;
   /** Gets each row that they answer with, as bytes. */
   told?(row: Buffer): void;
+  /** The same for a statement whose rows an index has in their order, as plannedInOrder says. */
+  inOrder?(): Beforehand;
+}
+
+/**
+ * Has a statement whose rows an index has in the order that it asks for planned once for each connection, in this way and no other: to plan it
+ * anew takes longer than to carry it out, and a plan for all values could otherwise sort the records of a small company, and so of a large one.
+ * Only for one that is kept prepared, has its limit in its text, and is not executed yet.
+ * @returns false: it is not in a call that only reads, and is planned as any other
+ */
+export function plannedInOrder(query: Promise<unknown>): boolean {
+  const { options } = query as unknown as { options: { before?: Beforehand } };
+  const before = options.before?.inOrder?.();
+  if (before) options.before = before;
+  return before !== undefined;
 }
 
 const int16 = (value: number): string => String.fromCharCode((value >> 8) & 255, value & 255);

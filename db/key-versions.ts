@@ -31,39 +31,51 @@ export function entrance({ companyId, testMode }: TenantScope, credential: KeyVe
     : { text: enter, parameters };
 }
 
+const on = (name: string, value: string): string => `set_config('${name}', '${value}', true) = '${value}'`;
 const settings = "set_config('app.company_id', $1, true) = $1 and set_config('app.test_mode', $2, true) = $2";
-const readOnly = "set_config('transaction_read_only', 'on', true) = 'on'";
-const generic = "set_config('plan_cache_mode', 'force_generic_plan', true) = 'force_generic_plan'";
 const enter = `select ${settings}`;
 const enterAndAsk = asking(settings);
 
-function asking(...conditions: readonly string[]): string {
-  return `select case when ${conditions.join(' and ')} then ${stampOf('$3')} end as stamp`;
+function asking(conditions: string): string {
+  return `select case when ${conditions} then ${stampOf('$3')} end as stamp`;
 }
 
-/** What stands in front of each statement of a call that only reads. */
-const readings = {
-  enter: new Entrance('enter to read', `select ${settings} and ${readOnly}`),
-  enterAndAsk: new Entrance('enter to read and ask', asking(settings, readOnly)),
-  planned: new Entrance('enter to read planned', `select ${settings} and ${readOnly} and ${generic}`),
-  plannedAndAsk: new Entrance('enter to read planned and ask', asking(settings, readOnly, generic)),
-} as const;
+/** How a statement is planned: as PostgreSQL finds best; once for whatever values; or that, and by an index that has its rows in order. */
+export type Planning = 'auto' | 'once' | 'in order';
+
+const once = on('plan_cache_mode', 'force_generic_plan');
+const ways: Readonly<Record<Planning, readonly string[]>> = {
+  auto: [],
+  once: [once],
+  'in order': [once, ...['sort', 'incremental_sort', 'bitmapscan', 'seqscan'].map((way) => on(`enable_${way}`, 'off'))],
+};
+
+/** What stands in front of each statement of a call that only reads, by how it is planned: without and with the question about the key. */
+const readings = new Map(
+  Object.entries(ways).map(([planning, more]) => {
+    const conditions = [settings, on('transaction_read_only', 'on'), ...more].join(' and ');
+    const name = `enter to read, ${planning}`;
+    return [
+      planning as Planning,
+      { enter: new Entrance(name, `select ${conditions}`), ask: new Entrance(`${name}, and ask`, asking(conditions)) },
+    ];
+  }),
+);
 
 /**
  * The settings of the tenant, and what the key's stamp is now, in front of a statement that only reads.
  * @param credential undefined: nothing is asked
- * @param plansOnce true: the statement is planned once for each connection, for whatever values
  * @param told gets the stamp of now, where it is asked for
  */
 export function readingEntrance(
   { companyId, testMode }: TenantScope,
   credential: KeyVersion | undefined,
-  plansOnce: boolean,
+  planning: Planning,
   told: (stamp: string | null) => void,
 ): Beforehand {
-  if (!credential) return (plansOnce ? readings.planned : readings.enter).with([companyId, String(testMode)], told);
-  const asked = plansOnce ? readings.plannedAndAsk : readings.enterAndAsk;
-  return asked.with([companyId, String(testMode), credential.companyId], told);
+  const { enter, ask } = readings.get(planning) as { enter: Entrance; ask: Entrance };
+  const parameters = [companyId, String(testMode)];
+  return credential ? ask.with([...parameters, credential.companyId], told) : enter.with(parameters, told);
 }
 
 /** True while nothing that a key's look-up read has changed. @param stamp of now */

@@ -5,7 +5,14 @@ import type { Possession } from '../domain/possession.ts';
 import { type Beforehand, begin } from './beforehand.ts';
 import type { Lane, Pool, Sql } from './connect.ts';
 import * as idempotency from './idempotency.ts';
-import { entrance, isKeyUnchanged, type KeyVersion, readingEntrance, stampQuestion } from './key-versions.ts';
+import {
+  entrance,
+  isKeyUnchanged,
+  type KeyVersion,
+  type Planning,
+  readingEntrance,
+  stampQuestion,
+} from './key-versions.ts';
 import { type TenantScope, tenantSettings } from './tenant.ts';
 
 /** Whose rows it sees. */
@@ -465,7 +472,7 @@ class Reading {
   readonly #scope: TenantScope;
   readonly #credential: KeyVersion | undefined;
   #entrance: Beforehand | undefined;
-  #plansOnce = false;
+  #planning: Planning = 'auto';
   #answered: () => void = () => undefined;
   /** Undefined until the database answered. */
   opened: Opened | undefined;
@@ -476,7 +483,7 @@ class Reading {
   }
 
   planOnce(): void {
-    this.#plansOnce = true;
+    this.#planning = 'once';
     this.#entrance = undefined;
   }
 
@@ -488,18 +495,19 @@ class Reading {
 
   /** Asks about the key until the first answer. */
   entrance(): Beforehand {
-    this.#entrance ??= this.#newEntrance(this.#answered);
+    this.#entrance ??= this.#newEntrance(this.#planning, this.#answered);
     return this.#entrance;
   }
 
-  #newEntrance(answered: () => void): Beforehand {
+  #newEntrance(planning: Planning, answered: () => void): Beforehand {
     const credential = this.opened === undefined ? this.#credential : undefined;
-    return readingEntrance(this.#scope, credential, this.#plansOnce, (stamp) => {
+    const entrance = readingEntrance(this.#scope, credential, planning, (stamp) => {
       answered();
       if (this.opened !== undefined) return;
       this.opened = credential && !isKeyUnchanged(stamp, credential) ? 'credential_changed' : 'held';
       this.#entrance = undefined;
     });
+    return planning === 'auto' ? { ...entrance, inOrder: () => this.#newEntrance('in order', answered) } : entrance;
   }
 }
 

@@ -13,6 +13,8 @@ export interface Column {
   filled?: boolean;
   /** An index has the rows with a value in order; texts in that of their bytes, collate "C". */
   indexed?: boolean;
+  /** An index has the rows of each value in the order of created_at. */
+  byAge?: boolean;
   /** May hold more than 255 characters. */
   long?: boolean;
   /** Long, and with its hash in a column beside it, which has an index. */
@@ -52,6 +54,9 @@ const listed = (field: string, names: NamesTable, more: Omit<Column, 'name' | 't
   { name: `${field}_id`, type: 'uuid', names, ...more },
 ];
 
+const idsByAge = of('uuid', { byAge: true });
+const byAge = { byAge: true };
+
 const place = text('city', 'state', 'country', 'postal_code');
 
 const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
@@ -61,8 +66,9 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...hashedText('website', 'inquiry_details', 'notes'),
     ...numbers('priority'),
     listed('source', 'sources'),
-    listed('lead_status', 'statuses'),
-    ...ids('source_id', 'lead_status_id', 'assigned_to', 'converted_customer_id'),
+    listed('lead_status', 'statuses', byAge),
+    ...idsByAge('lead_status_id', 'assigned_to'),
+    ...ids('source_id', 'converted_customer_id'),
     ...times('last_contacted_at', 'next_followup_at', 'converted_at'),
   ],
   deals: [
@@ -70,9 +76,10 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...hashedText('lost_reason', 'description'),
     ...numbers('amount_minor', 'probability', 'priority'),
     ...of('date', { indexed: true })('expected_close_date'),
-    listed('stage', 'statuses'),
+    listed('stage', 'statuses', byAge),
     listed('source', 'sources'),
-    ...ids('stage_id', 'source_id', 'customer_id', 'account_id', 'lead_id', 'assigned_to'),
+    ...idsByAge('stage_id', 'assigned_to'),
+    ...ids('source_id', 'customer_id', 'account_id', 'lead_id'),
     ...times('stage_changed_at', 'won_at', 'lost_at', 'last_contacted_at', 'next_followup_at'),
   ],
   customers: [
@@ -80,7 +87,8 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...place,
     ...longText('website', 'address', 'notes'),
     listed('source', 'sources'),
-    ...ids('source_id', 'account_id', 'lead_id', 'assigned_to'),
+    ...idsByAge('account_id', 'assigned_to'),
+    ...ids('source_id', 'lead_id'),
     ...times('last_contacted_at'),
   ],
   accounts: [
@@ -88,7 +96,7 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...place,
     ...longText('website', 'address', 'description'),
     ...numbers('employee_count', 'annual_revenue_minor'),
-    ...ids('assigned_to'),
+    ...idsByAge('assigned_to'),
   ],
   tasks: [
     ...text('title'),
@@ -97,7 +105,8 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...longText('description'),
     ...numbers('priority'),
     listed('task_type', 'task_types'),
-    ...ids('record_id', 'assigned_to'),
+    ...idsByAge('assigned_to'),
+    ...ids('record_id'),
     ...times('scheduled_at', 'completed_at'),
   ],
   activities: [

@@ -3,6 +3,7 @@ import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
 import type { SortKey } from '../../domain/objects/sort.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
+import { plannedInOrder } from '../beforehand.ts';
 import { type Sql, unprepared } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import type { TenantScope } from '../tenant.ts';
@@ -111,7 +112,8 @@ export async function listRecords(
   const order = orderOf(sql, table, page.sort, page.after);
   const [key] = page.sort;
   const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
-  const rows = [];
+  const isServed = isServedInOrder(table, scope, page);
+  const rows: (readonly unknown[])[] = [];
   for (const part of order.parts) {
     const query = sql`
       select ${selection(sql, table)}, ${order.columns}
@@ -121,11 +123,24 @@ export async function listRecords(
         ${page.where ? sql`and ${page.where}` : sql``}
         ${part.where}
       order by ${part.orderBy}
-      limit ${page.limit - rows.length} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
-    rows.push(...(await (isCommon ? query : unprepared(query))));
+      limit ${isServed ? (sql.unsafe(String(page.limit)) as unknown as Fragment) : page.limit - rows.length} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
+    const isKept = isServed ? plannedInOrder(query) : isCommon;
+    rows.push(...(await (isKept ? query : unprepared(query))));
     if (rows.length === page.limit) break;
   }
   return rows.map((row) => ({ record: fromRow(table, row), keys: restOfRow(table, row) }));
+}
+
+/** Rows of the usual pages, with the one that tells whether there are more: few, since each makes a statement of its own. */
+const usualLimits = new Set([10, 25, 50, 100].map((size) => size + 1));
+
+/** True where an index has just the rows of a page in its order, so that one plan is good for whatever values. */
+function isServedInOrder(table: RecordTable, { reach }: Scope, { sort, filter, where, limit, offset }: Page): boolean {
+  const [key, ...others] = sort;
+  if (!key || others.length > 0 || where || offset || reach.kind !== 'company' || !usualLimits.has(limit)) return false;
+  if (key.field === 'updated_at') return !filter;
+  if (key.field !== 'created_at') return false;
+  return !filter || ('op' in filter && filter.op === 'eq' && table.columns.get(filter.field)?.byAge === true);
 }
 
 /** How many records within reach pass the filter. @param most counts no further than one more than this */
