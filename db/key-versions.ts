@@ -47,7 +47,8 @@ const once = on('plan_cache_mode', 'force_generic_plan');
 const ways: Readonly<Record<Planning, readonly string[]>> = {
   auto: [],
   once: [once],
-  'in order': [once, ...['sort', 'incremental_sort', 'bitmapscan', 'seqscan'].map((way) => on(`enable_${way}`, 'off'))],
+  // Nothing else has an order without sorting.
+  'in order': [once, on('enable_sort', 'off')],
 };
 
 /** What stands in front of each statement of a call that only reads, by how it is planned: without and with the question about the key. */
