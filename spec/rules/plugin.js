@@ -54,6 +54,7 @@ const operationExtensions = new Set([
   'x-secret-answer',
   'x-hashes-password',
   'x-acts-outside',
+  'x-only-reads',
   'x-unpaid',
   'x-mcp',
 ]);
