@@ -128,9 +128,7 @@ export class Transaction {
     this.#lane = lane;
     this.#scope = scope;
     this.#opening = opening;
-    // Where statements cannot travel behind one another, the settings are those of a transaction.
-    if (opening.reads && pool.chains && typeof scope !== 'string')
-      this.#reading = new Reading(scope, opening.credential);
+    if (readsAlone(pool, scope, opening)) this.#reading = new Reading(scope as TenantScope, opening.credential);
   }
 
   /**
@@ -458,8 +456,8 @@ export class Transaction {
 }
 
 /** True where each statement is a transaction of its own: it only reads, and the settings of the tenant can travel with it. */
-function readsAlone(pool: Pool, scope: Scope, { reads }: Opening): boolean {
-  return reads !== undefined && pool.chains && typeof scope !== 'string';
+function readsAlone(pool: Pool, scope: Scope, { reads, claim }: Opening): boolean {
+  return reads !== undefined && claim === undefined && pool.chains && typeof scope !== 'string';
 }
 
 /** What our patch of the driver reads of a statement. */
