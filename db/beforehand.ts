@@ -10,19 +10,24 @@ export interface Beforehand {
   preparation?: Buffer;
   /** Gets each row that they answer with, as bytes. */
   told?(row: Buffer): void;
-  /** The same for a statement whose rows an index has in their order, as plannedInOrder says. */
-  inOrder?(): Beforehand;
+  /** The same for a statement that is planned otherwise. */
+  planned?(how: Planning): Beforehand;
 }
 
 /**
- * Has a statement whose rows an index has in the order that it asks for planned once for each connection, in this way and no other: to plan it
- * anew takes longer than to carry it out, and a plan for all values could otherwise sort the records of a small company, and so of a large one.
- * Only for one that is kept prepared, has its limit in its text, and is not executed yet.
- * @returns false: it is not in a call that only reads, and is planned as any other
+ * How a statement that is kept prepared is planned: as PostgreSQL finds best; once for each connection, for whatever values; that, and without
+ * sorting, where an index has its rows in order; or anew for the values of each call.
  */
-export function plannedInOrder(query: Promise<unknown>): boolean {
+export type Planning = 'auto' | 'once' | 'in order' | 'anew';
+
+/**
+ * Says how a statement is planned that is kept prepared, and not executed yet. In order: only with its limit in its text, and where one index alone has
+ * its rows in that order. A plan for all values could otherwise sort the records of a small company, and so of a large one.
+ * @returns false: it is not in a call that only reads, where nothing can be said about that
+ */
+export function planned(query: Promise<unknown>, how: Planning): boolean {
   const { options } = query as unknown as { options: { before?: Beforehand } };
-  const before = options.before?.inOrder?.();
+  const before = options.before?.planned?.(how);
   if (before) options.before = before;
   return before !== undefined;
 }

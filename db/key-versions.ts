@@ -1,5 +1,5 @@
 // Whether an API key is still what it was when it was looked up, asked by each request itself.
-import { type Beforehand, Entrance } from './beforehand.ts';
+import { type Beforehand, Entrance, type Planning } from './beforehand.ts';
 import type { Sql } from './connect.ts';
 import { asId, type TenantScope } from './tenant.ts';
 
@@ -40,15 +40,13 @@ function asking(conditions: string): string {
   return `select case when ${conditions} then ${stampOf('$3')} end as stamp`;
 }
 
-/** How a statement is planned: as PostgreSQL finds best; once for whatever values; or that, and by an index that has its rows in order. */
-export type Planning = 'auto' | 'once' | 'in order';
-
 const once = on('plan_cache_mode', 'force_generic_plan');
 const ways: Readonly<Record<Planning, readonly string[]>> = {
   auto: [],
   once: [once],
   // Nothing else has an order without sorting.
   'in order': [once, on('enable_sort', 'off')],
+  anew: [on('plan_cache_mode', 'force_custom_plan')],
 };
 
 /** What stands in front of each statement of a call that only reads, by how it is planned: without and with the question about the key. */

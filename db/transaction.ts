@@ -2,17 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { Possession } from '../domain/possession.ts';
-import { type Beforehand, begin } from './beforehand.ts';
+import { type Beforehand, begin, type Planning } from './beforehand.ts';
 import type { Lane, Pool, Sql } from './connect.ts';
 import * as idempotency from './idempotency.ts';
-import {
-  entrance,
-  isKeyUnchanged,
-  type KeyVersion,
-  type Planning,
-  readingEntrance,
-  stampQuestion,
-} from './key-versions.ts';
+import { entrance, isKeyUnchanged, type KeyVersion, readingEntrance, stampQuestion } from './key-versions.ts';
 import { type TenantScope, tenantSettings } from './tenant.ts';
 
 /** Whose rows it sees. */
@@ -505,7 +498,7 @@ class Reading {
       this.opened = credential && !isKeyUnchanged(stamp, credential) ? 'credential_changed' : 'held';
       this.#entrance = undefined;
     });
-    return planning === 'auto' ? { ...entrance, inOrder: () => this.#newEntrance('in order', answered) } : entrance;
+    return { ...entrance, planned: (how) => this.#newEntrance(how, answered) };
   }
 }
 

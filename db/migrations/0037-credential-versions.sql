@@ -26,7 +26,8 @@ create function raise_credential_version() returns trigger language plpgsql as $
 declare
   changed jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin
-  update credential_versions set version = version + 1 where company_id = (changed ->> tg_argv[0])::uuid;
+  -- With a parameter, as any statement names its company: at a commit it stands for itself.
+  execute 'update credential_versions set version = version + 1 where company_id = $1' using (changed ->> tg_argv[0])::uuid;
   return null;
 end $$;
 create constraint trigger raise_credential_version after update on companies deferrable initially deferred

@@ -3,7 +3,7 @@ import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
 import type { SortKey } from '../../domain/objects/sort.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { plannedInOrder } from '../beforehand.ts';
+import { planned } from '../beforehand.ts';
 import { type Sql, unprepared } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import type { TenantScope } from '../tenant.ts';
@@ -112,7 +112,8 @@ export async function listRecords(
   const order = orderOf(sql, table, page.sort, page.after);
   const [key] = page.sort;
   const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
-  const isServed = isServedInOrder(table, scope, page);
+  const isServed = isServedInOrder(scope, page);
+  const isAged = isOfOneValue(table, scope, page);
   const rows: (readonly unknown[])[] = [];
   for (const part of order.parts) {
     const query = sql`
@@ -124,7 +125,7 @@ export async function listRecords(
         ${part.where}
       order by ${part.orderBy}
       limit ${isServed ? (sql.unsafe(String(page.limit)) as unknown as Fragment) : page.limit - rows.length} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
-    const isKept = isServed ? plannedInOrder(query) : isCommon;
+    const isKept = isServed ? planned(query, 'in order') : isAged ? planned(query, 'anew') : isCommon;
     rows.push(...(await (isKept ? query : unprepared(query))));
     if (rows.length === page.limit) break;
   }
@@ -134,13 +135,17 @@ export async function listRecords(
 /** Rows of the usual pages, with the one that tells whether there are more: few, since each makes a statement of its own. */
 const usualLimits = new Set([10, 25, 50, 100].map((size) => size + 1));
 
-/** True where an index has just the rows of a page in its order, so that one plan is good for whatever values. */
-function isServedInOrder(table: RecordTable, { reach }: Scope, { sort, filter, where, limit, offset }: Page): boolean {
+/** True where one index alone has the rows of a page in their order, so that one plan is good for whatever values. */
+function isServedInOrder({ reach }: Scope, { sort, filter, where, limit, offset }: Page): boolean {
   const [key, ...others] = sort;
-  if (!key || others.length > 0 || where || offset || reach.kind !== 'company' || !usualLimits.has(limit)) return false;
-  if (key.field === 'updated_at') return !filter;
-  if (key.field !== 'created_at') return false;
-  return !filter || ('op' in filter && filter.op === 'eq' && table.columns.get(filter.field)?.byAge === true);
+  const isByAge = others.length === 0 && (key?.field === 'created_at' || key?.field === 'updated_at');
+  return isByAge && !filter && !where && !offset && reach.kind === 'company' && usualLimits.has(limit);
+}
+
+/** True for pages by age of one value of a field that has an index for them: they are common, and few statements. */
+function isOfOneValue(table: RecordTable, { reach }: Scope, { sort, filter, where, offset }: Page): boolean {
+  const isByAge = sort.length === 1 && sort[0]?.field === 'created_at' && !where && !offset && reach.kind === 'company';
+  return isByAge && !!filter && 'op' in filter && filter.op === 'eq' && table.columns.get(filter.field)?.byAge === true;
 }
 
 /** How many records within reach pass the filter. @param most counts no further than one more than this */

@@ -6,7 +6,7 @@ import { recordTable } from '../../db/records/columns.ts';
 import { listRecords, type Page } from '../../db/records/records.ts';
 import { Transaction } from '../../db/transaction.ts';
 import { tried } from '../support/noted-statements.ts';
-import { newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 const objects = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities', 'object:boats'];
 const limit = 26;
@@ -20,26 +20,24 @@ interface Listed {
 }
 
 function pagesOf(object: string): Listed[] {
-  const table = recordTable(object);
-  const own = table.object === undefined ? '' : 'object, ';
-  const aged = [...table.columns].filter(([, column]) => column.byAge);
+  const own = recordTable(object).object === undefined ? '' : 'object, ';
   return ['created_at', 'updated_at'].flatMap((field) =>
     [true, false].flatMap((descending) => {
-      const sort = [{ field, descending }];
-      const plain = {
-        object,
-        columns: `${own}${field}, id`,
-        page: { sort, filter: undefined, after: undefined, limit },
-      };
-      const filtered = aged.map(([name, column]) => ({
-        ...{ object, columns: `${column.name}, created_at, id` },
-        page: { ...plain.page, filter: { field: name, op: 'eq' as const, value: randomUUID() } },
-      }));
-      const further = { ...plain, page: { ...plain.page, after } };
-      return [plain, further, ...(field === 'created_at' ? filtered : [])];
+      const page = { sort: [{ field, descending }], filter: undefined, after: undefined, limit };
+      const columns = `${own}${field}, id`;
+      return [
+        { object, columns, page },
+        { object, columns, page: { ...page, after } },
+      ];
     }),
   );
 }
+
+const agedFields = objects.flatMap((object) =>
+  [...recordTable(object).columns].flatMap(([field, { byAge, name }]) =>
+    byAge ? [{ object, field, table: recordTable(object).name, column: name }] : [],
+  ),
+);
 
 let pool: Pool;
 let tenant: Tenant;
@@ -100,3 +98,22 @@ describe.each(objects)('of %s', (object) => {
     expect(kept.every(({ generic }) => generic === 0)).toBe(true);
   });
 });
+
+test.each(agedFields)(
+  '$object by age of one value of $field have an index, and are planned for the value each time',
+  async ({ object, field, table, column }) => {
+    const [index] = await database()`
+    select indexname from pg_indexes
+    where tablename = ${table} and indexdef like ${`%(company_id, test_mode, ${column}, created_at, id)%`}`;
+    expect(index).toBeDefined();
+    const page: Page = {
+      sort: [{ field: 'created_at', descending: true }],
+      filter: { field, op: 'eq', value: randomUUID() },
+      ...{ after: undefined, limit: 33 },
+    };
+    const before = new Map((await pool.use(keptBy)).map(({ name, custom }) => [name, custom]));
+    for (let time = 0; time < 7; time += 1) await list({ object, page, columns: '' }, { kind: 'company' });
+    const used = (await pool.use(keptBy)).filter(({ name, custom }) => custom - (before.get(name) ?? 0) === 7);
+    expect(used.map(({ generic }) => generic)).toEqual([0]);
+  },
+);
