@@ -74,7 +74,7 @@ function expressionOf(sql: Sql, { name, type }: Column): Fragment {
 }
 
 /** False for what a column cannot hold: a text in one of ids, a fraction in one of whole numbers. */
-function canBe(column: Column | undefined, value: string | number): boolean {
+export function canBe(column: Column | undefined, value: string | number): boolean {
   if (column?.type === 'number') return Number.isInteger(value);
   return column?.type !== 'uuid' || uuidPattern.test(String(value));
 }

@@ -8,9 +8,9 @@ import { type Sql, unprepared } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import type { TenantScope } from '../tenant.ts';
 import { type RecordTable, recordTable } from './columns.ts';
-import { filterCondition } from './filter.ts';
+import { canBe, filterCondition } from './filter.ts';
 import { fromRow, restOfRow, selection } from './rows.ts';
-import { type KeyValue, orderOf } from './sort.ts';
+import { type KeyValue, orderOf, stretchOf } from './sort.ts';
 
 /** One record within reach, or undefined. */
 export function findRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
@@ -109,23 +109,26 @@ export async function listRecords(
   page: Page,
 ): Promise<{ record: StoredRecord; keys: KeyValue[] }[]> {
   const table = recordTable(object);
-  const order = orderOf(sql, table, page.sort, page.after);
   const [key] = page.sort;
   const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
-  const isServed = isServedInOrder(scope, page);
-  const isAged = isOfOneValue(table, scope, page);
+  const isUsual = usualLimits.has(page.limit);
+  const single = singleValue(table, scope, page);
+  const stretch = isUsual && single && key ? stretchOf(sql, single.column, single.value, key, page.after) : undefined;
+  const order = stretch ?? orderOf(sql, table, page.sort, page.after);
+  const filter = stretch ? undefined : page.filter;
+  const isServed = stretch !== undefined || (isUsual && isServedInOrder(scope, page));
   const rows: (readonly unknown[])[] = [];
   for (const part of order.parts) {
     const query = sql`
       select ${selection(sql, table)}, ${order.columns}
       from ${sql(table.name)} r ${order.joins}
       where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
-        ${page.filter ? sql`and ${filterCondition(sql, table, page.filter)}` : sql``}
+        ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
         ${page.where ? sql`and ${page.where}` : sql``}
         ${part.where}
       order by ${part.orderBy}
       limit ${isServed ? (sql.unsafe(String(page.limit)) as unknown as Fragment) : page.limit - rows.length} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
-    const isKept = isServed ? planned(query, 'in order') : isAged ? planned(query, 'anew') : isCommon;
+    const isKept = isServed ? planned(query, 'in order') : single ? planned(query, 'anew') : isCommon;
     rows.push(...(await (isKept ? query : unprepared(query))));
     if (rows.length === page.limit) break;
   }
@@ -136,16 +139,19 @@ export async function listRecords(
 const usualLimits = new Set([10, 25, 50, 100].map((size) => size + 1));
 
 /** True where one index alone has the rows of a page in their order, so that one plan is good for whatever values. */
-function isServedInOrder({ reach }: Scope, { sort, filter, where, limit, offset }: Page): boolean {
+function isServedInOrder({ reach }: Scope, { sort, filter, where, offset }: Page): boolean {
   const [key, ...others] = sort;
   const isByAge = others.length === 0 && (key?.field === 'created_at' || key?.field === 'updated_at');
-  return isByAge && !filter && !where && !offset && reach.kind === 'company' && usualLimits.has(limit);
+  return isByAge && !filter && !where && !offset && reach.kind === 'company';
 }
 
-/** True for pages by age of one value of a field that has an index for them: they are common, and few statements. */
-function isOfOneValue(table: RecordTable, { reach }: Scope, { sort, filter, where, offset }: Page): boolean {
+/** The value that a page by age asks for, of a field that has an index for that: such pages are common, and few statements. */
+function singleValue(table: RecordTable, { reach }: Scope, { sort, filter, where, offset }: Page) {
   const isByAge = sort.length === 1 && sort[0]?.field === 'created_at' && !where && !offset && reach.kind === 'company';
-  return isByAge && !!filter && 'op' in filter && filter.op === 'eq' && table.columns.get(filter.field)?.byAge === true;
+  if (!isByAge || !filter || !('op' in filter) || filter.op !== 'eq') return undefined;
+  const { field, value } = filter;
+  const column = table.columns.get(field);
+  return column?.byAge && canBe(column, value) ? { column, value } : undefined;
 }
 
 /** How many records within reach pass the filter. @param most counts no further than one more than this */

@@ -61,6 +61,43 @@ export function orderOf(
   };
 }
 
+/**
+ * The rows with one value in the order of their age, as a stretch of the index on both. The value lies between bounds and leads the order: of one that
+ * is equal PostgreSQL knows that it orders nothing, and takes an index on the age alone for as good where companies have few records.
+ */
+export function stretchOf(
+  sql: Sql,
+  column: Column,
+  value: string | number,
+  { field, descending }: SortKey,
+  after: readonly KeyValue[] | undefined,
+): Order {
+  const valued = sql`r.${sql(column.name)}`;
+  const keys = [sql`r.${sql(field)}`, sql`r.id`];
+  const parameter = sql`${value}::${keyType(sql, { name: column.name, type: column.type })}`;
+  const [inward, outward] = descending ? [sql`<`, sql`>`] : [sql`>`, sql`<`];
+  // One bound on each side, so that the scan begins at the row after which the page goes on.
+  const begin = after
+    ? sql`(${valued}, ${commas(sql, keys)}) ${inward} (${parameter}, ${after[0] ?? null}::timestamptz, ${after[1] ?? null}::uuid)`
+    : sql`${valued} ${inward}= ${parameter}`;
+  return {
+    columns: commas(
+      sql,
+      keys.map((key, index) => sql`${key} as ${sql(`key_${index}`)}`),
+    ),
+    joins: sql``,
+    parts: [
+      {
+        where: sql`and ${begin} and ${valued} ${outward}= ${parameter}`,
+        orderBy: commas(
+          sql,
+          [valued, ...keys].map((key) => sql`${key} ${descending ? sql`desc` : sql`asc`}`),
+        ),
+      },
+    ],
+  };
+}
+
 /** Where an index has the rows with a value in order, they are asked for alone, and those without a value only after them. */
 function partsOf(sql: Sql, keys: readonly OrderedKey[], after: readonly KeyValue[] | undefined): OrderPart[] {
   const [first, ...rest] = keys;
