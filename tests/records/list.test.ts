@@ -57,6 +57,22 @@ describe('order', () => {
     }
   });
 
+  test('pages of one value, newest and oldest first, have each of its records once', async () => {
+    const { key } = await newTenant();
+    const statuses = ['New', 'Contacted', 'Qualified'];
+    const drafts = Array.from({ length: 66 }, (_, index) => lead({ lead_status: statuses[index % 3] }));
+    const created = await createRecords(key, 'leads', drafts);
+    for (const status of statuses) {
+      const oldest = ids(created.filter((record) => record.lead_status === status));
+      const filter = JSON.stringify({ field: 'lead_status', op: 'eq', value: status });
+      // The lengths of a page that are planned once, and one that is not.
+      for (const limit of [10, 25, 7]) {
+        expect(ids(await walk(key, 'leads', { filter, sort: 'created_at', limit }))).toEqual(oldest);
+        expect(ids(await walk(key, 'leads', { filter, sort: '-created_at', limit }))).toEqual([...oldest].reverse());
+      }
+    }
+  });
+
   test('configured lists are sorted by name, custom fields as text', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
