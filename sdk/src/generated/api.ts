@@ -4638,7 +4638,7 @@ export interface paths {
          *
          *     - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
          *       this service alone:
-         *       `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/work/", "username": "omar", "password": "…"}`.
+         *       `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/meetings/", "username": "omar", "password": "…"}`.
          *     - `test`: a calendar that is always free, for trying things out.
          *     - `internal`: none outside, as `DELETE`.
          *
@@ -11343,7 +11343,7 @@ export interface components {
         UserCalendar: {
             user_id: components["schemas"]["Uuid"];
             provider: components["schemas"]["UserCalendarProvider"];
-            /** @example https://dav.example.com/calendars/omar/work/ */
+            /** @example https://dav.example.com/calendars/omar/meetings/ */
             url: string | null;
             /** @example omar */
             username: string | null;
@@ -11366,7 +11366,7 @@ export interface components {
             provider: components["schemas"]["UserCalendarProvider"];
             /**
              * @description With `caldav`: the address of the calendar itself.
-             * @example https://dav.example.com/calendars/omar/work/
+             * @example https://dav.example.com/calendars/omar/meetings/
              */
             url?: string;
             /**
@@ -27959,7 +27959,7 @@ export interface operations {
                      *         "calendar": {
                      *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *           "provider": "caldav",
-                     *           "url": "https://dav.example.com/calendars/omar/work/",
+                     *           "url": "https://dav.example.com/calendars/omar/meetings/",
                      *           "username": "omar",
                      *           "status": "connected",
                      *           "checked_at": "2026-11-20T23:55:00.000Z"
@@ -28025,7 +28025,7 @@ export interface operations {
                      *         "calendar": {
                      *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *           "provider": "caldav",
-                     *           "url": "https://dav.example.com/calendars/omar/work/",
+                     *           "url": "https://dav.example.com/calendars/omar/meetings/",
                      *           "username": "omar",
                      *           "status": "connected",
                      *           "checked_at": "2026-11-20T23:55:00.000Z"

@@ -2424,7 +2424,7 @@ export interface Operations {
    *
    * - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
    *   this service alone:
-   *   `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/work/", "username": "omar", "password": "…"}`.
+   *   `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/meetings/", "username": "omar", "password": "…"}`.
    * - `test`: a calendar that is always free, for trying things out.
    * - `internal`: none outside, as `DELETE`.
    *
