@@ -10,7 +10,7 @@ import type { TenantScope } from '../tenant.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { canBe, filterCondition } from './filter.ts';
 import { fromRow, restOfRow, selection } from './rows.ts';
-import { type KeyValue, orderOf, stretchOf } from './sort.ts';
+import { type KeyValue, orderOf, type SingleValue } from './sort.ts';
 
 /** One record within reach, or undefined. */
 export function findRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
@@ -113,10 +113,9 @@ export async function listRecords(
   const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
   const isUsual = usualLimits.has(page.limit);
   const single = singleValue(table, scope, page);
-  const stretch = isUsual && single && key ? stretchOf(sql, single.column, single.value, key, page.after) : undefined;
-  const order = stretch ?? orderOf(sql, table, page.sort, page.after);
-  const filter = stretch ? undefined : page.filter;
-  const isServed = stretch !== undefined || (isUsual && isServedInOrder(scope, page));
+  const isServed = isUsual && (single !== undefined || isServedInOrder(scope, page));
+  const order = orderOf(sql, table, page.sort, page.after, isServed ? single : undefined);
+  const filter = isServed ? undefined : page.filter;
   const rows: (readonly unknown[])[] = [];
   for (const part of order.parts) {
     const query = sql`
@@ -146,7 +145,11 @@ function isServedInOrder({ reach }: Scope, { sort, filter, where, offset }: Page
 }
 
 /** The value that a page by age asks for, of a field that has an index for that: such pages are common, and few statements. */
-function singleValue(table: RecordTable, { reach }: Scope, { sort, filter, where, offset }: Page) {
+function singleValue(
+  table: RecordTable,
+  { reach }: Scope,
+  { sort, filter, where, offset }: Page,
+): SingleValue | undefined {
   const isByAge = sort.length === 1 && sort[0]?.field === 'created_at' && !where && !offset && reach.kind === 'company';
   if (!isByAge || !filter || !('op' in filter) || filter.op !== 'eq') return undefined;
   const { field, value } = filter;

@@ -7,7 +7,7 @@ import { listRecords, type Page } from '../../db/records/records.ts';
 import { Transaction } from '../../db/transaction.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
 import { tried } from '../support/noted-statements.ts';
-import { newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 const objects = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities', 'object:boats'];
 const limit = 26;
@@ -63,28 +63,49 @@ const list = async ({ object, page }: Listed, reach: { kind: 'company' } | { kin
   transaction.endRead();
 };
 
+interface Kept {
+  name: string;
+  statement: string;
+  /** Their types. */
+  parameters: string[];
+  custom: number;
+  generic: number;
+}
+
 /** Statements that the connection keeps, by their names, with how often they were planned for values and for all. */
-const keptBy = (sql: Sql) => sql<{ name: string; parameters: number; custom: number; generic: number }[]>`
-  select name, cardinality(parameter_types) as parameters, custom_plans::int as custom, generic_plans::int as generic
+const keptBy = (sql: Sql) => sql<Kept[]>`
+  select name, statement, parameter_types::text[] as parameters, custom_plans::int as custom, generic_plans::int as generic
   from pg_prepared_statements where statement like ${'%order by%limit %'} order by prepare_time`;
+
+/** Asks for a page twice. @returns its statement, of which one plan was made for both */
+async function planOnce(listed: Listed): Promise<Kept> {
+  const before = new Map((await pool.use(keptBy)).map(({ name, generic }) => [name, generic]));
+  await list(listed, { kind: 'company' });
+  await list(listed, { kind: 'company' });
+  const used = (await pool.use(keptBy)).filter(({ name, generic }) => generic - (before.get(name) ?? 0) === 2);
+  expect(used).toHaveLength(1);
+  return used[0] as Kept;
+}
+
+/** The plan of a prepared statement, and the columns of the index that it reads, behind the company and the mode. */
+async function explain(sql: Sql, name: string, parameters: readonly string[]) {
+  const values = parameters.length > 0 ? `(${parameters.map(() => 'null').join(', ')})` : '';
+  const lines = await sql.unsafe(`explain execute "${name}" ${values}`);
+  const text = lines.map((line) => line['QUERY PLAN']).join('\n');
+  const [index] = await sql<{ columns: string }[]>`
+    select substring(indexdef from '\\(company_id, test_mode, ([^)]*)\\)') as columns from pg_indexes
+    where schemaname = any(current_schemas(false)) and indexname = ${/Index Scan (?:Backward )?using (\w+)/.exec(text)?.[1] ?? ''}`;
+  return { text, columns: index?.columns };
+}
 
 describe.each(objects)('of %s', (object) => {
   test.each(pagesOf(object))('a page that asks for $page is read by the index on $columns alone', async (listed) => {
-    const before = new Map((await pool.use(keptBy)).map(({ name, generic }) => [name, generic]));
-    await list(listed, { kind: 'company' });
-    await list(listed, { kind: 'company' });
+    const { name, parameters } = await planOnce(listed);
     const plan = await pool.use(async (sql) => {
-      const used = (await keptBy(sql)).filter(({ name, generic }) => generic - (before.get(name) ?? 0) === 2);
-      expect(used).toHaveLength(1);
-      const [{ name, parameters }] = used as [(typeof used)[number]];
       await sql`select set_config('plan_cache_mode', 'force_generic_plan', false)`;
-      const values = parameters > 0 ? `(${Array(parameters).fill('null').join(', ')})` : '';
-      const lines = await sql.unsafe(`explain execute "${name}" ${values}`);
+      const read = await explain(sql, name, parameters);
       await sql`select set_config('plan_cache_mode', 'auto', false)`;
-      const [index] = await sql<{ columns: string }[]>`
-          select substring(indexdef from '\\(company_id, test_mode, ([^)]*)\\)') as columns from pg_indexes
-          where indexname = ${/Index Scan (?:Backward )?using (\w+)/.exec(JSON.stringify(lines))?.[1] ?? ''}`;
-      return { text: lines.map((line) => line['QUERY PLAN']).join('\n'), columns: index?.columns };
+      return read;
     });
     expect(plan.columns, plan.text).toBe(listed.columns);
     expect(plan.text).not.toMatch(/Sort|Bitmap|Seq Scan|Filter: .*created_at/);
@@ -96,8 +117,7 @@ describe.each(objects)('of %s', (object) => {
     ['less than a company in reach', {}, { kind: 'team' as const, id: randomUUID() }],
   ])('a page with %s is no such page', async (_, more, reach) => {
     const before = await pool.use(keptBy);
-    const [{ page }] = pagesOf(object) as [Listed];
-    await list({ object, page: { ...page, ...more }, columns: '' }, reach);
+    for (const { page } of pagesOf(object)) await list({ object, page: { ...page, ...more }, columns: '' }, reach);
     const kept = (await pool.use(keptBy)).filter(({ name }) => !before.some((each) => each.name === name));
     expect(kept.every(({ generic }) => generic === 0)).toBe(true);
   });
@@ -117,3 +137,29 @@ test.each(agedFields)(
     expect(used.map(({ generic }) => generic)).toEqual([0]);
   },
 );
+
+test('pages of one value are read by its index also where companies have one record each, and an index on the age alone is lower', async () => {
+  const pages = pagesOf('leads').filter(({ page }) => page.filter);
+  const kept: Kept[] = [];
+  for (const listed of pages) kept.push(await planOnce(listed));
+  const undone = new Error('Undone');
+  const plans: unknown[] = [];
+  const looked = database().begin(async (sql) => {
+    await sql`create schema many_small`;
+    await sql`create table many_small.leads (like public.leads including indexes)`;
+    await sql`
+      insert into many_small.leads (company_id, test_mode, id, custom, version, created_by_kind, created_by_id, created_at, updated_at, lead_status_id, assigned_to)
+      select gen_random_uuid(), false, gen_random_uuid(), '{}', 1, 'api_key', '', now(), now(), gen_random_uuid(), gen_random_uuid()
+      from generate_series(1, 20000)`;
+    await sql`analyze many_small.leads`;
+    await sql`select set_config('search_path', 'many_small, public', true), set_config('enable_sort', 'off', true),
+      set_config('plan_cache_mode', 'force_generic_plan', true)`;
+    for (const [index, { statement, parameters }] of kept.entries()) {
+      await sql.unsafe(`prepare small_${index} (${parameters.join(', ')}) as ${statement}`);
+      plans.push((await explain(sql, `small_${index}`, parameters)).columns);
+    }
+    throw undone;
+  });
+  await expect(looked).rejects.toBe(undone);
+  expect(plans).toEqual(pages.map(({ columns }) => columns));
+});
