@@ -5,6 +5,12 @@ import type { EntranceOrder, EntranceRequest } from '../runtime/entrances.ts';
 /** The library, loaded when it is first needed. */
 export type Library = typeof import('@modelcontextprotocol/server');
 
+/**
+ * Answers a request that opens a session, belongs to one, or ends it; the answer may be a stream.
+ * @param parsedBody undefined: there is no body, or it is no JSON
+ */
+export type Sessions = (request: Request, parsedBody: unknown) => Promise<Response>;
+
 export interface Catalogue {
   /**
    * Makes the protocol server of one request: its tools, resources and prompts. Lists must not change while it answers.
@@ -15,5 +21,9 @@ export interface Catalogue {
   ordersOf(tool: string, given: unknown): readonly EntranceOrder[];
 }
 
-/** Runs once, at the first request. */
-export type OpenCatalogue = (library: Library) => Catalogue;
+/** What stands behind the route. Its functions run once, at the first request. */
+export interface Offer {
+  openCatalogue(library: Library): Catalogue;
+  /** Serves clients of revisions before 2026-07-28 in sessions; without it each of their requests is served by the catalogue, alone. */
+  openSessions?(library: Library): Sessions;
+}

@@ -1,14 +1,16 @@
 // The route of the Model Context Protocol: who may call from where, and what of it is HTTP.
 import type { IncomingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
+import type { ReadableStream } from 'node:stream/web';
 import type { Entrance, EntranceAnswer, EntranceRequest } from '../runtime/entrances.ts';
 import { ApiError } from '../runtime/errors.ts';
 import { lazily } from '../runtime/lazily.ts';
-import type { Catalogue, Library, OpenCatalogue } from './catalogue.ts';
+import type { Catalogue, Library, Offer, Sessions } from './catalogue.ts';
 
 export const mcpPath = '/v1/mcp';
 
 export interface McpParts {
-  openCatalogue: OpenCatalogue;
+  offer: Offer;
   /** The address that callers know the server by. */
   baseUrl(): string;
 }
@@ -30,8 +32,9 @@ interface Message {
 export function mcpEntrance(parts: McpParts): Entrance {
   const load = lazily(async () => {
     const library = await import('@modelcontextprotocol/server');
-    return serving(library, parts.openCatalogue(library));
+    return serving(library, parts.offer);
   });
+  const hasSessions = parts.offer.openSessions !== undefined;
   const audience = () => parts.baseUrl() + mcpPath;
   const challenge = (error: string | undefined, scope: string): string =>
     [
@@ -56,11 +59,13 @@ export function mcpEntrance(parts: McpParts): Entrance {
 
   return {
     name: 'callMcp',
+    methods: hasSessions ? ['GET', 'POST', 'DELETE'] : ['POST'],
     audience,
-    performs: (body) => body.includes('"tools/call"'),
+    // A session would take the second answer of a call for a second call.
+    performs: (body) => !hasSessions && body.includes('"tools/call"'),
     check: (headers) => checkOrigin(headers, new URL(parts.baseUrl())),
     async answer(request) {
-      const { handler, catalogue } = await load();
+      const { handler, catalogue, sessions, isLegacy } = await load();
       const sent = parse(request.body);
       const messages = (Array.isArray(sent) ? sent : [sent]) as (Message | undefined | null)[];
       const requests = messages.filter((each): each is Message => typeof each?.method === 'string' && 'id' in each);
@@ -68,7 +73,9 @@ export function mcpEntrance(parts: McpParts): Entrance {
       const [message = {}] = requests;
       requireScope(request, message, catalogue);
       if (!performing.includes(String(message.method))) await request.count();
-      const response = await handler.fetch(webRequest(audience(), request, sent !== undefined), {
+      const asked = webRequest(audience(), request, sent !== undefined);
+      if (sessions && (await isLegacy(asked, sent))) return streamed(await sessions(asked, sent));
+      const response = await handler.fetch(asked, {
         ...(sent === undefined ? {} : { parsedBody: sent }),
         authInfo: { ...nobody, extra: { request, method: String(message.method) } satisfies Sent },
       });
@@ -105,16 +112,25 @@ interface Sent {
 interface Serving {
   handler: ReturnType<Library['createMcpHandler']>;
   catalogue: Catalogue;
+  sessions: Sessions | undefined;
+  isLegacy: Library['isLegacyRequest'];
 }
 
-function serving({ createMcpHandler }: Library, catalogue: Catalogue): Serving {
+function serving(library: Library, offer: Offer): Serving {
+  const catalogue = offer.openCatalogue(library);
   // Answers are sent as a whole: nothing needs to keep a connection awake.
-  const serve: Parameters<typeof createMcpHandler>[0] = ({ authInfo = nobody }) => {
+  const serve: Parameters<typeof library.createMcpHandler>[0] = ({ authInfo = nobody }) => {
     const { request, method } = authInfo.extra as unknown as Sent;
     return catalogue.serverFor(request, method);
   };
-  const handler = createMcpHandler(serve, { keepAliveMs: 0 });
-  return { handler, catalogue };
+  const handler = library.createMcpHandler(serve, { keepAliveMs: 0 });
+  return { handler, catalogue, sessions: offer.openSessions?.(library), isLegacy: library.isLegacyRequest };
+}
+
+/** What a session answers, as it comes. Connections are the server's own business. */
+function streamed({ status, headers, body }: Response): EntranceAnswer {
+  const { connection: _, ...told } = Object.fromEntries(headers);
+  return { status, headers: told, body: body ? Readable.fromWeb(body as ReadableStream) : '' };
 }
 
 /** undefined: it is no JSON, which the library says in its own way. */
@@ -131,13 +147,13 @@ function parse(body: Buffer): unknown {
  * @param isRead whether the body goes along as it was read: of the rest the library asks so little that a request of the web is made only
  *   where it is not
  */
-function webRequest(url: string, { headers: all, body }: EntranceRequest, isRead: boolean): Request {
+function webRequest(url: string, { method, headers: all, body }: EntranceRequest, isRead: boolean): Request {
   const headers = new Headers();
   for (const name of ['accept', 'content-type', 'last-event-id']) if (all[name]) headers.set(name, String(all[name]));
   for (const name in all) if (name.startsWith('mcp-')) headers.set(name, String(all[name]));
-  if (!isRead) return new Request(url, { method: 'POST', headers, body: new Uint8Array(body) });
+  if (!isRead && method === 'POST') return new Request(url, { method, headers, body: new Uint8Array(body) });
   const asked: Pick<Request, 'method' | 'url' | 'headers' | 'signal'> = {
-    ...{ method: 'POST', url, headers },
+    ...{ method, url, headers },
     get signal() {
       return new AbortController().signal;
     },

@@ -6,7 +6,7 @@ import type { EntranceRequest } from '../runtime/entrances.ts';
 import { ApiError } from '../runtime/errors.ts';
 import type { Performed } from '../runtime/in-process.ts';
 import { carryOut, planCall } from './calls.ts';
-import type { Library, OpenCatalogue } from './catalogue.ts';
+import type { Library, Offer } from './catalogue.ts';
 import { guide, instructions } from './guide.ts';
 import { dataOf, refused } from './results.ts';
 import { type DescribedTool, describeTools } from './schemas.ts';
@@ -32,23 +32,25 @@ const tryAgain = 'The service is not available for the moment. Try again shortly
  * Offers the operations of the document.
  * @param objects the names of the built-in objects
  */
-export function offerOperations(document: OpenAPIV3_1.Document, objects: readonly string[]): OpenCatalogue {
-  return (library) => {
-    const tools = new Map(describeTools(document).map((each) => [each.tool.name, each] as const));
-    const described = { tools, version: document.info.version, objects };
-    return {
-      serverFor: (request, method) => buildProtocolServer(library, described, request, method),
-      ordersOf(name, given) {
-        const tool = tools.get(name);
-        try {
-          return tool ? planCall(tool, given).orders : [];
-        } catch (error) {
-          // Told by the tool itself.
-          if (error instanceof ApiError) return [];
-          throw error;
-        }
-      },
-    };
+export function offerOperations(document: OpenAPIV3_1.Document, objects: readonly string[]): Offer {
+  return {
+    openCatalogue(library) {
+      const tools = new Map(describeTools(document).map((each) => [each.tool.name, each] as const));
+      const described = { tools, version: document.info.version, objects };
+      return {
+        serverFor: (request, method) => buildProtocolServer(library, described, request, method),
+        ordersOf(name, given) {
+          const tool = tools.get(name);
+          try {
+            return tool ? planCall(tool, given).orders : [];
+          } catch (error) {
+            // Told by the tool itself.
+            if (error instanceof ApiError) return [];
+            throw error;
+          }
+        },
+      };
+    },
   };
 }
 
@@ -69,15 +71,15 @@ function buildProtocolServer(library: Library, described: Described, request: En
       },
     },
   );
-  offers.get(method)?.(server, library, described, request);
+  handlings.get(method)?.(server, library, described, request);
   return server;
 }
 
-type Offer = (server: Server, library: Library, described: Described, request: EntranceRequest) => void;
+type Handling = (server: Server, library: Library, described: Described, request: EntranceRequest) => void;
 
 /** By method: takes in what answers it. */
-const offers: ReadonlyMap<string, Offer> = new Map(
-  Object.entries<Offer>({
+const handlings: ReadonlyMap<string, Handling> = new Map(
+  Object.entries<Handling>({
     'tools/list': (server, _library, described, request) =>
       server.setRequestHandler('tools/list', () => ({ tools: visibleTools(described, request) as never })),
     'tools/call': (server, library, described, request) =>

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { pipeline } from 'node:stream';
+import { pipeline, Readable } from 'node:stream';
 import { contentDisposition } from '../domain/records/file-names.ts';
 import { bodyLimits } from '../domain/service/request-limits.ts';
 import { stalledWrite } from './connections.ts';
@@ -19,11 +19,12 @@ const lingerTime = 1000;
 
 export interface Answer {
   status: number;
-  body: string | Buffer | PreparedBody | FileBody | undefined;
+  /** A stream is sent as it comes, however long that takes. */
+  body: string | Buffer | PreparedBody | FileBody | Readable | undefined;
   headers: Record<string, string | string[]> | undefined;
 }
 
-type SentAnswer = Omit<Answer, 'body'> & { body: string | Buffer | FileBody | undefined };
+type SentAnswer = Omit<Answer, 'body'> & { body: Exclude<Answer['body'], PreparedBody> };
 
 /** What the headers say about an answer. */
 export interface AboutAnswer {
@@ -67,7 +68,7 @@ export function sendAnswer(
   if (about.deprecated.length > 0) headers.push(...deprecationHeaders(about.deprecated));
   let encoding: BufferEncoding = 'utf8';
   if (answer.body instanceof FileBody) headers.push('Content-Length', String(answer.body.bytes));
-  else if (answer.body !== undefined) {
+  else if (answer.body !== undefined && !(answer.body instanceof Readable)) {
     if (!answer.headers?.['content-type']) headers.push('Content-Type', 'application/json; charset=utf-8');
     const length = Buffer.byteLength(answer.body);
     headers.push('Content-Length', String(length));
@@ -83,11 +84,12 @@ export function sendAnswer(
     ending();
   }
   response.writeHead(answer.status, headers);
-  if (answer.body instanceof FileBody) {
-    sendFile(request, response, answer.body);
+  const content = answer.body instanceof FileBody ? answer.body.stream : answer.body;
+  if (content instanceof Readable) {
+    sendStream(request, response, content);
     return answer.status;
   }
-  const body = request.method === 'HEAD' ? undefined : answer.body;
+  const body = request.method === 'HEAD' ? undefined : content;
   if (isTooMuch) endLater(request, response, body);
   else response.end(body, encoding);
   return answer.status;
@@ -153,14 +155,14 @@ function endLater(request: IncomingMessage, response: ServerResponse, body: stri
   request.on('end', () => response.end()).resume();
 }
 
-/** Sends a file as the client reads it. */
-function sendFile(request: IncomingMessage, response: ServerResponse, { stream }: FileBody): void {
+/** Sends a stream as the client reads it. */
+function sendStream(request: IncomingMessage, response: ServerResponse, stream: Readable): void {
   if (request.method === 'HEAD') {
     stream.destroy();
     response.end();
     return;
   }
   request.socket.setTimeout(stalledWrite);
-  // A client that goes away, or a disk that fails, ends both; the length that was promised tells the client.
+  // A client that goes away, or a disk that fails, ends both; the length that was promised, or the end that is missing, tells the client.
   pipeline(stream, response, () => request.socket.setTimeout(0));
 }

@@ -1,5 +1,6 @@
 // Routes for programs beside the document: callers authenticate as on REST and call operations.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
 import type { Admission } from './admission.ts';
 import type { Answer } from './answers.ts';
 import { ClientGone, readBytes } from './body.ts';
@@ -19,6 +20,7 @@ export type EntranceOrder = Omit<Order, 'by'> & { operationId: string };
 
 /** A request whose sender is known. */
 export interface EntranceRequest {
+  method: string;
   headers: IncomingHttpHeaders;
   /** What was sent, byte for byte. */
   body: Buffer;
@@ -40,13 +42,15 @@ export interface EntranceRequest {
 export interface EntranceAnswer {
   status: number;
   headers: Record<string, string>;
-  body: string;
+  body: string | Readable;
 }
 
-/** One route, which is only posted to. */
+/** One route. */
 export interface Entrance {
   /** What the log and the limits call it. */
   name: string;
+  /** Those that it answers, beside OPTIONS. */
+  methods: readonly string[];
   /** What access tokens must be meant for. */
   audience(): string;
   /** @throws ApiError for a request that is refused whoever sends it */
@@ -88,9 +92,10 @@ export function answerEntrances(
 
   async function answer(entrance: Entrance, method: string, request: IncomingMessage, trace: Trace): Promise<Answer> {
     trace.operation = entrance.name;
-    if (method === 'OPTIONS') return { status: 204, body: undefined, headers: { allow } };
+    if (method === 'OPTIONS')
+      return { status: 204, body: undefined, headers: { allow: allowedBy(entrance).join(', ') } };
     try {
-      if (method !== 'POST') throw notPosted();
+      if (!entrance.methods.includes(method)) throw notAllowed(entrance);
       entrance.check(request.headers);
       return await enter(entrance, request, trace);
     } catch (error) {
@@ -126,7 +131,7 @@ export function answerEntrances(
   function visitOf(
     entrance: Entrance,
     by: Authenticated,
-    { headers }: IncomingMessage,
+    { method = '', headers }: IncomingMessage,
     body: Buffer,
     deadline: Deadline,
     trace: Trace,
@@ -134,7 +139,7 @@ export function answerEntrances(
     let counted = false;
     const settled: boolean[] = [];
     const request: EntranceRequest = {
-      ...{ headers, caller: by.caller, body },
+      ...{ method, headers, caller: by.caller, body },
       refusalOf: (operationId, path) => refusalOf(operationOf(operationId), by, path),
       count: async () => {
         if (!counted) await admission.count(entrance.name, by, trace);
@@ -167,14 +172,11 @@ export function answerEntrances(
   }
 }
 
-const allow = 'POST, OPTIONS';
+const allowedBy = ({ methods }: Entrance): string[] => [...methods, 'OPTIONS'];
 
-const notPosted = () =>
-  new ApiError(
-    'METHOD_NOT_ALLOWED',
-    `This path answers ${allow}.`,
-    { allowed_methods: ['POST', 'OPTIONS'] },
-    {
-      headers: { allow },
-    },
-  );
+function notAllowed(entrance: Entrance): ApiError {
+  const methods = allowedBy(entrance);
+  const allow = methods.join(', ');
+  const details = { allowed_methods: methods };
+  return new ApiError('METHOD_NOT_ALLOWED', `This path answers ${allow}.`, details, { headers: { allow } });
+}

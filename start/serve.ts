@@ -10,7 +10,7 @@ import { moduleState } from '../domain/billing/plans.ts';
 import { builtinObjects } from '../domain/objects/builtin.ts';
 import { twilioDoor, twilioPolicy } from '../gateways/twilio.ts';
 import { handlers } from '../handlers/index.ts';
-import type { OpenCatalogue } from '../mcp/catalogue.ts';
+import type { Offer } from '../mcp/catalogue.ts';
 import { mcpEntrance, mcpPath } from '../mcp/entrance.ts';
 import { offerOperations } from '../mcp/server.ts';
 import { oauthPolicies, oauthServer } from '../oauth/server.ts';
@@ -72,7 +72,7 @@ export interface Serving {
  * Builds the server and listens.
  * @param told runs when events were committed
  * @param worker the number of this worker; undefined for the only process
- * @param openCatalogue what assistants are offered, where it is not the operations of the document
+ * @param offer what assistants are offered, where it is not the operations of the document
  */
 export async function serve(
   config: Config,
@@ -80,7 +80,7 @@ export async function serve(
   { log, noteRequest }: OpenLog,
   told: () => void,
   worker?: string,
-  openCatalogue?: OpenCatalogue,
+  offer?: Offer,
 ): Promise<Serving> {
   const policies = publicPolicies(config.onboardingPerHour);
   const described = new URL('../generated/openapi.json', import.meta.url);
@@ -195,7 +195,7 @@ export async function serve(
     ],
     entrances: {
       [mcpPath]: mcpEntrance({
-        openCatalogue: openCatalogue ?? offerOperations(document.json, builtinNames),
+        offer: offer ?? offerOperations(document.json, builtinNames),
         baseUrl,
       }),
     },

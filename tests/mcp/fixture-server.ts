@@ -6,7 +6,7 @@ import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { newSigningKey } from '../../runtime/credentials/session-tokens.ts';
 import { openLog } from '../../runtime/log.ts';
 import { serve } from '../../start/serve.ts';
-import { openFixtures } from './fixtures.ts';
+import { fixtures } from './fixtures.ts';
 
 const config = readConfig(process.env);
 const openedLog = openLog(config.logLevel);
@@ -14,7 +14,7 @@ const { databaseUrl = '' } = config;
 const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
 const { signingKeys } = await openServerSecrets(databaseUrl, secrets, { newSigningKey });
 const prepared = { databaseUrl, signingKeys };
-const serving = await serve(config, prepared, openedLog, () => undefined, undefined, openFixtures);
+const serving = await serve(config, prepared, openedLog, () => undefined, undefined, fixtures);
 openedLog.log.info({ port: serving.port }, 'listening');
 process.on('SIGTERM', async () => {
   await serving.stop();

@@ -10,7 +10,8 @@ import type {
   ReadResourceResult,
   ServerContext,
 } from '@modelcontextprotocol/server';
-import type { OpenCatalogue } from '../../mcp/catalogue.ts';
+import type { Library, Offer } from '../../mcp/catalogue.ts';
+import { keepSessions } from './sessions.ts';
 
 type Tool = (
   ctx: ServerContext,
@@ -86,8 +87,14 @@ const choices = {
   titledMulti: { type: 'array', items: { anyOf: titled } },
 } as const;
 
-/** Offers what the suite asks for. */
-export const openFixtures: OpenCatalogue = (library) => {
+/** What the suite asks for. */
+export const fixtures: Offer = {
+  openCatalogue: (library) => ({ serverFor: describeFixtures(library), ordersOf: () => [] }),
+  openSessions: (library) => keepSessions(library, describeFixtures(library)),
+};
+
+/** Makes a function that makes protocol servers. */
+function describeFixtures(library: Library): () => McpServer {
   const { CLIENT_CAPABILITIES_META_KEY, McpServer, ProtocolError, ProtocolErrorCode } = library;
   const { acceptedContent, fromJsonSchema, inputRequired, ResourceNotFoundError } = library;
   const states = library.createRequestStateCodec<{ round: number }>({
@@ -161,6 +168,11 @@ export const openFixtures: OpenCatalogue = (library) => {
     async test_logging_tool({ mcpReq }) {
       await mcpReq.log('info', 'Told only where a level was asked for.');
       return shows(textOf('Logged.'));
+    },
+    async test_reconnection({ http }) {
+      http?.closeSSE?.();
+      await pause();
+      return shows(textOf('Taken up again.'));
     },
     test_streaming_elicitation: () => shows(textOf('Nothing was asked.')),
     test_missing_capability: once('answer', () => sample('Say pong')),
@@ -241,7 +253,7 @@ export const openFixtures: OpenCatalogue = (library) => {
     return { contents: [{ uri, mimeType: 'application/json', text }] };
   }
 
-  function serverFor(): McpServer {
+  return () => {
     const offered = new McpServer(
       { name: 'fixtures', version: '1.0.0' },
       {
@@ -284,7 +296,5 @@ export const openFixtures: OpenCatalogue = (library) => {
     });
     server.setRequestHandler('completion/complete', () => ({ completion: { values: ['test'], total: 1 } }));
     return offered;
-  }
-
-  return { serverFor, ordersOf: () => [] };
-};
+  };
+}
