@@ -79,7 +79,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
         ...(sent === undefined ? {} : { parsedBody: sent }),
         authInfo: { ...nobody, extra: { request, method: String(message.method) } satisfies Sent },
       });
-      const body = await response.text();
+      const body = Buffer.from(await response.arrayBuffer());
       // It performed none: there is no such tool, or its arguments make no call.
       await request.count();
       return { status: response.status, headers: Object.fromEntries(response.headers), body };
@@ -147,18 +147,11 @@ function parse(body: Buffer): unknown {
  * @param isRead whether the body goes along as it was read: of the rest the library asks so little that a request of the web is made only
  *   where it is not
  */
-function webRequest(url: string, { method, headers: all, body }: EntranceRequest, isRead: boolean): Request {
-  const headers = new Headers();
-  for (const name of ['accept', 'content-type', 'last-event-id']) if (all[name]) headers.set(name, String(all[name]));
-  for (const name in all) if (name.startsWith('mcp-')) headers.set(name, String(all[name]));
-  if (!isRead && method === 'POST') return new Request(url, { method, headers, body: new Uint8Array(body) });
-  const asked: Pick<Request, 'method' | 'url' | 'headers' | 'signal'> = {
-    ...{ method, url, headers },
-    get signal() {
-      return new AbortController().signal;
-    },
-  };
-  return asked as Request;
+function webRequest(url: string, { method, headers, body }: EntranceRequest, isRead: boolean): Request {
+  const get = (name: string): string | null => headers[name.toLowerCase()]?.toString() ?? null;
+  if (isRead || method !== 'POST') return { method, url, headers: { get } } as Request;
+  const named = ['accept', 'content-type'].flatMap((name) => (headers[name] ? [[name, String(headers[name])]] : []));
+  return new Request(url, { method, headers: Object.fromEntries(named), body: new Uint8Array(body) });
 }
 
 function told(status: number, code: number, message: string, data?: object): EntranceAnswer {

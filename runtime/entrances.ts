@@ -42,7 +42,7 @@ export interface EntranceRequest {
 export interface EntranceAnswer {
   status: number;
   headers: Record<string, string>;
-  body: string | Readable;
+  body: string | Buffer | Readable;
 }
 
 /** One route. */

@@ -160,14 +160,14 @@ function buildAnswering(
       trace.operation = pathText;
       return { status: 200, body: page.body, headers: { 'content-type': page.contentType, ...page.headers } };
     }
+    const entrance = routed.kind === 'not_found' ? entranceAt(method, pathText) : undefined;
+    if (entrance) return entrance(request, trace);
     const screen =
       routed.kind === 'not_found' ? screenAt(method, pathText, request, () => trace.invite?.()) : undefined;
     if (screen) {
       trace.operation = screen.name;
       return screen.answer();
     }
-    const entrance = routed.kind === 'not_found' ? entranceAt(method, pathText) : undefined;
-    if (entrance) return entrance(request, trace);
     const found: Route = page ? { kind: 'method_not_allowed', methods: ['GET', 'HEAD', 'OPTIONS'] } : routed;
     if (found.kind === 'not_found')
       return failures.answer(new ApiError('NOT_FOUND', 'There is no such endpoint.'), trace);
