@@ -1,7 +1,5 @@
 // The route of the Model Context Protocol: who may call from where, and what of it is HTTP.
 import type { IncomingHttpHeaders } from 'node:http';
-import { Readable } from 'node:stream';
-import type { ReadableStream } from 'node:stream/web';
 import type { Entrance, EntranceAnswer, EntranceRequest } from '../runtime/entrances.ts';
 import { ApiError } from '../runtime/errors.ts';
 import { lazily } from '../runtime/lazily.ts';
@@ -130,7 +128,7 @@ function serving(library: Library, offer: Offer): Serving {
 /** What a session answers, as it comes. Connections are the server's own business. */
 function streamed({ status, headers, body }: Response): EntranceAnswer {
   const { connection: _, ...told } = Object.fromEntries(headers);
-  return { status, headers: told, body: body ? Readable.fromWeb(body as ReadableStream) : '' };
+  return { status, headers: told, body: body ?? '' };
 }
 
 /** undefined: it is no JSON, which the library says in its own way. */

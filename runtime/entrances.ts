@@ -1,6 +1,7 @@
 // Routes for programs beside the document: callers authenticate as on REST and call operations.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
+import type { ReadableStream } from 'node:stream/web';
 import type { Admission } from './admission.ts';
 import type { Answer } from './answers.ts';
 import { ClientGone, readBytes } from './body.ts';
@@ -42,7 +43,8 @@ export interface EntranceRequest {
 export interface EntranceAnswer {
   status: number;
   headers: Record<string, string>;
-  body: string | Buffer | Readable;
+  /** A stream is sent as it comes. */
+  body: string | Buffer | globalThis.ReadableStream;
 }
 
 /** One route. */
@@ -97,11 +99,11 @@ export function answerEntrances(
     try {
       if (!entrance.methods.includes(method)) throw notAllowed(entrance);
       entrance.check(request.headers);
-      return await enter(entrance, request, trace);
+      return sendable(await enter(entrance, request, trace));
     } catch (error) {
       if (error instanceof ClientGone) throw error;
       const failed = failures.errorOf(error, trace);
-      return entrance.tell(failed, trace.requestId);
+      return sendable(entrance.tell(failed, trace.requestId));
     }
   }
 
@@ -170,6 +172,11 @@ export function answerEntrances(
       throw error;
     }
   }
+}
+
+function sendable({ status, headers, body }: EntranceAnswer): Answer {
+  const isWhole = typeof body === 'string' || Buffer.isBuffer(body);
+  return { status, headers, body: isWhole ? body : Readable.fromWeb(body as ReadableStream) };
 }
 
 const allowedBy = ({ methods }: Entrance): string[] => [...methods, 'OPTIONS'];

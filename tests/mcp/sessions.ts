@@ -1,4 +1,4 @@
-// Sessions as revisions before 2026-07-28 have them: a protocol server for each, and streams that a client can take up again.
+// Sessions as earlier revisions have them: a protocol server for each, streams to take up again.
 import { randomUUID } from 'node:crypto';
 import type { EventStore, JSONRPCMessage, McpServer } from '@modelcontextprotocol/server';
 import type { Library, Sessions } from '../../mcp/catalogue.ts';
