@@ -59,7 +59,7 @@ interface Look {
 }
 
 /** Blocks that are read, the newest first: what is in more of them is not rare. Fewer where enough was found that ranks lower. */
-const mostBlocks = { all: 200, higher: 64 } as const;
+const mostBlocks = { all: 160, higher: 64 } as const;
 /** Changes that wait for the job, of which a search looks at the newest. */
 const mostWaiting = 5000;
 
@@ -192,7 +192,7 @@ async function lookInBlocks(
   besides: readonly Match[],
 ): Promise<Look & { isCut: boolean }> {
   const { sql, limit } = search;
-  const most = 2000 + 400 * limit;
+  const most = 1000 + 250 * limit;
   const own = ownOf(search);
   const rows = await look(search, {
     bound,
