@@ -72,7 +72,11 @@ export function mcpEntrance(parts: McpParts): Entrance {
       requireScope(request, message, catalogue);
       if (!performing.includes(String(message.method))) await request.count();
       const asked = webRequest(audience(), request, sent !== undefined);
-      if (sessions && (await isLegacy(asked, sent))) return streamed(await sessions(asked, sent));
+      if (sessions && (await isLegacy(asked, sent))) {
+        // What a session performs is not known to be one of our operations.
+        await request.count();
+        return streamed(await sessions(asked, sent));
+      }
       const response = await handler.fetch(asked, {
         ...(sent === undefined ? {} : { parsedBody: sent }),
         authInfo: { ...nobody, extra: { request, method: String(message.method) } satisfies Sent },

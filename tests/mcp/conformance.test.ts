@@ -140,6 +140,22 @@ function requiredBy(revision: string): string[] {
   return [...ofServers.matchAll(/^ {2}- (\S+)/gm)].map(([, name]) => name ?? '');
 }
 
+test('a call in a session is counted as any other request', async () => {
+  const call = (method: string, params: object, session: Record<string, string> = {}) =>
+    fetch(fixtures.address, {
+      method: 'POST',
+      headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json', ...session },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    });
+  const remaining = (answer: Response) => Number(answer.headers.get('x-ratelimit-remaining'));
+  const clientInfo = { name: 'test', version: '1.0.0' };
+  const begun = await call('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo });
+  const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' };
+  const called = await call('tools/call', { name: 'test_simple_text' }, session);
+  expect(await called.text()).toContain('This is a simple text response');
+  expect(remaining(called)).toBe(remaining(begun) - 1);
+});
+
 describe.each(generations)('of revision %s', (revision) => {
   describe('with the fixtures of the suite', () => {
     let findings: ReadonlyMap<string, Checks>;
