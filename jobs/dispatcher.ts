@@ -1,7 +1,8 @@
 // The dispatcher: gives events their positions in their company’s feed once they are committed.
 import type { Pool, Sql } from '../db/connect.ts';
-import { type FeedEvent, findWaiting, moveFeed, takeFeed, takeWaiting } from '../db/records/feed.ts';
+import { type FeedEvent, moveFeed, takeFeed, takeWaiting } from '../db/records/feed.ts';
 import type { TenantScope } from '../db/tenant.ts';
+import { findWaiting } from '../db/waiting.ts';
 import type { Log } from '../runtime/log.ts';
 import { type FeedRounds, patience, startFeedRounds } from './feed-rounds.ts';
 import { inTransaction } from './transactions.ts';
@@ -36,7 +37,7 @@ export const feedsAtOnce = 2;
 /** Starts looking. Any number of processes may: each feed is moved by one of them at a time. */
 export function startDispatcher(parts: DispatcherParts): FeedRounds {
   return startFeedRounds({
-    find: (besides) => parts.pools.platform.use((sql) => findWaiting(sql, besides)),
+    find: (after) => parts.pools.platform.use((sql) => findWaiting(sql, 'outbox_events', after)),
     take: (scope, limit) => dispatch(parts, scope, limit),
     atOnce: feedsAtOnce,
     failed: 'events could not be dispatched; they are tried again',

@@ -1,10 +1,11 @@
 // Rounds over companies that have something waiting: for the dispatcher and the webhooks' matcher.
 import type { TenantScope } from '../db/tenant.ts';
+import type { Waiting } from '../db/waiting.ts';
 import type { Log } from '../runtime/log.ts';
 
 export interface FeedWork {
-  /** Whose work waits. @param besides companies that are left out */
-  find(besides: readonly string[]): Promise<TenantScope[]>;
+  /** Whose work waits, in one order. @param after where the question before ended */
+  find(after: TenantScope | undefined): Promise<Waiting>;
   /**
    * Does some of what waits, in a transaction of its own.
    * @param limit events at most
@@ -120,7 +121,7 @@ interface Memory {
 /** Takes what waits, of all companies; once more where there was much. What comes meanwhile is for the next round. */
 async function takeAll(work: FeedWork, { failed, limits }: Memory, isStopped: () => boolean): Promise<void> {
   for (;;) {
-    const scopes = await work.find([...failed.keys()]);
+    const scopes = (await findAll(work)).filter(({ companyId }) => !failed.has(companyId));
     let isMore = false;
     const take = async (scope: TenantScope): Promise<void> => {
       if (isStopped()) return;
@@ -135,8 +136,6 @@ async function takeAll(work: FeedWork, { failed, limits }: Memory, isStopped: ()
         limits.note(scope.companyId, limit, Number.POSITIVE_INFINITY);
         // The events of other companies do not wait for those of one that fails.
         failed.set(scope.companyId, performance.now() + penalty);
-        // Others may have stood behind it.
-        isMore = true;
         const { message } = error as Error;
         work.log.warn({ company: scope.companyId, err: { message } }, work.failed);
       }
@@ -144,6 +143,17 @@ async function takeAll(work: FeedWork, { failed, limits }: Memory, isStopped: ()
     await inLanes(scopes, work.atOnce, take);
     if (isStopped() || !isMore) return;
   }
+}
+
+async function findAll({ find }: FeedWork): Promise<TenantScope[]> {
+  const all: TenantScope[] = [];
+  let after: TenantScope | undefined;
+  do {
+    const { tenants, end } = await find(after);
+    all.push(...tenants);
+    after = end;
+  } while (after);
+  return all;
 }
 
 async function inLanes<Item>(

@@ -1,6 +1,6 @@
 // The matcher: makes deliveries of events that have their positions, for whoever wants to be told.
 import { v7 as uuidv7 } from 'uuid';
-import { findBacklogs, settleStretch, takeStretch } from '../db/automation/webhook-backlog.ts';
+import { settleStretch, takeStretch } from '../db/automation/webhook-backlog.ts';
 import {
   type DeliveryMessage,
   type DeliveryOfEvent,
@@ -10,6 +10,7 @@ import { findSubscribed, type SubscribedRow, wakeWebhooks } from '../db/automati
 import type { Pool, Sql } from '../db/connect.ts';
 import { findEvents } from '../db/records/feed.ts';
 import type { TenantScope } from '../db/tenant.ts';
+import { findWaiting } from '../db/waiting.ts';
 import { maxAttempts } from '../domain/automation/webhook-attempts.ts';
 import { composeBody, type HappenedEvent } from '../domain/automation/webhook-bodies.ts';
 import { matcherOf } from '../domain/automation/webhook-matching.ts';
@@ -39,7 +40,7 @@ const clockTolerance = 10_000;
 /** Starts looking. Any number of processes may: the deliveries of a company are made by one of them at a time. */
 export function startWebhookMatcher(parts: MatcherParts): FeedRounds {
   return startFeedRounds({
-    find: (besides) => parts.platform.use((sql) => findBacklogs(sql, besides)),
+    find: (after) => parts.platform.use((sql) => findWaiting(sql, 'webhook_backlog', after)),
     take: (scope, limit) => matchSome(parts, scope, limit),
     atOnce: companiesAtOnce,
     failed: 'deliveries could not be made; they are tried again',

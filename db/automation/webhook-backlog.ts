@@ -1,6 +1,5 @@
 // Stretches of feeds whose deliveries are still to be made.
 // The dispatcher notes them, the matcher works them off.
-// Whose they are is asked under the platform role; everything else under the tenant's.
 import type { Sql } from '../connect.ts';
 import type { TenantScope } from '../tenant.ts';
 
@@ -10,8 +9,6 @@ export interface Stretch {
   last: number;
 }
 
-/** Stretches that are looked at for the question whose they are. */
-const glance = 2000;
 /** Stretches that are taken together at most. */
 const together = 100;
 
@@ -30,17 +27,6 @@ export async function noteStretch(
       select from webhook_subscriptions where company_id = ${companyId} and test_mode = ${testMode} and deleted_at is null
     )`;
   return noted.count === 1;
-}
-
-/** Whose deliveries are to be made. @param besides companies that are left out */
-export async function findBacklogs(sql: Sql, besides: readonly string[]): Promise<TenantScope[]> {
-  return sql<TenantScope[]>`
-    select distinct company_id as "companyId", test_mode as "testMode"
-    from (
-      select company_id, test_mode from webhook_backlog
-      where company_id <> all(${[...besides]}::uuid[])
-      limit ${glance}
-    ) noted`;
 }
 
 /** When the oldest was noted; null: there is none. */
@@ -96,13 +82,10 @@ export async function settleStretch(sql: Sql, { companyId, testMode }: TenantSco
 
 /** Drops all of it. In the order in which the matcher takes it: otherwise each might wait for what the other has. */
 export async function dropBacklog(sql: Sql, { companyId, testMode }: TenantScope): Promise<void> {
+  const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
   await sql`
     with waiting as materialized (
-      select first_position from webhook_backlog
-      where company_id = ${companyId} and test_mode = ${testMode}
-      order by first_position
-      for update
+      select first_position from webhook_backlog where ${own} order by first_position for update
     )
-    delete from webhook_backlog
-    where company_id = ${companyId} and test_mode = ${testMode} and first_position in (select first_position from waiting)`;
+    delete from webhook_backlog where ${own} and first_position <= (select max(first_position) from waiting)`;
 }

@@ -129,13 +129,13 @@ export async function deleteSomeEvents(
   until: number,
   limit: number,
 ): Promise<number> {
+  const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
   const gone = await sql`
     delete from feed_events
-    where company_id = ${companyId} and test_mode = ${testMode} and position in (
-      select position from feed_events
-      where company_id = ${companyId} and test_mode = ${testMode} and position <= ${until}
-      order by position
-      limit ${limit}
+    where ${own} and position <= (
+      select max(position) from (
+        select position from feed_events where ${own} and position <= ${until} order by position limit ${limit}
+      ) oldest
     )`;
   return gone.count;
 }

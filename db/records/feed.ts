@@ -1,5 +1,5 @@
 // The feed of a company and mode: events that wait get the positions by which everybody reads them.
-// Whose events wait, and what is past its time, is asked under the platform role; everything else under the tenant's.
+// How many wait, and what is past its time, is asked under the platform role; everything else under the tenant's.
 import type { Fragment } from 'postgres';
 import type { Sql } from '../connect.ts';
 import type { TenantScope } from '../tenant.ts';
@@ -23,20 +23,6 @@ export interface FeedEvent {
 
 /** What of an event's data has a column of its own in the feed, and is not kept a second time. */
 const ofColumns = ['object', 'record_id', 'occurred_at'];
-
-/** Events that are looked at for the question whose wait. */
-const glance = 2000;
-
-/** Whose events wait for their positions. @param besides companies that are left out */
-export async function findWaiting(sql: Sql, besides: readonly string[]): Promise<TenantScope[]> {
-  return sql<TenantScope[]>`
-    select distinct company_id as "companyId", test_mode as "testMode"
-    from (
-      select company_id, test_mode from outbox_events
-      where company_id <> all(${[...besides]}::uuid[])
-      limit ${glance}
-    ) waiting`;
-}
 
 /** How many events wait, and since when. */
 export async function countWaiting(sql: Sql): Promise<{ events: number; oldest: Date | null }> {
@@ -88,15 +74,12 @@ export async function takeWaiting(
   last: number,
   limit: number,
 ): Promise<FeedEvent[]> {
+  const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
+  // By a bound, not by a list of numbers: planned while the queue is empty, a list would be read once for each event that waits.
   const events = await sql<FeedEvent[]>`
     with taken as (
       delete from outbox_events
-      where company_id = ${companyId} and test_mode = ${testMode} and seq in (
-        select seq from outbox_events
-        where company_id = ${companyId} and test_mode = ${testMode}
-        order by seq
-        limit ${limit}
-      )
+      where ${own} and seq <= (select max(seq) from (select seq from outbox_events where ${own} order by seq limit ${limit}) oldest)
       returning *
     ), placed as (
       select ${last}::bigint + row_number() over (order by seq) as position, data ->> 'object' as object, (data ->> 'record_id')::uuid as record_id,

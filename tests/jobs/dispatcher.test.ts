@@ -88,6 +88,40 @@ test('takes more than a batch, with several servers at it, in one order', async 
   expect(await positionsOf(tenant)).toEqual(numbered(2600));
 });
 
+test('takes as much at once of what is many, although the queue was empty when that was planned', async () => {
+  const tenant = await newTenant();
+  announced.length = 0;
+  await tell(tenant, 20_000);
+  await expect.poll(waiting, { timeout: 10_000 }).toBe(0);
+  expect(await positionsOf(tenant)).toEqual(numbered(20_000));
+  const ends = announced.filter(([companyId]) => companyId === tenant.companyId).map(([, , last]) => last);
+  expect(ends).toEqual(Array.from({ length: 40 }, (_, index) => 500 * (index + 1)));
+});
+
+test('of whom much waits, and whose feed is held, hides nobody', async () => {
+  const tenants = [await newTenant(), await newTenant(), await newTenant()];
+  const [first, many, last] = tenants.sort((a, b) => (a.companyId < b.companyId ? -1 : 1)) as [Tenant, Tenant, Tenant];
+  const { promise: isDone, resolve: done } = Promise.withResolvers<void>();
+  const { promise: isHeld, resolve: held } = Promise.withResolvers<void>();
+  await tell(many, 1);
+  await expect.poll(() => positionsOf(many)).toEqual(numbered(1));
+  const holding = database().begin(async (sql) => {
+    await sql`select from feeds where company_id = ${many.companyId} for update`;
+    held();
+    await isDone;
+  });
+  await isHeld;
+  await tell(many, 2500);
+  await Promise.all([tell(first, 2), tell(last, 2)]);
+  await expect.poll(() => positionsOf(first), { timeout: 10_000 }).toEqual(numbered(2));
+  await expect.poll(() => positionsOf(last), { timeout: 10_000 }).toEqual(numbered(2));
+  expect(await positionsOf(many)).toEqual(numbered(1));
+  done();
+  await holding;
+  await expect.poll(waiting, { timeout: 10_000 }).toBe(0);
+  expect((await positionsOf(many)).length).toBe(2501);
+});
+
 test('what is made of events stands or falls with their positions, and one company holds up no other', async () => {
   const [good, bad] = [await newTenant(), await newTenant()];
   const got = new Map<string, readonly FeedEvent[]>();
