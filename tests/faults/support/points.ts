@@ -15,7 +15,7 @@ export const statements = {
 
 /** Every statement with which the dispatcher moves a feed; on connections of its own. */
 export const dispatches = {
-  'look for what waits': /^select distinct company_id .* from outbox_events/s,
+  'look for what waits': /^select company_id .* from "outbox_events"/s,
   'begin of a dispatch': /^select (case\s+when )?set_config\('app\.company_id'/,
   'lock of the feed': /^select last_position as last from feeds/,
   'taking of events': /^with taken as/,
@@ -40,7 +40,7 @@ export const sendings = {
 
 /** Every statement with which deliveries are made, but its begin and commit, which are those of a sender; on the same connections. */
 export const matchings = {
-  'look for stretches': /^select distinct company_id .* from webhook_backlog/s,
+  'look for stretches': /^select company_id .* from "webhook_backlog"/s,
   'lock of a stretch': /^select first_position as first.*for update/s,
   'reading of events': /^select position, id, event/,
   'making of deliveries': /^insert into webhook_deliveries/,
