@@ -177,6 +177,7 @@ export async function findInWindow(
 }
 
 // What is limited is chosen in a part of its own: as a condition it could be asked several times, and choose others each time.
+// It is named in an array: joined, a plan that was made for few deliveries reads all of the company.
 
 /**
  * Has what did not arrive sent from the beginning, oldest first.
@@ -201,7 +202,7 @@ export async function reopenDeliveries(
     )
     update webhook_deliveries
     set status = 'pending', attempts = 0, next_attempt_at = ${now}, completed_at = null
-    where company_id = ${companyId} and test_mode = ${testMode} and id in (select id from missed)`;
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from missed))`;
   return reopened.count;
 }
 
@@ -224,7 +225,7 @@ export async function cancelDeliveries(
     )
     update webhook_deliveries
     set status = 'cancelled', next_attempt_at = null, completed_at = ${now}
-    where company_id = ${companyId} and test_mode = ${testMode} and id in (select id from waiting)`;
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from waiting))`;
   return cancelled.count;
 }
 
@@ -236,11 +237,11 @@ export async function deleteSomeDeliveries(
 ): Promise<number> {
   const gone = await sql`
     delete from webhook_deliveries
-    where company_id = ${companyId} and test_mode = ${testMode} and id in (
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(
       select id from webhook_deliveries
       where company_id = ${companyId} and test_mode = ${testMode}
       order by id
       limit ${limit}
-    )`;
+    ))`;
   return gone.count;
 }

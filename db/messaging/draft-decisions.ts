@@ -186,7 +186,7 @@ export async function decideSome(
       for no key update
     )
     update message_drafts set ${sql(decidedColumns(decided, now))}
-    where company_id = ${companyId} and test_mode = ${testMode} and id in (select id from chosen)
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from chosen))
     returning id, channel, object, record_id, campaign_id`;
 }
 

@@ -117,9 +117,11 @@ async function deleteChildren(
   { companyId, testMode }: Scope,
   going: readonly Going[],
 ): Promise<Map<string, { notes: number; attachments: number }>> {
+  const ids = going.map(({ id }) => id);
   const own = (child: string) => sql`
     ${sql(child)}.company_id = ${companyId} and ${sql(child)}.test_mode = ${testMode}
-      and ${sql(child)}.object = going.object and ${sql(child)}.record_id = going.id`;
+      and ${sql(child)}.object = going.object and ${sql(child)}.record_id = going.id
+      and ${sql(child)}.record_id = any(${ids}::uuid[])`;
   const counts = await sql<{ root: string; notes: number; attachments: number }[]>`
     with going as (
       select object, id, root from jsonb_to_recordset(${sql.json(going as never)}) as r (object text, id uuid, root uuid)

@@ -5,7 +5,7 @@ import type { Sql } from '../connect.ts';
 import { createdColumns } from '../created-by.ts';
 import type { Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from './columns.ts';
-import { belongs } from './records.ts';
+import { belongs, isNamed } from './records.ts';
 import { fromRow, insertedColumns, type Row, restOfRow, selection, toRow, writableColumns } from './rows.ts';
 
 /** Inserts records in one statement. @returns them as they are stored, in the order given */
@@ -74,11 +74,15 @@ export async function updateRecords(
     // A call that waited for the lock began before the change it waited for; time does not go back for that.
     updated_at: now > record.updatedAt ? now : record.updatedAt,
   }));
+  const named = isNamed(
+    sql,
+    records.map(({ id }) => id),
+  );
   const rows = await sql`
     update ${sql(table.name)} r
     set (${columns}) = (select ${columns} from (select next.*) as row)
     from json_populate_recordset(null::${sql(table.name)}, ${JSON.stringify(next)}::text::json) as next
-    where ${belongs(sql, scope, table)} and r.id = next.id
+    where ${belongs(sql, scope, table)} and ${named} and r.id = next.id
     returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`.values();
   const stored = new Map(rows.map((row) => changedFromRow(table, row)).map((record) => [record.id, record]));
   if (stored.size < records.length) throw new Error('a locked record has gone');

@@ -9,6 +9,12 @@ import { blocksOfSignature, emptySignature, markTexts, recordsOfBlock } from './
 
 /** Changes that are put in at once. */
 const batch = 16 * recordsOfBlock;
+/** Of these, such as concern texts that a block may have: each may be in a block of its own, which is written anew. */
+const mostChanged = 512;
+/** Blocks that one statement looks through for these: a large company has thousands, and statements are limited in time. */
+const blocksAtOnce = 2000;
+/** Ids that are compared one by one with those of a block; more are hashed. */
+const fewIds = 8;
 /** Changes that are looked at for the question where some are due. */
 const glance = 20_000;
 
@@ -60,18 +66,16 @@ export async function putIntoBlocks(sql: Sql, scope: TenantScope, object: string
   if (lock && !lock.locked) return false;
   const taken = await sql<{ id: number; recordId: string; isNew: boolean }[]>`
     delete from search_changes
-    where ${own} and id <= (select max(id) from (select id from search_changes where ${own} order by id limit ${batch}) oldest)
+    where ${own} and id <= (
+      select max(id) from (
+        select id, count(due_at) over (order by id) as changed
+        from (select id, due_at from search_changes where ${own} order by id limit ${batch}) oldest
+      ) counted
+      where changed <= ${mostChanged}
+    )
     returning id, record_id as "recordId", due_at is null as "isNew"`;
   const changed = taken.filter(({ isNew }) => !isNew).map(({ recordId }) => recordId);
-  if (changed.length > 0)
-    await sql`
-      update search_blocks b
-      set (record_ids, texts) = (
-        select coalesce(array_agg(line.record_id), '{}'), coalesce(array_agg(line.text), '{}')
-        from unnest(b.record_ids, b.texts) line (record_id, text)
-        where line.record_id <> all(${changed}::uuid[])
-      )
-      where ${own} and b.record_ids && ${changed}::uuid[]`;
+  if (changed.length > 0) await removeTexts(sql, scope, object, changed);
   // A statement of its own: what it reads is not older than the changes that were taken.
   const texts = await sql<{ id: string; text: string }[]>`
     select r.id, searched_text(r) as text from ${sql(table.name)} r
@@ -81,7 +85,34 @@ export async function putIntoBlocks(sql: Sql, scope: TenantScope, object: string
   const ordered = texts.toSorted((a, b) => (places.get(a.id) ?? 0) - (places.get(b.id) ?? 0));
   await appendTexts(sql, scope, object, ordered);
   await sign(sql, scope, object);
-  return taken.length === batch;
+  return taken.length === batch || changed.length === mostChanged;
+}
+
+/** Takes records out of the blocks that have them; all blocks are looked through. */
+async function removeTexts(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  object: string,
+  ids: readonly string[],
+): Promise<void> {
+  const own = sql`company_id = ${companyId} and test_mode = ${testMode} and object = ${object}`;
+  const removed = sql`${[...ids]}::uuid[]`;
+  // No join, so that PostgreSQL hashes the ids, however many it thinks they are.
+  const isRemoved = sql`(line.record_id in (select unnest(${removed}))) is true`;
+  const hasRemoved =
+    ids.length <= fewIds
+      ? sql`b.record_ids && ${removed}`
+      : sql`exists (select from unnest(b.record_ids) line (record_id) where ${isRemoved})`;
+  const [last] = await sql<{ block: number | null }[]>`select max(block) as block from search_blocks where ${own}`;
+  for (let first = 0; first <= (last?.block ?? -1); first += blocksAtOnce)
+    await sql`
+      update search_blocks b
+      set (record_ids, texts) = (
+        select coalesce(array_agg(line.record_id), '{}'), coalesce(array_agg(line.text), '{}')
+        from unnest(b.record_ids, b.texts) line (record_id, text)
+        where not ${isRemoved}
+      )
+      where ${own} and block >= ${first} and block < ${first + blocksAtOnce} and ${hasRemoved}`;
 }
 
 async function appendTexts(

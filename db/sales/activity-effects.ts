@@ -2,6 +2,7 @@
 import type { ChangedContact, LoggedContact } from '../../domain/records/writes.ts';
 import type { Sql } from '../connect.ts';
 import type { Scope } from '../reach.ts';
+import { isNamed } from '../records/records.ts';
 
 /** What an activity changed of its lead or deal; times as ISO 8601. */
 export interface EntityChange extends Pick<LoggedContact, 'entityType' | 'entityId'> {
@@ -53,6 +54,7 @@ export async function noteContacts(
       .filter((contact) => contact.entityType === entityType && (contact.contactedAt ?? contact.followupAt) !== null)
       .map((contact, index) => ({ ...contact, position: index }));
     if (rows.length === 0) continue;
+    const named = isNamed(sql, [...new Set(rows.map(({ entityId }) => entityId))]);
     const changed = await sql<ChangedRow[]>`
       with contact as (
         select "entityId" as id, max("contactedAt") as contacted_at,
@@ -63,7 +65,7 @@ export async function noteContacts(
         select r.id, r.last_contacted_at as contacted_before, r.next_followup_at as followup_before
         from ${sql(tableOf[entityType])} r
         join contact on contact.id = r.id
-        where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}
+        where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${named}
         order by r.id
         for no key update of r
       )
@@ -73,7 +75,7 @@ export async function noteContacts(
         version = r.version + 1, updated_at = greatest(r.updated_at, ${now})
       from contact
       join locked on locked.id = contact.id
-      where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = contact.id
+      where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${named} and r.id = contact.id
         and (greatest(locked.contacted_before, contact.contacted_at) is distinct from locked.contacted_before
           or coalesce(contact.followup_at, locked.followup_before) is distinct from locked.followup_before)
       returning r.id, locked.contacted_before, locked.followup_before,
@@ -98,10 +100,10 @@ export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly
     with entity as (
       select r.entity_type, r.entity_id from activities r where ${own} and r.id = any(${activityIds as string[]}::uuid[])
     ), lead as (
-      select r.id from leads r where ${own} and r.id in (select entity_id from entity where entity_type = 'lead')
+      select r.id from leads r where ${own} and r.id = any(array(select entity_id from entity where entity_type = 'lead'))
       order by r.id for no key update
     ), deal as (
-      select r.id from deals r where ${own} and r.id in (select entity_id from entity where entity_type = 'deal')
+      select r.id from deals r where ${own} and r.id = any(array(select entity_id from entity where entity_type = 'deal'))
       order by r.id for no key update
     )
     select id from lead union all select id from deal`;
@@ -137,7 +139,7 @@ export async function recomputeFollowup(
     update ${sql(tableOf[entityType])} r
     set next_followup_at = next.followup_at, version = r.version + 1, updated_at = greatest(r.updated_at, ${now})
     from locked, next
-    where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = locked.id
+    where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = ${entityId} and r.id = locked.id
       and next.followup_at is distinct from locked.followup_before
     returning r.id, locked.contacted_before, locked.followup_before,
       r.last_contacted_at as contacted_after, r.next_followup_at as followup_after`;

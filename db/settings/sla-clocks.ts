@@ -34,6 +34,8 @@ export async function startClocks(sql: Sql, scope: ClockScope, clocks: readonly 
     on conflict do nothing`.execute();
 }
 
+// Clocks and records are named in arrays besides being joined: by a join alone, a plan that was made for few clocks reads all of the company.
+
 /**
  * Satisfies the response clocks of records, and of the customers behind them, by contacts: a first response by any, a further one by
  * those since the last. One that comes after the deadline leaves the breach to be told.
@@ -64,13 +66,13 @@ export async function answerClocks(
       select c.id, min(reached.at) as first_at, max(reached.at) as last_at
       from reached
       join sla_clocks c on c.company_id = ${companyId} and c.test_mode = ${testMode} and c.object = reached.object
-        and c.record_id = reached.record_id and c.ended_at is null
+        and c.record_id = reached.record_id and c.record_id = any(array(select record_id from reached)) and c.ended_at is null
       where c.kind = 'first_response' or c.kind = 'every_response' and reached.at >= c.started_at
       group by c.id
     ), locked as (
       -- In one order everywhere: two calls may reach the same customers.
       select c.id from sla_clocks c
-      where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id in (select id from answer)
+      where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = any(array(select id from answer))
       order by c.id
       for no key update
     )
@@ -78,7 +80,8 @@ export async function answerClocks(
     set satisfied_at = answer.first_at, ended_at = ${now},
       next_at = case when c.breached_at is null and answer.first_at > c.due_at then c.due_at end
     from answer join locked on locked.id = answer.id
-    where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = answer.id and c.ended_at is null
+    where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = answer.id and c.id = any(array(select id from locked))
+      and c.ended_at is null
     returning c.policy_id as "policyId", c.object, c.record_id as "recordId", c.kind, answer.last_at as "answeredAt"`;
   await startClocks(sql, scope, restarted(answered));
 }
@@ -106,7 +109,8 @@ export async function changeClocks(
       select c.id, change.is_resolved
       from change
       join sla_clocks c on c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.object = change.object
-        and c.record_id = change.record_id and c.ended_at is null and c.policy_id is distinct from change.kept_policy_id
+        and c.record_id = change.record_id and c.record_id = any(array(select record_id from change))
+        and c.ended_at is null and c.policy_id is distinct from change.kept_policy_id
       order by c.id
       for no key update of c
     )
@@ -115,7 +119,8 @@ export async function changeClocks(
       satisfied_at = case when locked.is_resolved and c.kind = 'resolution' then ${now}::timestamptz end,
       next_at = case when locked.is_resolved and c.breached_at is null and c.due_at < ${now} then c.due_at end
     from locked
-    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = locked.id and c.ended_at is null
+    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = locked.id
+      and c.id = any(array(select id from locked)) and c.ended_at is null
     returning c.record_id as "recordId", c.kind, c.started_at as "startedAt"`;
   const started = changes.flatMap((change) =>
     change.startedAfter(ended.filter(({ recordId }) => recordId === change.recordId)),

@@ -84,7 +84,8 @@ export async function saveHandledClocks(
       breached_at = case when h."isBreached" then ${now} else c.breached_at end,
       ended_at = case when h."isClosed" then coalesce(c.ended_at, ${now}) else c.ended_at end
     from jsonb_to_recordset(${sql.json(clocks as never)}) as h(id uuid, "isBreached" boolean, "isClosed" boolean, "nextAt" timestamptz)
-    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = h.id`;
+    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = h.id
+      and c.id = any(${clocks.map(({ id }) => id)}::uuid[])`;
 }
 
 export interface NewNotification {
@@ -147,8 +148,7 @@ export async function wakeClocks(
       for no key update
     )
     update sla_clocks c set next_at = least(c.next_at, ${now})
-    from batch
-    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = batch.id
+    where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = any(array(select id from batch))
     returning c.id`;
   const ids = woken.map((clock) => clock.id).sort();
   return ids.length < limit ? undefined : ids.at(-1);
@@ -177,9 +177,8 @@ export async function sweepClocks(sql: Sql, limit: number, now: Date): Promise<n
     from sla_clocks where ended_at < ${before} order by ended_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`
-      delete from sla_clocks c
-      using jsonb_to_recordset(${sql.json(rows as never)}) as due ("testMode" boolean, id uuid)
-      where c.company_id = ${companyId} and c.test_mode = due."testMode" and c.id = due.id`;
+      delete from sla_clocks
+      where company_id = ${companyId} and ended_at < ${before} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
     return removed.count;
   });
 }

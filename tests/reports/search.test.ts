@@ -501,7 +501,7 @@ describe('texts that lie in blocks', () => {
     await untilStored(tenant);
     return tenant;
   }
-  async function untilStored({ companyId }: Tenant): Promise<void> {
+  async function untilStored({ companyId }: Pick<Tenant, 'companyId'>): Promise<void> {
     await expect
       .poll(() => database()`select from search_changes where company_id = ${companyId}`, { timeout: 20_000 })
       .toHaveLength(0);
@@ -551,6 +551,27 @@ describe('texts that lie in blocks', () => {
     expect(lines).toHaveLength(1999);
     expect(lines.filter((line) => line.includes('old17') || line.includes('old18'))).toEqual([]);
     expect(lines.filter((line) => line.includes('zacharias'))).toHaveLength(1);
+  });
+
+  test('a thousand records leave them at once, whatever the number of blocks', async () => {
+    const { companyId } = await newTenant();
+    await database()`
+      insert into search_blocks (company_id, test_mode, object, block, record_ids, texts)
+      select ${companyId}, false, 'leads', block, array_agg(gen_random_uuid()), array_agg('x'::text)
+      from generate_series(0, 2099) block, generate_series(1, 256)
+      group by block`;
+    await database()`
+      insert into search_changes (company_id, test_mode, object, record_id, due_at)
+      select company_id, test_mode, object, record_ids[1], now() from search_blocks where company_id = ${companyId} and block % 2 = 1`;
+    await untilStored({ companyId });
+    const sizes = await database()`
+      select cardinality(record_ids) as ids, cardinality(texts) as texts, block % 2 = 1 as changed, count(*)::int as blocks
+      from search_blocks where company_id = ${companyId}
+      group by 1, 2, 3 order by 1`;
+    expect(sizes).toEqual([
+      { ids: 255, texts: 255, changed: true, blocks: 1050 },
+      { ids: 256, texts: 256, changed: false, blocks: 1050 },
+    ]);
   });
 
   test('a block that has a part has its bits, whatever the texts', () => {
