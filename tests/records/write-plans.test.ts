@@ -1,0 +1,76 @@
+// Records that are written are found by their keys, although most companies have few.
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Pool, type Sql } from '../../db/connect.ts';
+import { migrate } from '../../db/migrate.ts';
+import { updateRecords } from '../../db/records/writing.ts';
+import { noteContacts } from '../../db/sales/activity-effects.ts';
+import { newDatabase } from '../support/databases.ts';
+import { database, useDatabase } from '../support/tenants.ts';
+
+const actor = { kind: 'api_key' as const, id: randomUUID(), name: 'Test' };
+const scope = {
+  companyId: randomUUID(),
+  testMode: false,
+  reach: { kind: 'company' as const },
+  actor,
+  userId: null,
+};
+
+let pool: Pool;
+beforeAll(async () => {
+  const url = await newDatabase();
+  await migrate(url);
+  await useDatabase(url);
+  // Eight leads each of 500 companies, of which nothing else is asked.
+  await database().begin(async (sql) => {
+    await sql`set local session_replication_role = replica`;
+    await sql`
+      insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
+      select company_id, false, gen_random_uuid(), 'Lead', 'system', 'x', now() + n * interval '1 second', now()
+      from (select gen_random_uuid() as company_id from generate_series(1, 500)) companies, generate_series(1, 8) n`;
+  });
+  await database()`analyze leads`;
+  const settings = { prepare: true, spread: false, wait: 1000, statementTimeout: 1500 };
+  pool = new Pool({ url, role: 'crm_app', lanes: 1, ...settings });
+});
+afterAll(async () => {
+  await pool.close(1);
+  await useDatabase(undefined);
+});
+
+/** The one plan for all values of the statement that begins so, once it was sent. */
+async function planOf(beginning: string, send: (sql: Sql) => Promise<unknown>): Promise<string> {
+  return pool.use(async (sql) => {
+    await sql`select set_config('plan_cache_mode', 'force_generic_plan', false)`;
+    await send(sql);
+    const kept = await sql<{ name: string; parameters: number }[]>`
+      select name, cardinality(parameter_types) as parameters from pg_prepared_statements
+      where statement ~ ${`^\\s*${beginning}`}`;
+    expect(kept).toHaveLength(1);
+    const values = Array.from({ length: kept[0]?.parameters ?? 0 }, () => 'null');
+    const lines = await sql.unsafe(`explain execute "${kept[0]?.name}" (${values.join(', ')})`);
+    return lines.map((line) => line['QUERY PLAN']).join('\n');
+  });
+}
+
+const byKey = /Index Scan using leads_pkey on leads r\w* .*\n\s+Index Cond: .*\(id = (?:\$\d|\w+\.id)/g;
+
+test('one that is changed', async () => {
+  const record = { id: randomUUID(), version: 1, createdAt: new Date(), updatedAt: new Date(), values: {}, custom: {} };
+  const plan = await planOf('update "leads"', (sql) =>
+    updateRecords(sql, scope, 'leads', [record], new Date()).catch((error) =>
+      expect(error).toHaveProperty('message', 'a locked record has gone'),
+    ),
+  );
+  expect(plan.match(byKey), plan).toHaveLength(1);
+});
+
+test('one that an activity is logged on', async () => {
+  const contact = {
+    ...{ entityType: 'lead' as const, entityId: randomUUID() },
+    ...{ contactedAt: new Date().toISOString(), followupAt: null },
+  };
+  const plan = await planOf('with contact as', (sql) => noteContacts(sql, scope, [contact], new Date()));
+  expect(plan.match(byKey), plan).toHaveLength(2);
+});
