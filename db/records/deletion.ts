@@ -1,4 +1,5 @@
 // Deleting records, with what belongs to them alone.
+import type { Fragment } from 'postgres';
 import type { Possession } from '../../domain/possession.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { GoneRecord, GoneWithIt } from '../../domain/records/view.ts';
@@ -81,6 +82,11 @@ async function deleteOwned(
   roots: readonly Going[],
 ): Promise<(Going & GoneRecord)[]> {
   const ids = roots.map(({ id }) => id);
+  // One for each kind of record: joined by `or`, no index would serve them.
+  const deleteTasks = (of: string, recordIds: Fragment) => sql`
+    delete from tasks
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${of} and record_id = any(${recordIds})
+    returning id, record_id, assigned_to, created_by_kind, created_by_id, created_by_user`;
   const rows = await sql<GoingRow[]>`
     with gone_activities as (
       delete from activities
@@ -88,11 +94,9 @@ async function deleteOwned(
         and entity_type = ${entityTypes[object] ?? null} and entity_id = any(${ids}::uuid[])
       returning id, entity_id, created_by_kind, created_by_id, created_by_user
     ), gone_tasks as (
-      delete from tasks
-      where company_id = ${companyId} and test_mode = ${testMode}
-        and (object = ${object} and record_id = any(${ids}::uuid[])
-          or object = 'activities' and record_id in (select id from gone_activities))
-      returning id, record_id, assigned_to, created_by_kind, created_by_id, created_by_user
+      ${deleteTasks(object, sql`${ids}::uuid[]`)}
+    ), gone_tasks_of_activities as (
+      ${deleteTasks('activities', sql`array(select id from gone_activities)`)}
     ), gone_tags as (
       delete from record_tags
       where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${ids}::uuid[])
@@ -101,7 +105,8 @@ async function deleteOwned(
     from gone_activities
     union all
     select 'tasks', t.id, coalesce(a.entity_id, t.record_id), t.assigned_to, t.created_by_kind, t.created_by_id, t.created_by_user
-    from gone_tasks t left join gone_activities a on a.id = t.record_id`;
+    from (select * from gone_tasks union all select * from gone_tasks_of_activities) t
+    left join gone_activities a on a.id = t.record_id`;
   return rows.map(({ assigned_to, created_by_kind, created_by_id, created_by_user, ...going }) => ({
     ...going,
     possession: {

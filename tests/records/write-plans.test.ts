@@ -1,8 +1,10 @@
-// Records that are written are found by their keys, although most companies have few.
+// Rows are found by what names them, although most companies have few.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool, type Sql } from '../../db/connect.ts';
+import { suppressedOf } from '../../db/messaging/email-suppression.ts';
 import { migrate } from '../../db/migrate.ts';
+import { deleteRecords } from '../../db/records/deletion.ts';
 import { updateRecords } from '../../db/records/writing.ts';
 import { noteContacts } from '../../db/sales/activity-effects.ts';
 import { newDatabase } from '../support/databases.ts';
@@ -22,15 +24,22 @@ beforeAll(async () => {
   const url = await newDatabase();
   await migrate(url);
   await useDatabase(url);
-  // Eight leads each of 500 companies, of which nothing else is asked.
+  // Leads and suppressed addresses of companies, of which nothing else is asked: 4,000 have four, and one has 4,000.
   await database().begin(async (sql) => {
     await sql`set local session_replication_role = replica`;
     await sql`
       insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
       select company_id, false, gen_random_uuid(), 'Lead', 'system', 'x', now() + n * interval '1 second', now()
-      from (select gen_random_uuid() as company_id from generate_series(1, 500)) companies, generate_series(1, 8) n`;
+      from (
+        select gen_random_uuid() as company_id, 4 as leads from generate_series(1, 4000)
+        union all
+        select ${scope.companyId}, 4000
+      ) companies, generate_series(1, leads) n`;
+    await sql`
+      insert into email_suppressions (company_id, test_mode, id, email, reason, source, created_at)
+      select company_id, false, id, id || '@example.com', 'manual', 'api', created_at from leads`;
   });
-  await database()`analyze leads`;
+  await database()`analyze leads, email_suppressions`;
   const settings = { prepare: true, spread: false, wait: 1000, statementTimeout: 1500 };
   pool = new Pool({ url, role: 'crm_app', lanes: 1, ...settings });
 });
@@ -50,20 +59,41 @@ async function planOf(beginning: string, send: (sql: Sql) => Promise<unknown>): 
     expect(kept).toHaveLength(1);
     const values = Array.from({ length: kept[0]?.parameters ?? 0 }, () => 'null');
     const lines = await sql.unsafe(`explain execute "${kept[0]?.name}" (${values.join(', ')})`);
+    await sql`deallocate all`;
     return lines.map((line) => line['QUERY PLAN']).join('\n');
   });
 }
 
-const byKey = /Index Scan using leads_pkey on leads r\w* .*\n\s+Index Cond: .*\(id = (?:\$\d|\w+\.id)/g;
+/** Not by the company alone. */
+const byKey = /Index Cond: \(\(company_id = \$\d+\) AND \(test_mode = \$\d+\) AND \(id = (?:\$\d|\w+\.id|ANY)/g;
+const newRecord = () => ({
+  ...{ id: randomUUID(), version: 1, createdAt: new Date(), updatedAt: new Date() },
+  ...{ values: {}, custom: {} },
+});
 
-test('one that is changed', async () => {
-  const record = { id: randomUUID(), version: 1, createdAt: new Date(), updatedAt: new Date(), values: {}, custom: {} };
+test.each([1, 3])('%i that are changed', async (count) => {
+  const records = Array.from({ length: count }, newRecord);
   const plan = await planOf('update "leads"', (sql) =>
-    updateRecords(sql, scope, 'leads', [record], new Date()).catch((error) =>
+    updateRecords(sql, scope, 'leads', records, new Date()).catch((error) =>
       expect(error).toHaveProperty('message', 'a locked record has gone'),
     ),
   );
   expect(plan.match(byKey), plan).toHaveLength(1);
+});
+
+test('some that are locked and deleted', async () => {
+  const send = (sql: Sql) => deleteRecords(sql, scope, 'leads', [randomUUID(), randomUUID()]);
+  for (const beginning of ['select r.id from "leads"', 'delete from "leads"']) {
+    const plan = await planOf(beginning, send);
+    expect(plan.match(byKey), plan).toHaveLength(1);
+  }
+});
+
+test('addresses of which some may be suppressed', async () => {
+  const plan = await planOf('select email from email_suppressions', (sql) =>
+    suppressedOf(sql, scope, ['one@example.com', 'other@example.com']),
+  );
+  expect(plan).toMatch(/Index Cond: .*\(email = ANY/);
 });
 
 test('one that an activity is logged on', async () => {
