@@ -290,10 +290,10 @@ export const faults: readonly Fault[] = [
 ];
 
 /** What the writers met during a fault that they must not meet. */
-export function judge(fault: Fault, { statuses, broken }: Tally): string[] {
+export function judge(fault: Fault, { refusals, broken }: Tally): string[] {
   const wrong: string[] = [];
-  const refused = statuses.get(503) ?? 0;
-  if (fault.serves && refused > 0) wrong.push(`${refused} calls were answered with 503`);
+  if (fault.serves && refusals.length > 0)
+    wrong.push(`${refusals.length} calls were answered with 503, the first ${refusals[0]}`);
   // A server that does not run takes nothing: that is no failure.
   for (const [code, times] of broken)
     if (code === 'NO_ANSWER' || (code !== 'ECONNREFUSED' && !fault.cutsClients))

@@ -29,6 +29,8 @@ export const isFinal = (status: number): boolean => status < 300 || [400, 404, 4
 export interface Tally {
   /** How often each status was answered. */
   statuses: Map<number, number>;
+  /** What answers with 503 said. */
+  refusals: string[];
   /** How often a call had no answer, by the reason. */
   broken: Map<string, number>;
   /** Milliseconds of each call that was answered. */
@@ -36,7 +38,13 @@ export interface Tally {
   acknowledged: number;
 }
 
-const newTally = (): Tally => ({ statuses: new Map(), broken: new Map(), latencies: [], acknowledged: 0 });
+const newTally = (): Tally => ({
+  statuses: new Map(),
+  refusals: [],
+  broken: new Map(),
+  latencies: [],
+  acknowledged: 0,
+});
 
 /** One client: its connection, and the server that it calls. */
 interface Client {
@@ -204,6 +212,8 @@ export class Writers {
       const answered = await send(agent, servers[server % servers.length] as string, apiKey, write);
       this.#tally.latencies.push(performance.now() - started);
       this.#tally.statuses.set(answered.status, (this.#tally.statuses.get(answered.status) ?? 0) + 1);
+      if (answered.status === 503)
+        this.#tally.refusals.push(`${write.kind} at ${server % servers.length}: ${answered.text}`);
       return answered;
     } catch (error) {
       const { code = String(error) } = error as NodeJS.ErrnoException;
