@@ -221,8 +221,8 @@ const keptDays = 30;
 /** Removes deliveries that are past their time. @returns how many, at most the limit */
 export async function sweepDeliveries(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
-  const due = await sql<(DueRow & { testMode: boolean })[]>`
-    select company_id as "companyId", test_mode as "testMode", id from webhook_deliveries
+  const due = await sql<DueRow[]>`
+    select company_id as "companyId", id from webhook_deliveries
     where created_at < ${before} order by created_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`

@@ -172,8 +172,8 @@ const keptDays = { clocks: 400, notifications: 90 };
 /** Removes clocks that ended long ago. @returns how many, at most the limit */
 export async function sweepClocks(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays.clocks * day);
-  const due = await sql<(DueRow & { testMode: boolean })[]>`
-    select company_id as "companyId", test_mode as "testMode", id
+  const due = await sql<DueRow[]>`
+    select company_id as "companyId", id
     from sla_clocks where ended_at < ${before} order by ended_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`

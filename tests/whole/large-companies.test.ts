@@ -24,7 +24,7 @@ beforeAll(async () => {
   const url = await newDatabase();
   await migrate(url);
   await useDatabase(url);
-  // Leads and suppressed addresses of companies, of which nothing else is asked: 4,000 have four, and one has 4,000.
+  // Leads, tasks and suppressed addresses of companies, of which nothing else is asked: 4,000 have four, and one has 4,000.
   await database().begin(async (sql) => {
     await sql`set local session_replication_role = replica`;
     await sql`
@@ -38,8 +38,11 @@ beforeAll(async () => {
     await sql`
       insert into email_suppressions (company_id, test_mode, id, email, reason, source, created_at)
       select company_id, false, id, id || '@example.com', 'manual', 'api', created_at from leads`;
+    await sql`
+      insert into tasks (company_id, test_mode, id, title, object, record_id, created_by_kind, created_by_id, created_at, updated_at)
+      select company_id, false, id, 'Task', 'leads', id, 'system', 'x', created_at, updated_at from leads`;
   });
-  await database()`analyze leads, email_suppressions`;
+  await database()`analyze leads, tasks, email_suppressions`;
   const settings = { prepare: true, spread: false, wait: 1000, statementTimeout: 1500 };
   pool = new Pool({ url, role: 'crm_app', lanes: 1, ...settings });
 });
@@ -51,7 +54,9 @@ afterAll(async () => {
 /** The one plan for all values of the statement that begins so, once it was sent. */
 async function planOf(beginning: string, send: (sql: Sql) => Promise<unknown>): Promise<string> {
   return pool.use(async (sql) => {
-    await sql`select set_config('plan_cache_mode', 'force_generic_plan', false)`;
+    await sql`
+      select set_config('plan_cache_mode', 'force_generic_plan', false), set_config('app.company_id', ${scope.companyId}, false),
+        set_config('app.test_mode', 'false', false)`;
     await send(sql);
     const kept = await sql<{ name: string; parameters: number }[]>`
       select name, cardinality(parameter_types) as parameters from pg_prepared_statements
@@ -81,12 +86,10 @@ test.each([1, 3])('%i that are changed', async (count) => {
   expect(plan.match(byKey), plan).toHaveLength(1);
 });
 
-test('some that are locked and deleted', async () => {
-  const send = (sql: Sql) => deleteRecords(sql, scope, 'leads', [randomUUID(), randomUUID()]);
-  for (const beginning of ['select r.id from "leads"', 'delete from "leads"']) {
-    const plan = await planOf(beginning, send);
-    expect(plan.match(byKey), plan).toHaveLength(1);
-  }
+test('the tasks of some that are deleted, and of their activities', async () => {
+  const [lead] = await database()<{ id: string }[]>`select id from leads where company_id = ${scope.companyId}`;
+  const plan = await planOf('with gone_activities as', (sql) => deleteRecords(sql, scope, 'leads', [String(lead?.id)]));
+  expect(plan.match(/ on tasks\b.*\n\s+Index Cond: .*\(record_id = ANY/g), plan).toHaveLength(2);
 });
 
 test('addresses of which some may be suppressed', async () => {
