@@ -23,7 +23,7 @@ class LongestFirst extends BaseSequencer {
  * Those that only ask what is left afterwards run with the others.
  */
 const alone = [
-  'tests/faults/{database,embedded,network,redis,server,stopping,workers,feed}*.test.ts',
+  'tests/faults/{database,embedded,network,redis,server,stopping,workers,feed.}*.test.ts',
   'tests/billing/quota.test.ts',
 ];
 

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { migrate } from '../../db/migrate.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, newKey, newTenant, useDatabase } from '../support/tenants.ts';
-import { newWebhook } from '../support/webhooks.ts';
 import {
   Chain,
   compare,
@@ -16,8 +15,8 @@ import {
 } from './support/feed-readers.ts';
 import { check } from './support/oracle.ts';
 import { OwnServer } from './support/own-server.ts';
-import { dispatcherPoints, matcherPoints, type Point, Traps } from './support/points.ts';
-import { FaultProxy, type Link, through } from './support/proxy.ts';
+import { Traps } from './support/points.ts';
+import { FaultProxy, through } from './support/proxy.ts';
 import { Random } from './support/random.ts';
 import { settingsFor } from './support/settings.ts';
 import { send, Writers } from './support/writers.ts';
@@ -90,87 +89,6 @@ test(`${goal} changes by 16 writers and a chain of 4, with kills of either serve
   expect(disorder(stored, chain.pairs, await orderOfChanges(sql, tenant.companyId))).toEqual([]);
   process.stdout.write(
     `faults: ${stored.length} changes in the feed, ${chain.pairs.length} in chains, ${kills} kills\n`,
-  );
-});
-
-const kill = (): void => void process.kill(servers[0]?.pid as number, 'SIGKILL');
-const reset = (link: Link): void => link.reset();
-
-describe('a dispatcher cut', () => {
-  // Alone, so that it is this one that is cut.
-  beforeAll(() => servers[1]?.kill());
-
-  async function cut(point: Point, act: (link: Link) => void): Promise<void> {
-    const [first] = servers as [OwnServer];
-    const tenant = await newTenant();
-    const create = async (name: string): Promise<void> => {
-      const call = { method: 'POST', path: '/v1/objects/accounts/records', key: crypto.randomUUID(), body: { name } };
-      expect((await send(undefined, first.url, tenant.key, call)).status).toBe(201);
-    };
-    await create('before');
-    await storedFeed(database(), tenant.companyId);
-    const hit = traps.set({ ...point, act });
-    await create('cut');
-    await hit;
-    if (act === kill) await first.restart();
-    await create('after');
-    const stored = await storedFeed(database(), tenant.companyId);
-    expect(stored.map(({ position }) => Number(position))).toEqual([1, 2, 3]);
-    const names = await database()`
-      select a.name from feed_events e join accounts a on a.id = e.record_id
-      where e.company_id = ${tenant.companyId} order by e.position`;
-    expect(names.map(({ name }) => name)).toEqual(['before', 'cut', 'after']);
-  }
-
-  test.each(dispatcherPoints)('with $statement $moment tells what it told once, and then the rest', (point) =>
-    cut(point, reset),
-  );
-
-  // For PostgreSQL a killed server is a connection that ends: here the new server begins where the old one was.
-  const killed = dispatcherPoints.filter(({ statement }) => /^(taking|commit)/.test(statement));
-  test.each(killed)('by the death of its server, with $statement $moment, goes on in the next', (point) =>
-    cut(point, kill),
-  );
-});
-
-describe('a matcher of webhooks cut', () => {
-  const subscriptions = 2;
-
-  async function cut(point: Point, act: (link: Link) => void): Promise<void> {
-    const [first] = servers as [OwnServer];
-    const tenant = await newTenant();
-    // Nobody is there: what is asked is which deliveries were made.
-    for (let number = 0; number < subscriptions; number += 1)
-      await newWebhook(tenant, 'live', { url: 'https://127.0.0.1:9/' });
-    const create = async (name: string): Promise<void> => {
-      const call = { method: 'POST', path: '/v1/objects/accounts/records', key: crypto.randomUUID(), body: { name } };
-      expect((await send(undefined, first.url, tenant.key, call)).status).toBe(201);
-    };
-    const hit = traps.set({ ...point, act });
-    await create('cut');
-    await hit;
-    if (act === kill) await first.restart();
-    await create('after');
-    await expect
-      .poll(
-        async () => {
-          const made = await database()`
-            select count(*)::int as made, count(distinct (subscription_id, event_id))::int as different
-            from webhook_deliveries where company_id = ${tenant.companyId}`;
-          const left = await database()`select from webhook_backlog where company_id = ${tenant.companyId}`;
-          return { ...made[0], left: left.length };
-        },
-        { timeout: 20_000 },
-      )
-      .toEqual({ made: 2 * subscriptions, different: 2 * subscriptions, left: 0 });
-  }
-
-  test.each(matcherPoints)('with $statement $moment makes each delivery once', (point) => cut(point, reset));
-
-  const killed = matcherPoints.filter(({ statement }) => /^(making|removal)/.test(statement));
-  test.each(killed)(
-    'by the death of its server, with $statement $moment, has the next make each delivery once',
-    (point) => cut(point, kill),
   );
 });
 
