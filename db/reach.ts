@@ -27,7 +27,7 @@ export function members(sql: Sql, companyId: string, reach: Exclude<Reach, { kin
 
 /**
  * True for rows that are assigned to a user of the branch or team (or to the user, where only their own are in reach) or,
- * unassigned, were created by such a user, in the name of one, or by the calling key.
+ * unassigned, were created in the name of such a user, or by the calling key.
  * @param table without the column assigned_to, rows count as unassigned
  */
 export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned' = 'assigned'): Fragment {
@@ -37,7 +37,6 @@ export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned'
   const created = sql`(
     ${actor.kind === 'api_key' ? sql`created_by_kind = 'api_key' and created_by_id = ${actor.id} or` : sql``}
     created_by_user in (${users})
-    or created_by_kind = 'user' and created_by_id in (select id::text from (${users}) member)
   )`;
   return table === 'assigned' ? sql`(assigned_to in (${users}) or assigned_to is null and ${created})` : created;
 }

@@ -223,6 +223,7 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
     test_mode: true,
     created_by_kind: 'user',
     created_by_id: created_by,
+    created_by_user: created_by,
     created_by_name: find(names, created_by),
   });
   const sourceOf = (source: string) => find(ids, `source ${source}`);

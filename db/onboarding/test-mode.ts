@@ -4,7 +4,7 @@ import type { Scope } from '../reach.ts';
 import { recordTable } from '../records/columns.ts';
 import { deleteRecords } from '../records/deletion.ts';
 import { lockFeed, moveFeed } from '../records/feed.ts';
-import { belongs } from '../records/records.ts';
+import { belongs } from '../records/reached.ts';
 
 /** Milliseconds after which a reset that says nothing is thought to be dead. */
 const lease = 30_000;

@@ -6,7 +6,7 @@ import type { GoneRecord, GoneWithIt } from '../../domain/records/view.ts';
 import type { Sql } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import { recordTable } from './columns.ts';
-import { belongs } from './records.ts';
+import { belongs } from './reached.ts';
 import { fromRow, restOfRow, selection } from './rows.ts';
 
 export interface DeletedRecord extends StoredRecord {

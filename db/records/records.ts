@@ -6,9 +6,9 @@ import type { StoredRecord } from '../../domain/records/draft.ts';
 import { planned } from '../beforehand.ts';
 import { type Sql, unprepared } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
-import type { TenantScope } from '../tenant.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { canBe, filterCondition } from './filter.ts';
+import { belongs, firstInReach, recordsInReach } from './reached.ts';
 import { fromRow, restOfRow, selection } from './rows.ts';
 import { type KeyValue, orderOf, type SingleValue } from './sort.ts';
 
@@ -110,23 +110,29 @@ export async function listRecords(
 ): Promise<{ record: StoredRecord; keys: KeyValue[] }[]> {
   const table = recordTable(object);
   const [key] = page.sort;
-  const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
+  const isWhole = scope.reach.kind === 'company';
+  const isCommon = isWhole && page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
   const isUsual = usualLimits.has(page.limit);
   const single = singleValue(table, scope, page);
   const isServed = isUsual && (single !== undefined || isServedInOrder(scope, page));
   const order = orderOf(sql, table, page.sort, page.after, isServed ? single : undefined);
   const filter = isServed ? undefined : page.filter;
+  const all = isInOrderOfEach(table, scope, page) ? undefined : await recordsInReach(sql, scope, table);
   const rows: (readonly unknown[])[] = [];
   for (const part of order.parts) {
+    const wanted = sql`
+      ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
+      ${page.where ? sql`and ${page.where}` : sql``}
+      ${part.where}`;
+    const most = page.limit - rows.length;
+    const first = sql`${wanted} order by ${part.orderBy} limit ${most + (page.offset ?? 0)}`;
+    const source = all ?? firstInReach(sql, scope, table, first);
     const query = sql`
       select ${selection(sql, table)}, ${order.columns}
-      from ${sql(table.name)} r ${order.joins}
-      where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
-        ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
-        ${page.where ? sql`and ${page.where}` : sql``}
-        ${part.where}
+      from ${source.rows} ${order.joins}
+      where ${source.where} ${wanted}
       order by ${part.orderBy}
-      limit ${isServed ? (sql.unsafe(String(page.limit)) as unknown as Fragment) : page.limit - rows.length} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
+      limit ${isServed ? (sql.unsafe(String(page.limit)) as unknown as Fragment) : most} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
     const isKept = isServed ? planned(query, 'in order') : single ? planned(query, 'anew') : isCommon;
     rows.push(...(await (isKept ? query : unprepared(query))));
     if (rows.length === page.limit) break;
@@ -142,6 +148,12 @@ function isServedInOrder({ reach }: Scope, { sort, filter, where, offset }: Page
   const [key, ...others] = sort;
   const isByAge = others.length === 0 && (key?.field === 'created_at' || key?.field === 'updated_at');
   return isByAge && !filter && !where && !offset && reach.kind === 'company';
+}
+
+/** True where indexes have the records of each person in the order of a page. */
+function isInOrderOfEach({ name }: RecordTable, { reach }: Scope, { sort }: Page): boolean {
+  const age = name === 'activities' ? 'performed_at' : 'created_at';
+  return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === age;
 }
 
 /** The value that a page by age asks for, of a field that has an index for that: such pages are common, and few statements. */
@@ -166,28 +178,15 @@ export async function countRecords(
   most?: number,
 ): Promise<number> {
   const table = recordTable(object);
+  const source = await recordsInReach(sql, scope, table);
   const [row] = await unprepared(sql<{ total: number }[]>`
     select count(*) as total
     from (
       select 1
-      from ${sql(table.name)} r
-      where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+      from ${source.rows}
+      where ${source.where}
         ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
       ${most === undefined ? sql`` : sql`limit ${most + 1}`}
     ) found`);
   return row?.total ?? 0;
-}
-
-/**
- * The condition that a row `r` is one of some, for statements that join them: by the join alone, a plan that was made for companies with few
- * records would read all of a large one.
- */
-export function isNamed(sql: Sql, ids: readonly string[]): Fragment {
-  return ids.length === 1 ? sql`r.id = ${ids[0] as string}` : sql`r.id = any(${[...ids]}::uuid[])`;
-}
-
-/** The condition that a row `r` is the tenant's, in the caller's mode, and of this object. */
-export function belongs(sql: Sql, scope: TenantScope, table: RecordTable) {
-  const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
-  return table.object === undefined ? own : sql`${own} and r.object = ${table.object}`;
 }

@@ -5,7 +5,7 @@ import type { Sql } from '../connect.ts';
 import { createdColumns } from '../created-by.ts';
 import type { Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from './columns.ts';
-import { belongs, isNamed } from './records.ts';
+import { belongs, isNamed } from './reached.ts';
 import { fromRow, insertedColumns, type Row, restOfRow, selection, toRow, writableColumns } from './rows.ts';
 
 /** Inserts records in one statement. @returns them as they are stored, in the order given */

@@ -4,10 +4,10 @@ import type { Field } from '../../domain/objects/workspace.ts';
 import type { Report } from '../../domain/reports/reports.ts';
 import { type Sql, unprepared } from '../connect.ts';
 import type { CreatedByRow } from '../created-by.ts';
-import { inReach, type Scope } from '../reach.ts';
+import type { Scope } from '../reach.ts';
 import { type Column, type RecordTable, recordTable } from '../records/columns.ts';
 import { filterCondition } from '../records/filter.ts';
-import { belongs } from '../records/records.ts';
+import { recordsInReach } from '../records/reached.ts';
 
 export interface Figure {
   value: number | string | null;
@@ -34,13 +34,14 @@ export async function runReport(
 ): Promise<ReportFigures> {
   const table = recordTable(object);
   const { metric, field, groupBy, bucket, from, to, filter } = question;
+  const source = await recordsInReach(sql, scope, table);
   const measure = field ? measured(sql, table, field, metric) : sql`null::numeric`;
   const key = groupBy ? grouped(sql, table, groupBy, bucket) : { text: sql`null::text`, order: sql`null::numeric` };
   const rows = await unprepared(sql<(Figure & { key: string | null; isTotal: boolean; seen: number })[]>`
       with newest as (
         select ${key.text} as key, ${key.order} as place, ${measure} as measure, row_number() over (order by r.created_at desc, r.id desc) as number
-        from ${sql(table.name)} r
-        where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+        from ${source.rows}
+        where ${source.where}
           ${from === undefined ? sql`` : sql`and r.created_at >= ${from}::timestamptz`}
           ${to === undefined ? sql`` : sql`and r.created_at <= ${to}::timestamptz`}
           ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
@@ -122,13 +123,14 @@ export interface PipelineRow {
 }
 
 /** How many records within reach are in each status. */
-export function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'deals'): Promise<PipelineRow[]> {
+export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'deals'): Promise<PipelineRow[]> {
   const table = recordTable(object);
   const status = object === 'leads' ? sql`r.lead_status_id` : sql`r.stage_id`;
+  const source = await recordsInReach(sql, scope, table);
   return sql<PipelineRow[]>`
     select ${status} as "statusId", count(*) as count, ${object === 'leads' ? sql`null::bigint` : sql`sum(r.amount_minor)`} as amount
-    from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+    from ${source.rows}
+    where ${source.where}
     group by 1`;
 }
 

@@ -3,7 +3,7 @@
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { Sql } from '../connect.ts';
 import { recordTable } from '../records/columns.ts';
-import { belongs } from '../records/records.ts';
+import { belongs } from '../records/reached.ts';
 import type { TenantScope } from '../tenant.ts';
 import { blocksOfSignature, emptySignature, markTexts, recordsOfBlock } from './signature.ts';
 

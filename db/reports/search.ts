@@ -5,7 +5,7 @@ import type { SearchedText } from '../../domain/reports/search.ts';
 import type { Sql } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from '../records/columns.ts';
-import { belongs } from '../records/records.ts';
+import { belongs } from '../records/reached.ts';
 import { fromRow, restOfRow, selection } from '../records/rows.ts';
 import { blocksOfSignature, blocksWith, placesOf, recordsOfBlock } from './signature.ts';
 

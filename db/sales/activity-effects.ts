@@ -2,7 +2,7 @@
 import type { ChangedContact, LoggedContact } from '../../domain/records/writes.ts';
 import type { Sql } from '../connect.ts';
 import type { Scope } from '../reach.ts';
-import { isNamed } from '../records/records.ts';
+import { isNamed } from '../records/reached.ts';
 
 /** What an activity changed of its lead or deal; times as ISO 8601. */
 export interface EntityChange extends Pick<LoggedContact, 'entityType' | 'entityId'> {
