@@ -1,8 +1,10 @@
 // Message drafts: prepared, decided about by people, and sent by a job.
 import type { DraftChannel, DraftStatus, StoredDraft } from '../../domain/messaging/drafts.ts';
+import { planned } from '../beforehand.ts';
 import type { Sql } from '../connect.ts';
 import { type CreatedByRow, createdColumns } from '../created-by.ts';
 import { inReach, type Scope } from '../reach.ts';
+import { firstInReach } from '../records/reached.ts';
 import type { TenantScope } from '../tenant.ts';
 
 export interface DraftRow extends StoredDraft, CreatedByRow {}
@@ -14,6 +16,8 @@ export const draftColumns = [
   ...['rejected_at', 'rejection_reason', 'withdrawal_reason', 'sent_at', 'provider_ref', 'error_code', 'error_message'],
   ...['created_by_kind', 'created_by_id', 'created_by_name', 'created_at', 'updated_at'],
 ];
+
+const draftTable = { name: 'message_drafts', object: undefined, assigned: 'unassigned' } as const;
 
 export interface DraftFilter {
   status: DraftStatus | undefined;
@@ -30,16 +34,18 @@ export async function listDrafts(
   after: readonly [string, string] | undefined,
   limit: number,
 ): Promise<DraftRow[]> {
-  return sql<DraftRow[]>`
-    select ${sql(draftColumns)} from message_drafts
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${inReach(sql, scope, 'unassigned')}
-      ${status ? sql`and status = ${status}` : sql``}
-      ${channel ? sql`and channel = ${channel}` : sql``}
-      ${object ? sql`and object = ${object} and record_id is not null` : sql``}
-      ${recordId ? sql`and record_id = ${recordId}` : sql``}
-      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
-    order by created_at desc, id desc
+  const wanted = sql`
+    ${status ? sql`and r.status = ${status}` : sql``}
+    ${channel ? sql`and r.channel = ${channel}` : sql``}
+    ${object ? sql`and r.object = ${object} and r.record_id is not null` : sql``}
+    ${recordId ? sql`and r.record_id = ${recordId}` : sql``}
+    ${after ? sql`and (r.created_at, r.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by r.created_at desc, r.id desc
     limit ${limit}`;
+  const source = await firstInReach(sql, scope, draftTable, wanted);
+  const query = sql<DraftRow[]>`select ${sql(draftColumns)} from ${source.rows} where ${source.where} ${wanted}`;
+  if (source.isNamed) planned(query, 'once');
+  return query;
 }
 
 export async function findDraft(sql: Sql, scope: Scope, id: string): Promise<DraftRow | undefined> {

@@ -8,7 +8,7 @@ import { type Sql, unprepared } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { canBe, filterCondition } from './filter.ts';
-import { belongs, firstInReach, recordsInReach } from './reached.ts';
+import { ageOf, belongs, firstInReach, recordsInReach } from './reached.ts';
 import { fromRow, restOfRow, selection } from './rows.ts';
 import { type KeyValue, orderOf, type SingleValue } from './sort.ts';
 
@@ -111,7 +111,7 @@ export async function listRecords(
   const table = recordTable(object);
   const [key] = page.sort;
   const isWhole = scope.reach.kind === 'company';
-  const isCommon = isWhole && page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
+  const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
   const isUsual = usualLimits.has(page.limit);
   const single = singleValue(table, scope, page);
   const isServed = isUsual && (single !== undefined || isServedInOrder(scope, page));
@@ -126,14 +126,18 @@ export async function listRecords(
       ${part.where}`;
     const most = page.limit - rows.length;
     const first = sql`${wanted} order by ${part.orderBy} limit ${most + (page.offset ?? 0)}`;
-    const source = all ?? firstInReach(sql, scope, table, first);
+    const source = all ?? (await firstInReach(sql, scope, table, first));
     const query = sql`
       select ${selection(sql, table)}, ${order.columns}
       from ${source.rows} ${order.joins}
       where ${source.where} ${wanted}
       order by ${part.orderBy}
       limit ${isServed ? (sql.unsafe(String(page.limit)) as unknown as Fragment) : most} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
-    const isKept = isServed ? planned(query, 'in order') : single ? planned(query, 'anew') : isCommon;
+    const isKept = isServed
+      ? planned(query, 'in order')
+      : single
+        ? planned(query, 'anew')
+        : isCommon && (isWhole || (source.isNamed && planned(query, 'once')));
     rows.push(...(await (isKept ? query : unprepared(query))));
     if (rows.length === page.limit) break;
   }
@@ -151,9 +155,8 @@ function isServedInOrder({ reach }: Scope, { sort, filter, where, offset }: Page
 }
 
 /** True where indexes have the records of each person in the order of a page. */
-function isInOrderOfEach({ name }: RecordTable, { reach }: Scope, { sort }: Page): boolean {
-  const age = name === 'activities' ? 'performed_at' : 'created_at';
-  return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === age;
+function isInOrderOfEach(table: RecordTable, { reach }: Scope, { sort }: Page): boolean {
+  return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === ageOf(table);
 }
 
 /** The value that a page by age asks for, of a field that has an index for that: such pages are common, and few statements. */

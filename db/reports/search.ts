@@ -5,7 +5,7 @@ import type { SearchedText } from '../../domain/reports/search.ts';
 import type { Sql } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from '../records/columns.ts';
-import { belongs } from '../records/reached.ts';
+import { ageOf, belongs, firstInReach } from '../records/reached.ts';
 import { fromRow, restOfRow, selection } from '../records/rows.ts';
 import { blocksOfSignature, blocksWith, placesOf, recordsOfBlock } from './signature.ts';
 
@@ -66,7 +66,7 @@ const mostWaiting = 5000;
 /**
  * The best matches of an object within reach: whole fields first, then beginnings, then parts, each newest first. Sent at once.
  *
- * The newest 500 records and 100 more for each asked for are looked at one by one. Where they hold enough, the rest is only asked for
+ * The newest 500 records in reach and 100 more for each asked for are looked at one by one. Where they hold enough, the rest is only asked for
  * what ranks higher and is rare: a part that many records have is found without reading them all. Where a bound cut something off,
  * `isCapped` is true and `total` is how many were seen.
  */
@@ -122,10 +122,12 @@ async function lookAtNewest(search: Search, most: number): Promise<Look & { bloc
   const places = placesOf(lower);
   const own = ownOf(search);
   const last = Math.ceil(most / recordsOfBlock) + 1;
+  const order = sql`order by r.${sql(ageOf(table))} desc, r.id desc limit ${most}`;
+  const source = await firstInReach(sql, scope, table, order);
   const rows = await look(search, {
     bound: bounds.all,
     before: sql`newest as materialized (
-      select r.id from ${sql(table.name)} r where ${belongs(sql, scope, table)} order by r.created_at desc, r.id desc limit ${most}
+      select r.id from ${source.rows} where ${source.where} ${order}
     ), without as (
       select record_id
       from (

@@ -44,7 +44,7 @@ export const searchRecords: Handler<'searchRecords'> = async (call) => {
       query: query.q,
       objects: searched.map(({ object }) => object.object),
       total_hits: groups.reduce((sum, group) => sum + group.total, 0),
-      total_capped: groups.some((group) => group.total_capped),
+      total_capped: answers.some(({ isCapped }) => isCapped),
       groups,
     },
   };

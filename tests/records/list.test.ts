@@ -278,7 +278,8 @@ describe('what a list shows', () => {
         lead(),
       ]),
     );
-    await sql`update leads set created_by_kind = 'user', created_by_id = ${inNorth.id} where id = ${byNorth}`;
+    await sql`
+      update leads set created_by_kind = 'user', created_by_id = ${inNorth.id}, created_by_user = ${inNorth.id} where id = ${byNorth}`;
     const byKey = (await createRecord(northKey, 'leads', lead())).id;
     const byKeyForSouth = (await createRecord(northKey, 'leads', lead({ assigned_to: inSouth.id }))).id;
 

@@ -2241,7 +2241,8 @@ export interface paths {
          *
          *     **How many.** `limit` hits of each object. `total` counts all matches of an object as long as `total_capped` is
          *     false. What very many records contain is not counted to the end: then `total_capped` is true, `total` is how many were
-         *     seen, and there are at least as many. That happens only to objects with more than 1,000 records.
+         *     seen, and there are at least as many. That happens only to objects with more than 1,000 records in reach: the newest
+         *     1,000 of these are always searched, however many others the company has.
          *
          *     What can go wrong: **400** for a `q` of other than 2 to 100 characters; **404** for a name in `objects` that the
          *     workspace does not have. An object that exists and that the key cannot view is left out, not refused.
@@ -7919,7 +7920,7 @@ export interface components {
             objects: components["schemas"]["RecordObjectName"][];
             /** @description The totals of all groups together. */
             total_hits: number;
-            /** @description True when the total of a group is capped. */
+            /** @description True when not all matches of an object were counted, also of one that has no group because none was seen. */
             total_capped: boolean;
             groups: components["schemas"]["SearchGroup"][];
         };
