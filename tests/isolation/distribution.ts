@@ -206,15 +206,28 @@ function expanded(template: ts.TaggedTemplateExpression, declared: ReadonlyMap<s
   const behind = (node: ts.Node): string => {
     if (ts.isTaggedTemplateExpression(node)) return textOf(node);
     const own = ts.isIdentifier(node) ? declarationOf(node, declared) : undefined;
-    const parts = own && !seen.has(own) ? [throughTemplates(own)] : [];
+    const parts = own && !seen.has(own) ? [ts.isAwaitExpression(own) ? behind(own) : throughTemplates(own)] : [];
     ts.forEachChild(node, (child) => void parts.push(behind(child)));
     return parts.join(' ');
   };
   const throughTemplates = (node: ts.Node): string => {
     if (!ts.isTaggedTemplateExpression(node)) seen.add(node);
-    return templatesIn(node).map(textOf).join(' ');
+    const asked = callsReturned(node).map((name) => declared.get(name));
+    const further = asked.map((each) => (each && !seen.has(each) ? throughTemplates(each) : ''));
+    return [...templatesIn(node).map(textOf), ...further].join(' ');
   };
   return `${textOf(template)} ${isLockAlone(template) ? throughCall(template, declared, throughTemplates) : ''}`;
+}
+
+/** The functions whose answers a function returns as they are. */
+function callsReturned(node: ts.Node): string[] {
+  const names: string[] = [];
+  const visit = (each: ts.Node, isReturned: boolean): void => {
+    if (isReturned && ts.isCallExpression(each) && ts.isIdentifier(each.expression)) names.push(each.expression.text);
+    else ts.forEachChild(each, (child) => visit(child, isReturned || ts.isReturnStatement(each)));
+  };
+  visit(node, false);
+  return names;
 }
 
 const isLockAlone = ({ template }: ts.TaggedTemplateExpression): boolean =>

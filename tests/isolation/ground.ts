@@ -192,7 +192,7 @@ async function addRecords(ground: Ground): Promise<void> {
     // The last ones were made by people.
     const table = object.startsWith('object:') ? 'custom_records' : object;
     for (const [index, user] of ground.assignees.entries())
-      await sql`update ${sql(table)} set created_by_kind = 'user', created_by_id = ${user}
+      await sql`update ${sql(table)} set created_by_kind = 'user', created_by_id = ${user}, created_by_user = ${user}
         where company_id = ${ground.tenant.companyId} and id = ${ground.records.get(object)?.[index + 2] ?? ''}`;
   }
   await relate(ground);

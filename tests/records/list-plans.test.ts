@@ -54,11 +54,11 @@ beforeAll(async () => {
 });
 afterAll(() => pool.close(1));
 
-const list = async ({ object, page }: Listed, reach: { kind: 'company' } | { kind: 'team'; id: string }) => {
+const list = async ({ object, page }: Listed) => {
   const { companyId } = tenant;
   const transaction = await Transaction.open(pool, { companyId, testMode: false }, { reads: 'many' });
   const actor = { kind: 'api_key' as const, id: randomUUID(), name: 'Test' };
-  const scope = { companyId, testMode: false, reach, actor, userId: null };
+  const scope = { companyId, testMode: false, reach: { kind: 'company' as const }, actor, userId: null };
   await listRecords(transaction.sql, scope, object, page);
   transaction.endRead();
 };
@@ -80,8 +80,8 @@ const keptBy = (sql: Sql) => sql<Kept[]>`
 /** Asks for a page twice. @returns its statement, of which one plan was made for both */
 async function planOnce(listed: Listed): Promise<Kept> {
   const before = new Map((await pool.use(keptBy)).map(({ name, generic }) => [name, generic]));
-  await list(listed, { kind: 'company' });
-  await list(listed, { kind: 'company' });
+  await list(listed);
+  await list(listed);
   const used = (await pool.use(keptBy)).filter(({ name, generic }) => generic - (before.get(name) ?? 0) === 2);
   expect(used).toHaveLength(1);
   return used[0] as Kept;
@@ -112,12 +112,9 @@ describe.each(objects)('of %s', (object) => {
     if (listed.page.after) expect(plan.text).toMatch(/Index Cond: .*ROW\(/);
   });
 
-  test.each([
-    ['another length', { limit: 27 }, { kind: 'company' as const }],
-    ['less than a company in reach', {}, { kind: 'team' as const, id: randomUUID() }],
-  ])('a page with %s is no such page', async (_, more, reach) => {
+  test('a page of another length is no such page', async () => {
     const before = await pool.use(keptBy);
-    for (const { page } of pagesOf(object)) await list({ object, page: { ...page, ...more }, columns: '' }, reach);
+    for (const { page } of pagesOf(object)) await list({ object, page: { ...page, limit: 27 }, columns: '' });
     const kept = (await pool.use(keptBy)).filter(({ name }) => !before.some((each) => each.name === name));
     expect(kept.every(({ generic }) => generic === 0)).toBe(true);
   });
@@ -132,7 +129,7 @@ test.each(agedFields)(
       ...{ after: undefined, limit: 33 },
     };
     const before = new Map((await pool.use(keptBy)).map(({ name, custom }) => [name, custom]));
-    for (let time = 0; time < 7; time += 1) await list({ object, page, columns: '' }, { kind: 'company' });
+    for (let time = 0; time < 7; time += 1) await list({ object, page, columns: '' });
     const used = (await pool.use(keptBy)).filter(({ name, custom }) => custom - (before.get(name) ?? 0) === 7);
     expect(used.map(({ generic }) => generic)).toEqual([0]);
   },

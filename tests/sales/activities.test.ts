@@ -556,7 +556,8 @@ describe('who sees what', () => {
     await post(404, northKey, onLead(ofTeam as string));
     const byKey = await log(northKey, onLead(northern as string));
     const byUser = await log(own.key, onLead(northern as string));
-    await sql`update activities set created_by_kind = 'user', created_by_id = ${inNorth.id} where id = ${byUser.id}`;
+    await sql`
+      update activities set created_by_kind = 'user', created_by_id = ${inNorth.id}, created_by_user = ${inNorth.id} where id = ${byUser.id}`;
     const byOther = await log(own.key, onLead(northern as string));
     const byTeam = await log(teamKey, onLead(ofTeam as string));
     expect(ids((await list(northKey, { offset: 0 })).activities)).toEqual([byUser.id, byKey.id]);
