@@ -1,4 +1,4 @@
-// Which rows of a table of records a statement is about: the tenant's own, those in reach, those that it names.
+// Which rows of a table of records a statement is about: the own ones, those in reach, named ones.
 import type { Fragment } from 'postgres';
 import { planned } from '../beforehand.ts';
 import type { Sql } from '../connect.ts';
