@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-27-search-in-reach',
+    date: '2026-11-27',
+    kind: 'changed',
+    text: 'Search of a credential that sees part of the company looks at the newest records in its reach, whatever others have. `total_capped` is also true where nothing was found and not everything was looked at.',
+    operations: ['searchRecords'],
+  },
+  {
     id: '2026-11-24-search-by-full-name',
     date: '2026-11-24',
     kind: 'changed',

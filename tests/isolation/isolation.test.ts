@@ -15,7 +15,7 @@ import { breachesIn, policyMutants } from './policies.ts';
 import { type Predicate, tenantPredicates } from './predicates.ts';
 import type { Probe } from './probe.ts';
 import { junkOf } from './probes.ts';
-import { type Reach, reachOf, spread } from './reach.ts';
+import { briefly, type Reach, reachOf, spread } from './reach.ts';
 import { redundant, unnoticed, unreached } from './redundant.ts';
 import { differences, type Observation, replay, type Volatile, volatileIn } from './replay.ts';
 import { rushTo } from './rush.ts';
@@ -48,15 +48,6 @@ interface Walk {
   warnings: ReadonlySet<string>;
   /** What became of its SLA clocks, as far as that is the same twice. */
   clocks: ReadonlyMap<string, string>;
-}
-
-/** Few requests of each operation by each credential, from the first to the last. */
-function briefly(probes: readonly Probe[]): Probe[] {
-  const alike = Map.groupBy(probes, ({ operation, options: { key, token }, isAgain }) =>
-    [operation.id, key ?? token, isAgain].join(),
-  );
-  const some = new Set([...alike.values()].flatMap((own) => spread(own, 3)));
-  return probes.filter((probe) => some.has(probe));
 }
 
 /** With all credentials of the tenant; then briefly with its keys alone, which are test keys. */

@@ -55,3 +55,12 @@ export function spread<Item>(items: readonly Item[], most: number): Item[] {
   const step = Math.max(1, (items.length - 1) / (most - 1));
   return items.filter((_, index) => Math.round(Math.round(index / step) * step) === index);
 }
+
+/** Few requests of each operation by each credential, from the first to the last. */
+export function briefly(probes: readonly Probe[]): Probe[] {
+  const alike = Map.groupBy(probes, ({ operation, options: { key, token }, isAgain }) =>
+    [operation.id, key ?? token, isAgain].join(),
+  );
+  const some = new Set([...alike.values()].flatMap((own) => spread(own, 3)));
+  return probes.filter((probe) => some.has(probe));
+}

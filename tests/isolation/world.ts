@@ -67,20 +67,23 @@ export function serve(url: string, main?: string, reachedFile?: string): Promise
 const loading = (file: string): string => `--import=${new URL(file, import.meta.url)}`;
 
 export async function buildWorld(): Promise<World> {
+  return crowd(await buildAlone());
+}
+
+/** The tenant with nobody beside it, and the requests that reach what it has. */
+export async function buildAlone(): Promise<Filled> {
   const alone = await newDatabase();
   await migrate(alone);
   await useDatabase(alone);
   const server = await startServer(settings(alone));
   useServer(server.url);
-  let filled: Filled;
   try {
-    filled = await fill(alone);
+    return await fill(alone);
   } finally {
     useServer(undefined);
     await useDatabase(undefined);
     await server.stop();
   }
-  return crowd(filled);
 }
 
 async function fill(alone: string): Promise<Filled> {
@@ -137,7 +140,7 @@ async function fill(alone: string): Promise<Filled> {
   });
 }
 
-interface Filled {
+export interface Filled {
   alone: string;
   companyId: string;
   tables: TenantTable[];

@@ -36,6 +36,29 @@ export function sentStatements(url: string): Promise<{ byServers: string[]; byAn
   });
 }
 
+/** What servers sent to a database, and what it cost. */
+export interface StatementCost {
+  text: string;
+  calls: number;
+  /** Of 8 KB, that were read. */
+  pages: number;
+  /** That it answered with, or changed. */
+  rows: number;
+}
+
+export function statementCosts(url: string): Promise<StatementCost[]> {
+  const own = new URL(url).pathname.slice(1);
+  return asked(
+    url,
+    (noted) => noted<StatementCost[]>`
+      select s.query as text, sum(s.calls)::int as calls, sum(s.shared_blks_hit + s.shared_blks_read)::int as pages, sum(s.rows)::int as rows
+      from pg_stat_statements s
+      join pg_database d on d.oid = s.dbid and d.datname = ${own}
+      join pg_roles r on r.oid = s.userid and r.rolname = any(${triedRoles})
+      group by 1`,
+  );
+}
+
 /** Forgets what was sent to a database. */
 export async function forgetStatements(url: string): Promise<void> {
   const own = new URL(url).pathname.slice(1);

@@ -1,0 +1,61 @@
+// No call costs more the longer a tenant's history is, unless it is asked for all of it.
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { prolong } from '../isolation/histories.ts';
+import { briefly } from '../isolation/reach.ts';
+import { replay } from '../isolation/replay.ts';
+import { buildAlone, serve } from '../isolation/world.ts';
+import { dropAllDatabases, inDatabase, newDatabase } from '../support/databases.ts';
+import { type StatementCost, statementCosts } from '../support/noted-statements.ts';
+
+/** Rows of each table of the tenant. */
+const rows = Number(process.env.HISTORY_ROWS ?? 5000);
+/** Pages of 8 KB that a statement may read, beside those of the rows that it answers with or changes. */
+const mostPages = 500;
+const pagesOfRow = 30;
+
+/** Statements that are asked for all of a history, by what they begin with or hold, each with its reason. The list may only shrink. */
+const ofAll: readonly [RegExp, string][] = [
+  [/^\s*with asked as/, 'a search looks at 1,000 records of each object, and no further'],
+  [/^\s*with newest as/, 'a report counts the newest rows, as many as it says'],
+  [/sum\(size_bytes\).* from attachments/, 'GET /v1/usage tells how much is stored'],
+  [/sum\(total_minor - amount_paid_minor\)/, 'what is owed is the sum of the invoices that are open: all are, here'],
+];
+
+let costs: StatementCost[];
+let long: string[];
+beforeAll(async () => {
+  const { alone, tables, companyId, probes } = await buildAlone();
+  const url = await newDatabase(alone);
+  long = await inDatabase(url, async (sql) => {
+    const made = await prolong(sql, tables, companyId, rows);
+    await sql`vacuum analyze`;
+    return made;
+  });
+  const server = await serve(url);
+  try {
+    await replay(server.url, briefly(probes), async () => undefined);
+  } finally {
+    await server.stop();
+  }
+  costs = await statementCosts(url);
+}, 600_000);
+afterAll(dropAllDatabases);
+
+const isDear = ({ calls, pages, rows: told }: StatementCost): boolean =>
+  pages / calls > mostPages + (pagesOfRow * told) / calls;
+
+test('the history of most things is long', () => {
+  expect(long.length).toBeGreaterThan(40);
+  expect(costs.length).toBeGreaterThan(400);
+});
+
+test('no statement reads all of it that was not asked for all of it', () => {
+  const dear = costs.filter(isDear);
+  const isListed = ({ text }: StatementCost) => ofAll.some(([pattern]) => pattern.test(text));
+  expect(
+    dear
+      .filter((cost) => !isListed(cost))
+      .map(({ text, pages, calls }) => `${Math.round(pages / calls)} pages: ${text}`),
+  ).toEqual([]);
+  expect(ofAll.filter(([pattern]) => !dear.some(({ text }) => pattern.test(text)))).toEqual([]);
+});
