@@ -125,8 +125,8 @@ export async function listRecords(
       ${page.where ? sql`and ${page.where}` : sql``}
       ${part.where}`;
     const most = page.limit - rows.length;
-    const first = sql`${wanted} order by ${part.orderBy} limit ${most + (page.offset ?? 0)}`;
-    const source = all ?? (await firstInReach(sql, scope, table, first));
+    const first = (): Fragment => sql`${wanted} order by ${part.orderBy} limit ${most + (page.offset ?? 0)}`;
+    const source = all ?? (await firstInReach(sql, scope, table, first()));
     const query = sql`
       select ${selection(sql, table)}, ${order.columns}
       from ${source.rows} ${order.joins}

@@ -3,39 +3,16 @@ import type { Sql } from 'postgres';
 import type { Column, TenantTable } from './schema.ts';
 
 /** Tables that stay as they are: what waits in queues, what plans and people keep short, and what there is once for a company. */
-const short = new Set([
-  ...['companies', 'subscriptions', 'feeds', 'api_quota', 'api_quota_blocks', 'test_mode_resets', 'test_subscriptions'],
-  ...['search_changes', 'search_blocks', 'search_signatures', 'outbox_events', 'webhook_backlog'],
-  ...[
-    'custom_objects',
-    'custom_fields',
-    'field_overrides',
-    'custom_value_hashes',
-    'branches',
-    'teams',
-    'users',
-    'user_places',
-  ],
-  ...[
-    'user_roles',
-    'user_calendars',
-    'user_working_hours',
-    'sign_ins',
-    'profile_permissions',
-    'workforces',
-    'campaigns',
-  ],
-  ...[
-    'api_keys',
-    'api_key_usage',
-    'api_key_places',
-    'oauth_grants',
-    'webhook_subscriptions',
-    'phone_numbers',
-    'purged_companies',
-  ],
-  ...['scheduling_pool_members', 'scheduling_turns', 'workforce_run_steps'],
-]);
+const short = new Set(
+  [
+    'companies subscriptions feeds api_quota api_quota_blocks test_mode_resets test_subscriptions search_changes',
+    'search_blocks search_signatures outbox_events webhook_backlog custom_objects custom_fields field_overrides',
+    'custom_value_hashes branches teams users user_places user_roles user_calendars user_working_hours sign_ins',
+    'profile_permissions workforces campaigns api_keys api_key_usage api_key_places oauth_grants',
+    'webhook_subscriptions phone_numbers purged_companies scheduling_pool_members scheduling_turns',
+    'workforce_run_steps',
+  ].flatMap((names) => names.split(' ')),
+);
 
 /** Names one of many things, of which there are copies too. */
 const isOfMany = ({ name, refersTo }: Column): boolean =>
