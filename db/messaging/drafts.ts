@@ -44,7 +44,7 @@ export async function listDrafts(
     limit ${limit}`;
   const source = await firstInReach(sql, scope, draftTable, wanted);
   const query = sql<DraftRow[]>`select ${sql(draftColumns)} from ${source.rows} where ${source.where} ${wanted}`;
-  if (source.isNamed) planned(query, 'once');
+  if (source.isOfEach) planned(query, 'once');
   return query;
 }
 

@@ -27,8 +27,8 @@ type ReachedTable = Pick<RecordTable, 'name' | 'object' | 'assigned'>;
 export interface Source {
   rows: Fragment;
   where: Fragment;
-  /** True where it names whose they are, so that one plan is good for everybody. */
-  isNamed: boolean;
+  /** True where it asks for the records of each person, so that one plan is good for everybody. */
+  isOfEach: boolean;
 }
 
 /** The time by which indexes have the records of each person in order. */
@@ -52,20 +52,21 @@ export async function recordsInReach(sql: Sql, scope: Scope, table: ReachedTable
  * @param asked conditions, each with a leading `and`, and `order by` with `limit`
  */
 export async function firstInReach(sql: Sql, scope: Scope, table: ReachedTable, asked: Fragment): Promise<Source> {
+  if (scope.reach.kind === 'company') return everybodys(sql, scope, table);
   const known = ofKey(sql, scope, table, sql`r.id`);
-  const areNamed = scope.reach.kind !== 'company' && (known === undefined || (await areFew(sql, known)));
-  return areNamed ? firstOfEach(sql, scope, table, asked) : everybodys(sql, scope, table);
+  const isFound = known === undefined || (await areFew(sql, known));
+  return isFound ? firstOfEach(sql, scope, table, asked) : everybodys(sql, scope, table);
 }
 
 /** Every row of the tenant is looked at. */
 function everybodys(sql: Sql, scope: Scope, table: ReachedTable): Source {
   const own = belongs(sql, scope, table);
   const where = scope.reach.kind === 'company' ? own : sql`${own} and ${inReach(sql, scope, table.assigned)}`;
-  return { rows: sql`${sql(table.name)} r`, where, isNamed: false };
+  return { rows: sql`${sql(table.name)} r`, where, isOfEach: false };
 }
 
 function firstOfEach(sql: Sql, scope: Scope, table: ReachedTable, asked: Fragment): Source {
-  return { rows: sql`(${ofEach(sql, scope, table, sql`r.*`, asked)}) r`, where: sql`true`, isNamed: true };
+  return { rows: sql`(${ofEach(sql, scope, table, sql`r.*`, asked)}) r`, where: sql`true`, isOfEach: true };
 }
 
 async function areFew(sql: Sql, rows: Fragment): Promise<boolean> {

@@ -137,7 +137,7 @@ export async function listRecords(
       ? planned(query, 'in order')
       : single
         ? planned(query, 'anew')
-        : isCommon && (isWhole || (source.isNamed && planned(query, 'once')));
+        : isCommon && (isWhole || (source.isOfEach && planned(query, 'once')));
     rows.push(...(await (isKept ? query : unprepared(query))));
     if (rows.length === page.limit) break;
   }

@@ -122,7 +122,8 @@ async function lookAtNewest(search: Search, most: number): Promise<Look & { bloc
   const places = placesOf(lower);
   const own = ownOf(search);
   const last = Math.ceil(most / recordsOfBlock) + 1;
-  const order = sql`order by r.${sql(ageOf(table))} desc, r.id desc limit ${most}`;
+  const age = scope.reach.kind === 'company' ? 'created_at' : ageOf(table);
+  const order = sql`order by r.${sql(age)} desc, r.id desc limit ${most}`;
   const source = await firstInReach(sql, scope, table, order);
   const rows = await look(search, {
     bound: bounds.all,

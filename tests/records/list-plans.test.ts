@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool, type Sql } from '../../db/connect.ts';
+import type { Reach } from '../../db/reach.ts';
 import { recordTable } from '../../db/records/columns.ts';
 import { listRecords, type Page } from '../../db/records/records.ts';
 import { Transaction } from '../../db/transaction.ts';
@@ -54,11 +55,11 @@ beforeAll(async () => {
 });
 afterAll(() => pool.close(1));
 
-const list = async ({ object, page }: Listed) => {
+const list = async ({ object, page }: Listed, reach: Reach = { kind: 'company' }) => {
   const { companyId } = tenant;
   const transaction = await Transaction.open(pool, { companyId, testMode: false }, { reads: 'many' });
   const actor = { kind: 'api_key' as const, id: randomUUID(), name: 'Test' };
-  const scope = { companyId, testMode: false, reach: { kind: 'company' as const }, actor, userId: null };
+  const scope = { companyId, testMode: false, reach, actor, userId: null };
   await listRecords(transaction.sql, scope, object, page);
   transaction.endRead();
 };
@@ -115,6 +116,14 @@ describe.each(objects)('of %s', (object) => {
   test('a page of another length is no such page', async () => {
     const before = await pool.use(keptBy);
     for (const { page } of pagesOf(object)) await list({ object, page: { ...page, limit: 27 }, columns: '' });
+    const kept = (await pool.use(keptBy)).filter(({ name }) => !before.some((each) => each.name === name));
+    expect(kept.every(({ generic }) => generic === 0)).toBe(true);
+  });
+
+  test('a page of one value, with less than a company in reach, is no such page', async () => {
+    const before = await pool.use(keptBy);
+    for (const listed of pagesOf(object).filter(({ page }) => page.filter))
+      await list(listed, { kind: 'team', id: randomUUID() });
     const kept = (await pool.use(keptBy)).filter(({ name }) => !before.some((each) => each.name === name));
     expect(kept.every(({ generic }) => generic === 0)).toBe(true);
   });
