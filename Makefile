@@ -10,28 +10,31 @@ export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 packages := node_modules/.complete
 generated := generated
 sdk_generated := sdk/src/generated
+# Written when all that a server is made of is compiled.
+compiled := node_modules/.cache/compiled/.complete
+server_sources := main.ts $(shell find $(filter-out bench checks docs node_modules sdk spec tests,$(wildcard *)) -name '*.ts')
 
 # A bounded heap with a young generation of moderate size, and two heaps of the C library for all threads (docs/performance.md has settings for less memory).
-# What was stripped of its types and compiled once is kept for the next start.
+# What was stripped of its types and compiled once is kept for all starts; what is compiled for other flags is of no use to these.
 node_flags := --max-semi-space-size=16 --max-old-space-size=1024
-serve := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node $(node_flags) main.ts
+run := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node $(node_flags)
 
 help: ## Print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-start: $(packages) ## Start the server; settings are environment variables, none is needed (see README.md)
-	@exec env $(serve)
+start: $(packages) $(compiled) ## Start the server; settings are environment variables, none is needed (see README.md)
+	@exec env $(run) main.ts
 
-test: $(packages) ## Run all tests against a real server, PostgreSQL, Redis and browser; installs what is missing
+test: $(packages) $(compiled) ## Run all tests against a real server, PostgreSQL, Redis and browser; installs what is missing
 	@node tests/support/prepare.ts
 	@vitest run
 
-torture: $(packages) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
+torture: $(packages) $(compiled) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
 	@node tests/faults/torture.ts
 mutants: $(packages) ## Take every condition on a company or a mode out of the SQL, one at a time, and fail where nothing notices
 	@MUTANTS=all vitest run tests/isolation/isolation.test.ts
 
-bench: $(packages) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
+bench: $(packages) $(compiled) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
 
 seed-large: $(packages) ## Fill the database of the figures search, list-page and list-orders: SEED_ROWS leads (1000000) and a hundred other workspaces
@@ -78,5 +81,10 @@ $(packages): package.json package-lock.json $(wildcard patches/*)
 	@npm install --no-save --no-progress --loglevel=error >/dev/null
 	@patch-package --error-on-fail >/dev/null
 	@touch $@
+
+# A folder that cannot be written keeps nobody from a start, which then compiles for itself.
+$(compiled): $(packages) $(server_sources)
+	@env $(run) start/compile.ts
+	@touch $@ 2>/dev/null || true
 
 .PHONY: help start test torture mutants bench seed-large check generate sdk sdks format migrate docs platform-key rotate-signing-key

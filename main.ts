@@ -167,8 +167,10 @@ async function start(): Promise<void> {
   process.on('SIGINT', () => void stop('SIGINT'));
 }
 
-start().catch(async (error: unknown) => {
-  process.stderr.write(`The server did not start. ${whyNot(error)}\n`);
-  await embedded?.stop();
-  process.exit(1);
-});
+// Whoever compiles it beforehand starts nothing.
+if (import.meta.main)
+  start().catch(async (error: unknown) => {
+    process.stderr.write(`The server did not start. ${whyNot(error)}\n`);
+    await embedded?.stop();
+    process.exit(1);
+  });

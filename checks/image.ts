@@ -90,7 +90,7 @@ function patternOf(rule: string): RegExp {
 }
 
 /** What programs import and what they read beside themselves, by path, each with a file that needs it. */
-function neededBy(programs: readonly string[], sources: readonly Source[]): Map<string, string> {
+export function neededBy(programs: readonly string[], sources: readonly Source[]): Map<string, string> {
   const byPath = new Map(sources.map((source) => [source.path, source]));
   const needed = new Map(programs.map((path) => [path, 'Dockerfile']));
   // A map is walked to what is added on the way.

@@ -185,7 +185,7 @@ export function buildDatabase(
   const refunds = new Refunds((owed) =>
     credentials.use((sql) => Promise.allSettled(owed.map((refund) => refundCalls(sql, refund)))),
   );
-  const workspaces = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({ max: keptWorkspaces });
+  const workspaces = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>(atMost(keptWorkspaces));
 
   async function load(companyId: string): Promise<Workspace> {
     const scope = { companyId, testMode: false };
@@ -259,7 +259,7 @@ function lookUpsOf(
 ): Pick<Database, 'findKey' | 'rememberedKey' | 'findSession' | 'findGrant'> {
   const keyPlace = rememberedPlaces((hashes) => credentials.use((sql) => findKeyPlaces(sql, hashes)));
   const userPlace = rememberedPlaces((userIds) => credentials.use((sql) => findUserPlaces(sql, userIds)));
-  const remembered = new LRUCache<string, RememberedKey>({ max: keptKeys });
+  const remembered = new LRUCache<string, RememberedKey>(atMost(keptKeys));
   const askKey = coalesce<Placed<{ hash: string }>, KeyRecord>(
     byCompany(credentials, async (sql, companyId, questions) => {
       const now = new Date();
@@ -356,6 +356,9 @@ const keptKeys = 10_000;
 
 type Placed<Question> = Question & { companyId: string };
 
+/** Room for so many, which is taken as it fills: by `max` the library takes all of it at once. */
+const atMost = (entries: number) => ({ maxSize: entries, sizeCalculation: () => 1 });
+
 /** Keys and users whose company is kept in memory. */
 const keptPlaces = 50_000;
 
@@ -366,7 +369,7 @@ const keptPlaces = 50_000;
 function rememberedPlaces(
   lookUp: (ids: readonly string[]) => Promise<Map<string, string>>,
 ): (id: string) => Promise<string | undefined> {
-  const kept = new LRUCache<string, string>({ max: keptPlaces });
+  const kept = new LRUCache<string, string>(atMost(keptPlaces));
   const ask = coalesce<string, string>((ids) => {
     const found = lookUp([...new Set(ids)]);
     return ids.map(async (id) => (await found).get(id));

@@ -58,10 +58,13 @@ async function start({ prepared, number, port }: Extract<ToWorker, { kind: 'serv
   tell({ kind: 'ready' });
 }
 
-// A terminal sends it to all processes at once; the primary tells its workers to stop.
-process.on('SIGINT', () => undefined);
-if (!cluster.isWorker) throw new Error('worker.ts is started by main.ts: run make start');
-process.once('message', (message: ToWorker) => {
-  if (message.kind !== 'serve') return;
-  start(message).catch((error: unknown) => tell({ kind: 'failed', reason: whyNot(error) }, () => process.exit(1)));
-});
+// Whoever compiles it beforehand starts nothing.
+if (import.meta.main) {
+  if (!cluster.isWorker) throw new Error('worker.ts is started by main.ts: run make start');
+  // A terminal sends it to all processes at once; the primary tells its workers to stop.
+  process.on('SIGINT', () => undefined);
+  process.once('message', (message: ToWorker) => {
+    if (message.kind !== 'serve') return;
+    start(message).catch((error: unknown) => tell({ kind: 'failed', reason: whyNot(error) }, () => process.exit(1)));
+  });
+}
