@@ -44,20 +44,21 @@ export async function deleteRecords(
   });
   if (records.length === 0) return [];
   const roots = records.map(({ id }) => ({ object, id, root: id }));
-  const owned = await deleteOwned(sql, scope, object, roots);
+  const owned = await deleteOwned(
+    sql,
+    scope,
+    object,
+    roots.map(({ id }) => id),
+  );
   const hung = await deleteChildren(sql, scope, [...roots, ...owned]);
-  const count = (name: string, root: string) => owned.filter((one) => one.object === name && one.root === root).length;
   const byRoot = Map.groupBy(owned, ({ root }) => root);
-  return records.map((record) => ({
-    ...record,
-    records: byRoot.get(record.id) ?? [],
-    gone: {
-      activities: count('activities', record.id),
-      tasks: count('tasks', record.id),
-      notes: hung.get(record.id)?.notes ?? 0,
-      attachments: hung.get(record.id)?.attachments ?? 0,
-    },
-  }));
+  return records.map((record) => {
+    const own = byRoot.get(record.id) ?? [];
+    const activities = own.filter((one) => one.object === 'activities').length;
+    const { notes = 0, attachments = 0 } = hung.get(record.id) ?? {};
+    const gone = { activities, tasks: own.length - activities, notes, attachments };
+    return { ...record, records: own, gone };
+  });
 }
 
 /** A record that goes, and the one with which it goes. */
@@ -67,21 +68,27 @@ interface Going {
   root: string;
 }
 
-interface GoingRow extends Going {
+interface GoingRow {
+  object: string;
+  id: string;
+  /** What it was logged on, or a task of. */
+  parent: string;
   assigned_to: string | null;
   created_by_kind: string;
   created_by_id: string;
   created_by_user: string | null;
 }
 
-/** Deletes the activities, tasks and tags of records that are gone. A statement of its own: it sees what others attached until these were locked. */
+/**
+ * Deletes the activities, tasks and tags of records that are gone. A statement of its own: it sees what others attached until these were locked.
+ * What belongs to what is told here and not by a join, which PostgreSQL may plan for a few and carry out for thousands.
+ */
 async function deleteOwned(
   sql: Sql,
   { companyId, testMode }: Scope,
   object: string,
-  roots: readonly Going[],
+  ids: readonly string[],
 ): Promise<(Going & GoneRecord)[]> {
-  const ids = roots.map(({ id }) => id);
   // One for each kind of record: joined by `or`, no index would serve them.
   const deleteTasks = (of: string, recordIds: Fragment) => sql`
     delete from tasks
@@ -91,24 +98,27 @@ async function deleteOwned(
     with gone_activities as (
       delete from activities
       where company_id = ${companyId} and test_mode = ${testMode}
-        and entity_type = ${entityTypes[object] ?? null} and entity_id = any(${ids}::uuid[])
+        and entity_type = ${entityTypes[object] ?? null} and entity_id = any(${ids as string[]}::uuid[])
       returning id, entity_id, created_by_kind, created_by_id, created_by_user
     ), gone_tasks as (
-      ${deleteTasks(object, sql`${ids}::uuid[]`)}
+      ${deleteTasks(object, sql`${ids as string[]}::uuid[]`)}
     ), gone_tasks_of_activities as (
       ${deleteTasks('activities', sql`array(select id from gone_activities)`)}
     ), gone_tags as (
       delete from record_tags
-      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${ids}::uuid[])
+      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${ids as string[]}::uuid[])
     )
-    select 'activities' as object, id, entity_id as root, null::uuid as assigned_to, created_by_kind, created_by_id, created_by_user
+    select 'activities' as object, id, entity_id as parent, null::uuid as assigned_to, created_by_kind, created_by_id, created_by_user
     from gone_activities
     union all
-    select 'tasks', t.id, coalesce(a.entity_id, t.record_id), t.assigned_to, t.created_by_kind, t.created_by_id, t.created_by_user
-    from (select * from gone_tasks union all select * from gone_tasks_of_activities) t
-    left join gone_activities a on a.id = t.record_id`;
-  return rows.map(({ assigned_to, created_by_kind, created_by_id, created_by_user, ...going }) => ({
-    ...going,
+    select 'tasks', id, record_id, assigned_to, created_by_kind, created_by_id, created_by_user
+    from (select * from gone_tasks union all select * from gone_tasks_of_activities) t`;
+  const rootOfActivity = new Map(
+    rows.filter((row) => row.object === 'activities').map(({ id, parent }) => [id, parent]),
+  );
+  return rows.map(({ parent, assigned_to, created_by_kind, created_by_id, created_by_user, ...gone }) => ({
+    ...gone,
+    root: rootOfActivity.get(parent) ?? parent,
     possession: {
       assignedTo: assigned_to,
       createdBy: { kind: created_by_kind, id: created_by_id, userId: created_by_user },
@@ -116,35 +126,46 @@ async function deleteOwned(
   }));
 }
 
-/** Deletes what hangs on records that are gone, and counts it by their roots. A statement of its own, for the reason above. */
+/** Deletes what hangs on records that are gone, and counts it by their roots. Statements of their own, for the reason above. */
 async function deleteChildren(
   sql: Sql,
-  { companyId, testMode }: Scope,
+  scope: Scope,
   going: readonly Going[],
 ): Promise<Map<string, { notes: number; attachments: number }>> {
-  const ids = going.map(({ id }) => id);
-  const own = (child: string) => sql`
-    ${sql(child)}.company_id = ${companyId} and ${sql(child)}.test_mode = ${testMode}
-      and ${sql(child)}.object = going.object and ${sql(child)}.record_id = going.id
-      and ${sql(child)}.record_id = any(${ids}::uuid[])`;
-  const counts = await sql<{ root: string; notes: number; attachments: number }[]>`
-    with going as (
-      select object, id, root from jsonb_to_recordset(${sql.json(going as never)}) as r (object text, id uuid, root uuid)
-    ), gone_notes as (
-      delete from notes using going where ${own('notes')} returning going.root
+  const byObject = Map.groupBy(going, ({ object }) => object);
+  const gone = await Promise.all([...byObject].map(([object, of]) => deleteChildrenOf(sql, scope, object, of)));
+  const counts = new Map<string, { notes: number; attachments: number }>();
+  for (const { child, root } of gone.flat()) {
+    const count = counts.get(root) ?? { notes: 0, attachments: 0 };
+    count[child] += 1;
+    counts.set(root, count);
+  }
+  return counts;
+}
+
+async function deleteChildrenOf(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  object: string,
+  going: readonly Going[],
+): Promise<{ child: 'notes' | 'attachments'; root: string }[]> {
+  const roots = new Map(going.map(({ id, root }) => [id, root]));
+  const own = sql`
+    company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${[...roots.keys()]}::uuid[])`;
+  const rows = await sql<{ child: 'notes' | 'attachments'; record_id: string }[]>`
+    with gone_notes as (
+      delete from notes where ${own} returning record_id
     ), gone_messages as (
-      delete from messages using going where ${own('messages')}
+      delete from messages where ${own}
     ), gone_reports as (
-      delete from received_reports using going where ${own('received_reports')}
+      delete from received_reports where ${own}
     ), gone_attachments as (
-      delete from attachments using going where ${own('attachments')} returning going.root
+      delete from attachments where ${own} returning record_id
     )
-    select going.root,
-      (select count(*) from gone_notes n where n.root = going.root) as notes,
-      (select count(*) from gone_attachments a where a.root = going.root) as attachments
-    from going
-    where going.id = going.root`;
-  return new Map(counts.map((each) => [each.root, each]));
+    select 'notes' as child, record_id from gone_notes
+    union all
+    select 'attachments', record_id from gone_attachments`;
+  return rows.map(({ child, record_id }) => ({ child, root: roots.get(record_id) as string }));
 }
 
 /** What activities call the objects that they are logged on. */
