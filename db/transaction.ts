@@ -505,6 +505,9 @@ class Reading {
 
 // Statements that are sent without waiting must all be started with execute(): a plain await starts a microtask later, and so out of order.
 function insertAudit(sql: Sql, rows: readonly AuditRow[]): Promise<unknown> {
+  // The driver writes bytes that are a parameter; in JSON they stand as PostgreSQL reads them.
+  const hashOf = ({ idempotencyKeyHash: hash }: AuditRow) =>
+    hash === null || rows.length === 1 ? hash : `\\x${hash.toString('hex')}`;
   const values = rows.map((row) => ({
     company_id: row.companyId,
     id: uuidv7(),
@@ -522,7 +525,7 @@ function insertAudit(sql: Sql, rows: readonly AuditRow[]): Promise<unknown> {
     changes: row.changes,
     metadata: row.metadata,
     test_mode: row.testMode,
-    idempotency_key_hash: row.idempotencyKeyHash && `\\x${row.idempotencyKeyHash.toString('hex')}`,
+    idempotency_key_hash: hashOf(row),
   }));
   return insertRows(sql, sql`audit_logs`, values, ['changes', 'metadata']);
 }
