@@ -1,5 +1,5 @@
-// Compiles what a server is made of into NODE_COMPILE_CACHE, also what it loads late, so that no server has to.
-// What takes the types out of a file blocks a process for half a second, and stays in its memory.
+// Compiles all that a server is made of into NODE_COMPILE_CACHE, also what it loads late.
+// A server that has to do it itself loads what takes types out: half a second, and memory that it keeps.
 import { globSync } from 'node:fs';
 
 const root = new URL('../', import.meta.url);
