@@ -174,6 +174,8 @@ export class Pool {
           },
         });
         socket = opened;
+        // Before the driver, which tells whoever waits: what they give back then must go to nobody else.
+        opened.once('error', () => lane.cut());
         gatherWrites(opened);
         return Object.assign(opened, { host: host[0], port: port[0] });
       },

@@ -7,7 +7,7 @@ import { isOutage, Pool } from '../../db/connect.ts';
 
 /** Connections that came, and whether they are let through to PostgreSQL. */
 let came: Socket[];
-let gate: 'open' | 'held' | 'cut';
+let gate: 'open' | 'held' | 'cut' | 'reset';
 let openGate: () => void;
 let door: Server;
 let pool: Pool;
@@ -23,6 +23,7 @@ beforeEach(async () => {
     came.push(socket);
     socket.on('error', () => undefined);
     if (gate === 'cut') return socket.destroy();
+    if (gate === 'reset') return socket.resetAndDestroy();
     if (gate === 'held') await opened;
     const there = connect(Number(port), hostname);
     there.on('error', () => socket.destroy());
@@ -66,12 +67,30 @@ describe('Connections of a pool', () => {
     expect(came.length).toBe(2);
   });
 
-  test('that cannot be opened beforehand are opened when somebody asks', async () => {
-    gate = 'cut';
-    await pool.open();
-    gate = 'open';
+  test.each(['cut', 'reset'] as const)(
+    'that are %s when they are opened beforehand are opened when somebody asks',
+    async (how) => {
+      gate = how;
+      await pool.open();
+      gate = 'open';
+      expect(await ask()).toBe(1);
+      expect(pool.usage).toMatchObject({ lanes: 6, free: 6, waiting: 0 });
+    },
+  );
+
+  test('that are reset under a statement are given to nobody else', async () => {
     expect(await ask()).toBe(1);
-    expect(pool.usage).toMatchObject({ lanes: 6, free: 6, waiting: 0 });
+    const asked = pool
+      .use((sql) => sql`select pg_sleep(10)`)
+      .then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+    await expect.poll(() => pool.usage.free).toBe(5);
+    await sleep(50);
+    for (const socket of came) socket.resetAndDestroy();
+    expect(isOutage(await asked)).toBe(true);
+    expect(await ask()).toBe(1);
   });
 
   test('that were taken and never used are as they were', async () => {
