@@ -8,6 +8,7 @@ import type { Scope } from '../reach.ts';
 import { type Column, type RecordTable, recordTable } from '../records/columns.ts';
 import { filterCondition } from '../records/filter.ts';
 import { recordsInReach } from '../records/reached.ts';
+import type { TenantScope } from '../tenant.ts';
 
 export interface Figure {
   value: number | string | null;
@@ -124,6 +125,7 @@ export interface PipelineRow {
 
 /** How many records within reach are in each status. */
 export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'deals'): Promise<PipelineRow[]> {
+  if (object === 'leads' && scope.reach.kind === 'company') return countLeads(sql, scope);
   const table = recordTable(object);
   const status = object === 'leads' ? sql`r.lead_status_id` : sql`r.stage_id`;
   const source = await recordsInReach(sql, scope, table);
@@ -132,6 +134,19 @@ export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'd
     from ${source.rows}
     where ${source.where}
     group by 1`;
+}
+
+/** The leads of all in each status, which an index tells alone. Asked for all statuses at once PostgreSQL reads every row, by several processes. */
+async function countLeads(sql: Sql, { companyId, testMode }: TenantScope): Promise<PipelineRow[]> {
+  const count = (isIn: Fragment) => sql`
+    (select count(*) from leads r where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.lead_status_id ${isIn})`;
+  const rows = await sql<PipelineRow[]>`
+    select s.id as "statusId", ${count(sql`= s.id`)} as count, null::bigint as amount
+    from statuses s
+    where s.company_id = ${companyId} and s.object = 'leads'
+    union all
+    select null, ${count(sql`is null`)}, null`;
+  return rows.filter((row) => row.count > 0);
 }
 
 export interface SavedReportRow extends CreatedByRow {
