@@ -1,5 +1,5 @@
 // Rows are found by what names them, although most companies have few.
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool, type Sql } from '../../db/connect.ts';
 import { suppressedOf } from '../../db/messaging/email-suppression.ts';
@@ -7,6 +7,7 @@ import { migrate } from '../../db/migrate.ts';
 import { deleteRecords } from '../../db/records/deletion.ts';
 import { updateRecords } from '../../db/records/writing.ts';
 import { noteContacts } from '../../db/sales/activity-effects.ts';
+import { Transaction } from '../../db/transaction.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, useDatabase } from '../support/tenants.ts';
 
@@ -106,4 +107,25 @@ test('one that an activity is logged on', async () => {
   };
   const plan = await planOf('with contact as', (sql) => noteContacts(sql, scope, [contact], new Date()));
   expect(plan.match(byKey), plan).toHaveLength(2);
+});
+
+test('a key that is claimed, where its plan is kept from when there was none', async () => {
+  await database()`
+    insert into companies (id, name, email, region, industry, timezone, currency, created_at, updated_at)
+    values (${scope.companyId}, 'Large', 'large@example.com', 'EU', 'Trade', 'UTC', 'EUR', now(), now())`;
+  const rowsRead = async () => {
+    const claim = { ...scope, endpoint: 'test', key: randomUUID(), requestHash: randomBytes(32) };
+    const transaction = await Transaction.open(pool, scope, { claim });
+    expect(await transaction.opened()).toBe('held');
+    const [table] = await transaction.sql<{ rows: number }[]>`
+      select seq_tup_read::int as rows from pg_stat_xact_user_tables where relname = 'idempotency_records'`;
+    await transaction.undo();
+    return table?.rows;
+  };
+  // PostgreSQL keeps a plan for all values from the sixth time on.
+  for (let time = 0; time < 10; time += 1) expect(await rowsRead()).toBe(0);
+  await database()`
+    insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at)
+    select ${scope.companyId}, false, 'test', n, '', 201, '{}', now() from generate_series(1, 5000) n`;
+  expect(await rowsRead()).toBe(0);
 });
