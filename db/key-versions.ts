@@ -35,11 +35,12 @@ const on = (name: string, value: string): string => `set_config('${name}', '${va
 const settings = "set_config('app.company_id', $1, true) = $1 and set_config('app.test_mode', $2, true) = $2";
 /**
  * A plan that is kept was made at its first uses, perhaps of a table that was empty then: it would read all of it each time, until PostgreSQL
- * analyses it. What writes has an index for all that it asks.
+ * analyses it. What may write has an index for all that it asks, and is told so with its tenant's settings.
  */
-const byIndex = on('enable_seqscan', 'off');
-const enter = `select ${settings} and ${byIndex}`;
-const enterAndAsk = asking(`${settings} and ${byIndex}`);
+export const byIndex = { name: 'enable_seqscan', value: 'off' };
+const toWrite = `${settings} and ${on(byIndex.name, byIndex.value)}`;
+const enter = `select ${toWrite}`;
+const enterAndAsk = asking(toWrite);
 
 function asking(conditions: string): string {
   return `select case when ${conditions} then ${stampOf('$3')} end as stamp`;

@@ -6,7 +6,7 @@ import type { Possession } from '../domain/possession.ts';
 import { type Beforehand, begin, type Planning } from './beforehand.ts';
 import type { Lane, Pool, Sql } from './connect.ts';
 import * as idempotency from './idempotency.ts';
-import { entrance, isKeyUnchanged, type KeyVersion, readingEntrance, stampQuestion } from './key-versions.ts';
+import { byIndex, entrance, isKeyUnchanged, type KeyVersion, readingEntrance, stampQuestion } from './key-versions.ts';
 import { type TenantScope, tenantSettings } from './tenant.ts';
 
 /** Whose rows it sees. */
@@ -170,7 +170,10 @@ export class Transaction {
       return this.#pool.sendChained(lane, begin, text, parameters);
     }
     const statements = ['begin'];
-    if (typeof this.#scope !== 'string') statements.push(...tenantSettings(this.#scope));
+    if (typeof this.#scope !== 'string') {
+      statements.push(...tenantSettings(this.#scope));
+      if (this.#opening.reads === undefined) statements.push(`set local ${byIndex.name} = ${byIndex.value}`);
+    }
     if (credential) statements.push(stampQuestion(credential));
     return this.#pool.sendTogether(lane, statements);
   }

@@ -421,6 +421,24 @@ describe('of a call that only reads', () => {
     const messages = (await sent({ spread: false, prepare: false })).flat();
     expect(messages).toContainEqual(expect.stringContaining(`Q ${['begin', ...settings()].join('; ')}`));
   });
+
+  test.each([
+    { spread: false, prepare: true },
+    { spread: false, prepare: false },
+    { spread: true, prepare: true },
+  ])('whoever may write asks indexes, and who only reads may read a whole table: %o', async (settings) => {
+    const own = newPool(inject('databaseUrl'), settings);
+    const seen = async (transaction: Transaction) => {
+      const [row] =
+        await transaction.sql`select current_setting('enable_seqscan') as scans, current_setting('jit') as jit`;
+      transaction.abandon();
+      return row;
+    };
+    const scope = { companyId: tenant.companyId, testMode: false };
+    expect(await seen(await Transaction.open(own, scope))).toEqual({ scans: 'off', jit: 'off' });
+    expect(await seen(await Transaction.open(own, scope, { reads: 'many' }))).toEqual({ scans: 'on', jit: 'off' });
+    await own.close(1);
+  });
 });
 
 /** Kinds of the protocol's messages, with the texts of statements. */
