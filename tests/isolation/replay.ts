@@ -79,7 +79,11 @@ async function ask(
 
 function flatten(value: unknown, path: string, into: Observation): void {
   if (isOfJobs(path)) return;
-  if (typeof value === 'string') flattenClaims(value, path, into);
+  if (typeof value === 'string' && flattenClaims(value, path, into)) {
+    // When it was made, and so how it is signed, may be the same by chance in two runs side by side.
+    into.set(path, 'a token');
+    return;
+  }
   if (path.endsWith('next_cursor')) into.set(path, String(value !== null));
   else if (value !== null && typeof value === 'object') {
     if (Array.isArray(value)) into.set(`${path}.length`, String(value.length));
@@ -95,16 +99,18 @@ function flatten(value: unknown, path: string, into: Observation): void {
     );
 }
 
-/** What a token says. */
-function flattenClaims(text: string, path: string, into: Observation): void {
-  const claims = /^[\w-]+\.(ey[\w-]+)\.[\w-]+$/.exec(text)?.[1];
-  if (!claims) return;
+/** What a token says, of a session or of a slot. @returns false for what is none */
+function flattenClaims(text: string, path: string, into: Observation): boolean {
+  const claims = /^(?:[\w-]+\.|st_)([\w-]+)\.[\w-]+$/.exec(text)?.[1];
+  if (!claims || !/^(?:ey|W)/.test(claims)) return false;
   try {
     const said = Object.entries(JSON.parse(Buffer.from(claims, 'base64url').toString()) as object);
     // Numbers are moments.
     for (const [name, value] of said) if (typeof value !== 'number') flatten(value, `${path}.claims.${name}`, into);
+    return true;
   } catch {
     // An example in the document that is no real token.
+    return false;
   }
 }
 
