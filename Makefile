@@ -15,7 +15,7 @@ compiled := node_modules/.cache/compiled/.complete
 server_sources := main.ts $(shell find $(filter-out bench checks docs node_modules sdk spec tests,$(wildcard *)) -name '*.ts')
 
 # A bounded heap with a young generation of moderate size, and two heaps of the C library for all threads (docs/performance.md has settings for less memory).
-# What was stripped of its types and compiled once is kept for all starts; what is compiled for other flags is of no use to these.
+# What was stripped of its types and compiled once is kept for all starts.
 node_flags := --max-semi-space-size=16 --max-old-space-size=1024
 run := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node $(node_flags)
 

@@ -186,10 +186,7 @@ export class Pool {
         // And where PostgreSQL waits in the middle of a statement, which that time does not count: a dead network is noticed after 11 s.
         ...{ tcp_keepalives_idle: 5, tcp_keepalives_interval: 2, tcp_keepalives_count: 3 },
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
-        // To compile a plan takes longer than any statement of ours may.
-        ...(role
-          ? { options: `-c role=${role} -c jit=off${commitsMayBeLost ? ' -c synchronous_commit=off' : ''}` }
-          : {}),
+        ...(role ? { options: `-c role=${role}${commitsMayBeLost ? ' -c synchronous_commit=off' : ''}` } : {}),
       },
     };
     const sql = postgres(url, options) as unknown as postgres.Sql;

@@ -33,14 +33,8 @@ export function entrance({ companyId, testMode }: TenantScope, credential: KeyVe
 
 const on = (name: string, value: string): string => `set_config('${name}', '${value}', true) = '${value}'`;
 const settings = "set_config('app.company_id', $1, true) = $1 and set_config('app.test_mode', $2, true) = $2";
-/**
- * A plan that is kept was made at its first uses, perhaps of a table that was empty then: it would read all of it each time, until PostgreSQL
- * analyses it. What may write has an index for all that it asks, and is told so with its tenant's settings.
- */
-export const byIndex = { name: 'enable_seqscan', value: 'off' };
-const toWrite = `${settings} and ${on(byIndex.name, byIndex.value)}`;
-const enter = `select ${toWrite}`;
-const enterAndAsk = asking(toWrite);
+const enter = `select ${settings}`;
+const enterAndAsk = asking(settings);
 
 function asking(conditions: string): string {
   return `select case when ${conditions} then ${stampOf('$3')} end as stamp`;

@@ -1,68 +1,13 @@
 // A transaction of one request: begun with its first statement, ended with all it must write.
-import { randomUUID } from 'node:crypto';
-import type { Fragment } from 'postgres';
-import { v7 as uuidv7 } from 'uuid';
-import type { Possession } from '../domain/possession.ts';
 import { type Beforehand, begin, type Planning } from './beforehand.ts';
 import type { Lane, Pool, Sql } from './connect.ts';
 import * as idempotency from './idempotency.ts';
-import { byIndex, entrance, isKeyUnchanged, type KeyVersion, readingEntrance, stampQuestion } from './key-versions.ts';
+import { entrance, isKeyUnchanged, type KeyVersion, readingEntrance, stampQuestion } from './key-versions.ts';
 import { type TenantScope, tenantSettings } from './tenant.ts';
+import { type AuditRow, type EventRow, insertAudit, insertEvents } from './traces.ts';
 
 /** Whose rows it sees. */
 export type Scope = TenantScope | 'platform' | 'nobody';
-
-export interface AuditRow {
-  companyId: string;
-  occurredAt: Date;
-  actorKind: string;
-  actorId: string;
-  apiKeyId: string | null;
-  keyName: string | null;
-  requestId: string;
-  ip: string;
-  userAgent: string | null;
-  action: string;
-  object: string | null;
-  recordId: string | null;
-  changes: object | null;
-  metadata: object | null;
-  testMode: boolean;
-  idempotencyKeyHash: Buffer | null;
-}
-
-/** What a row of the audit log says of a thing. */
-type AuditedThing = Partial<Pick<AuditRow, 'object' | 'recordId' | 'changes' | 'metadata'>>;
-
-/** A row for what the server does by itself. @param by the part of it that does it, e.g. `billing` */
-export function ownAuditRow(
-  { companyId, testMode }: TenantScope,
-  by: string,
-  action: string,
-  { object = null, recordId = null, changes = null, metadata = null }: AuditedThing,
-  now: Date,
-): AuditRow {
-  return {
-    ...{ companyId, testMode, occurredAt: now, actorKind: 'system', actorId: by, apiKeyId: null, keyName: null },
-    ...{ requestId: randomUUID(), ip: '', userAgent: null, action, object, recordId, changes, metadata },
-    idempotencyKeyHash: null,
-  };
-}
-
-export interface EventRow {
-  companyId: string;
-  testMode: boolean;
-  event: string;
-  occurredAt: Date;
-  actor: object;
-  /** null: the server did it by itself. */
-  requestId: string | null;
-  data: object;
-  /** Of an update: from what to what. */
-  changes?: object | undefined;
-  /** Whose the record was, where the event takes it from them. */
-  takenFrom?: Possession | undefined;
-}
 
 /** Milliseconds before a request's deadline when its commit is refused: the time that the commit's answer may take. */
 const answerTime = 100;
@@ -170,10 +115,7 @@ export class Transaction {
       return this.#pool.sendChained(lane, begin, text, parameters);
     }
     const statements = ['begin'];
-    if (typeof this.#scope !== 'string') {
-      statements.push(...tenantSettings(this.#scope));
-      if (this.#opening.reads === undefined) statements.push(`set local ${byIndex.name} = ${byIndex.value}`);
-    }
+    if (typeof this.#scope !== 'string') statements.push(...tenantSettings(this.#scope));
     if (credential) statements.push(stampQuestion(credential));
     return this.#pool.sendTogether(lane, statements);
   }
@@ -504,82 +446,4 @@ class Reading {
     });
     return { ...entrance, planned: (how) => this.#newEntrance(how, answered) };
   }
-}
-
-// Statements that are sent without waiting must all be started with execute(): a plain await starts a microtask later, and so out of order.
-function insertAudit(sql: Sql, rows: readonly AuditRow[]): Promise<unknown> {
-  // The driver writes bytes that are a parameter; in JSON they stand as PostgreSQL reads them.
-  const hashOf = ({ idempotencyKeyHash: hash }: AuditRow) =>
-    hash === null || rows.length === 1 ? hash : `\\x${hash.toString('hex')}`;
-  const values = rows.map((row) => ({
-    company_id: row.companyId,
-    id: uuidv7(),
-    occurred_at: row.occurredAt,
-    actor_kind: row.actorKind,
-    actor_id: row.actorId,
-    api_key_id: row.apiKeyId,
-    key_name: row.keyName,
-    request_id: row.requestId,
-    ip: row.ip,
-    user_agent: row.userAgent,
-    action: row.action,
-    object: row.object,
-    record_id: row.recordId,
-    changes: row.changes,
-    metadata: row.metadata,
-    test_mode: row.testMode,
-    idempotency_key_hash: hashOf(row),
-  }));
-  return insertRows(sql, sql`audit_logs`, values, ['changes', 'metadata']);
-}
-
-function insertEvents(sql: Sql, rows: readonly EventRow[]): Promise<unknown> {
-  // Creations, the busiest, have none of it, and a statement that is as short as can be.
-  const hasMore = rows.some(({ changes, takenFrom }) => changes || takenFrom);
-  const values = rows.map((row) => ({
-    company_id: row.companyId,
-    id: uuidv7(),
-    test_mode: row.testMode,
-    event: row.event,
-    occurred_at: row.occurredAt,
-    actor: row.actor,
-    request_id: row.requestId,
-    data: row.data,
-    ...(hasMore ? furtherColumns(row) : {}),
-  }));
-  return insertRows(sql, sql`outbox_events`, values, hasMore ? ['actor', 'data', 'changes'] : ['actor', 'data']);
-}
-
-function furtherColumns({ changes, takenFrom }: EventRow) {
-  return {
-    changes: changes ?? null,
-    assigned_to: takenFrom?.assignedTo ?? null,
-    created_by_kind: takenFrom?.createdBy?.kind ?? null,
-    created_by_id: takenFrom?.createdBy?.id ?? null,
-    created_by_user: takenFrom?.createdBy?.userId ?? null,
-  };
-}
-
-/**
- * Inserts one row by its values, which costs least. Many are one parameter: PostgreSQL takes 65,535, and any number of rows is then the same
- * prepared statement.
- * @param rows all with the same columns, one at least
- * @param documents columns that are JSON
- */
-function insertRows(
-  sql: Sql,
-  table: Fragment,
-  rows: readonly Record<string, unknown>[],
-  documents: readonly string[],
-): Promise<unknown> {
-  const [first = {}] = rows;
-  if (rows.length === 1) {
-    const values = { ...first };
-    for (const name of documents) if (values[name] !== null) values[name] = sql.json(values[name] as never);
-    return sql`insert into ${table} ${sql(values)}`.execute();
-  }
-  const columns = sql(Object.keys(first));
-  return sql`
-    insert into ${table} (${columns})
-    select ${columns} from json_populate_recordset(null::${table}, ${JSON.stringify(rows)}::text::json)`.execute();
 }

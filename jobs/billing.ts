@@ -6,7 +6,7 @@ import * as purge from '../db/billing/purge.ts';
 import { lockSubscription, saveSubscription } from '../db/billing/subscriptions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import type { TenantScope } from '../db/tenant.ts';
-import { ownAuditRow } from '../db/transaction.ts';
+import { ownAuditRow } from '../db/traces.ts';
 import { type BillingMail, nextStep } from '../domain/billing/life-cycle.ts';
 import type { PaymentProvider, Settlement } from '../domain/billing/provider.ts';
 import type { Change, Subscription } from '../domain/billing/subscription.ts';

@@ -8,7 +8,7 @@ import { whoSaidStop } from '../db/messaging/said-stop.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
 import { listRecords } from '../db/records/records.ts';
 import type { TenantScope } from '../db/tenant.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/traces.ts';
 import { begun, contentOf, messagesFor, newRun } from '../domain/messaging/campaigns.ts';
 import { draftEvent } from '../domain/messaging/drafts.ts';
 import { readFilter } from '../domain/objects/filter.ts';

@@ -9,7 +9,7 @@ import { findActiveNumber, findDefaultNumber } from '../db/messaging/phone-numbe
 import { whoSaidStop } from '../db/messaging/said-stop.ts';
 import { isActiveUser } from '../db/people/users.ts';
 import type { TenantScope } from '../db/tenant.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/traces.ts';
 import { accessOf, moduleState, modulesOfWorkspace } from '../domain/billing/plans.ts';
 import { type DraftChannel, draftEvent } from '../domain/messaging/drafts.ts';
 import {

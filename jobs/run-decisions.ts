@@ -2,7 +2,7 @@
 import type { Pool, Sql } from '../db/connect.ts';
 import * as db from '../db/messaging/draft-decisions.ts';
 import type { TenantScope } from '../db/tenant.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/traces.ts';
 import { draftEvent } from '../domain/messaging/drafts.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';

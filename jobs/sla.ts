@@ -2,7 +2,7 @@
 import type { Pool, Sql } from '../db/connect.ts';
 import type { ClockScope } from '../db/settings/sla-clocks.ts';
 import * as due from '../db/settings/sla-due.ts';
-import type { EventRow } from '../db/transaction.ts';
+import type { EventRow } from '../db/traces.ts';
 import type { SlaPolicy } from '../domain/objects/configuration.ts';
 import {
   fillTemplate,

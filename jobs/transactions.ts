@@ -1,6 +1,7 @@
 // Transactions of jobs: bound to one tenant, and given up when the database hangs.
 import type { Pool, Sql } from '../db/connect.ts';
-import { type AuditRow, type EventRow, type Scope, Transaction } from '../db/transaction.ts';
+import type { AuditRow, EventRow } from '../db/traces.ts';
+import { type Scope, Transaction } from '../db/transaction.ts';
 
 /**
  * Runs work in a transaction of its own; what it throws undoes all of it.

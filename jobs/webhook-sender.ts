@@ -6,7 +6,7 @@ import { removeWebhook } from '../db/automation/webhooks.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { insertMail } from '../db/messaging/mails.ts';
 import { findAdmins } from '../db/people/users.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/traces.ts';
 import {
   afterFailure,
   allowance,

@@ -7,7 +7,7 @@ import { openSubscription } from '../db/billing/subscriptions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { findSeats } from '../db/people/users.ts';
 import type { TenantScope } from '../db/tenant.ts';
-import { type AuditRow, ownAuditRow } from '../db/transaction.ts';
+import { type AuditRow, ownAuditRow } from '../db/traces.ts';
 import { type Refusal, refusalOf } from '../domain/billing/changes.ts';
 import { nextStep } from '../domain/billing/life-cycle.ts';
 import type { Order, PaymentProvider, Settlement } from '../domain/billing/provider.ts';

@@ -4,7 +4,7 @@ import type { Pool } from '../db/connect.ts';
 import { findMailedDraft, type MailedDraft } from '../db/messaging/draft-sending.ts';
 import { addSuppressed } from '../db/messaging/email-suppression.ts';
 import type { TenantScope } from '../db/tenant.ts';
-import { ownAuditRow } from '../db/transaction.ts';
+import { ownAuditRow } from '../db/traces.ts';
 import { inTransaction } from '../jobs/transactions.ts';
 import type { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
 import { html, page } from '../runtime/html.ts';

@@ -7,7 +7,7 @@ import { type EngagedStatus, findMessage, insertMessage, markEngaged } from '../
 import { addReport, findContact, type ReportRow } from '../db/messaging/received-reports.ts';
 import { holdRecord } from '../db/records/records.ts';
 import type { TenantScope } from '../db/tenant.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/transaction.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/traces.ts';
 import { channelOf, type Link, type Report, reportEvent, stopReason } from '../domain/messaging/reports.ts';
 import type { Change } from '../runtime/handler.ts';
 

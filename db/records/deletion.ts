@@ -44,12 +44,7 @@ export async function deleteRecords(
   });
   if (records.length === 0) return [];
   const roots = records.map(({ id }) => ({ object, id, root: id }));
-  const owned = await deleteOwned(
-    sql,
-    scope,
-    object,
-    roots.map(({ id }) => id),
-  );
+  const owned = await deleteOwned(sql, scope, object, roots);
   const hung = await deleteChildren(sql, scope, [...roots, ...owned]);
   const byRoot = Map.groupBy(owned, ({ root }) => root);
   return records.map((record) => {
@@ -87,8 +82,9 @@ async function deleteOwned(
   sql: Sql,
   { companyId, testMode }: Scope,
   object: string,
-  ids: readonly string[],
+  roots: readonly Going[],
 ): Promise<(Going & GoneRecord)[]> {
+  const ids = roots.map(({ id }) => id);
   // One for each kind of record: joined by `or`, no index would serve them.
   const deleteTasks = (of: string, recordIds: Fragment) => sql`
     delete from tasks
@@ -98,15 +94,15 @@ async function deleteOwned(
     with gone_activities as (
       delete from activities
       where company_id = ${companyId} and test_mode = ${testMode}
-        and entity_type = ${entityTypes[object] ?? null} and entity_id = any(${ids as string[]}::uuid[])
+        and entity_type = ${entityTypes[object] ?? null} and entity_id = any(${ids}::uuid[])
       returning id, entity_id, created_by_kind, created_by_id, created_by_user
     ), gone_tasks as (
-      ${deleteTasks(object, sql`${ids as string[]}::uuid[]`)}
+      ${deleteTasks(object, sql`${ids}::uuid[]`)}
     ), gone_tasks_of_activities as (
       ${deleteTasks('activities', sql`array(select id from gone_activities)`)}
     ), gone_tags as (
       delete from record_tags
-      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${ids as string[]}::uuid[])
+      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${ids}::uuid[])
     )
     select 'activities' as object, id, entity_id as parent, null::uuid as assigned_to, created_by_kind, created_by_id, created_by_user
     from gone_activities

@@ -8,7 +8,7 @@ import { beginLook, endLook, type Look } from '../../db/billing/provider-custome
 import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
 import { addToWallet } from '../../db/billing/wallet.ts';
 import type { Pool, Sql } from '../../db/connect.ts';
-import { ownAuditRow } from '../../db/transaction.ts';
+import { ownAuditRow } from '../../db/traces.ts';
 import { mailOfTurn } from '../../domain/billing/life-cycle.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
 import { inTransaction } from '../../jobs/transactions.ts';

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { Pool, type Sql } from '../../db/connect.ts';
-import type { EventRow } from '../../db/transaction.ts';
+import type { EventRow } from '../../db/traces.ts';
 import { inTransaction } from '../../jobs/transactions.ts';
 import { toldEvents } from '../support/events.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';

@@ -246,11 +246,12 @@ describe('a form', () => {
       .send(requestText('POST', pathOf(on), head))
       .send(start)
       .send(Buffer.alloc(200_000, 1));
-    await vi.waitUntil(() => readdirSync(join(folder, 'uploads')).length > 0);
+    const patience = { timeout: 10_000 };
+    await vi.waitUntil(() => readdirSync(join(folder, 'uploads')).length > 0, patience);
     const arriving = readdirSync(join(folder, 'uploads'));
     connection.close();
     // Other tests upload at the same time.
-    await vi.waitUntil(() => !readdirSync(join(folder, 'uploads')).some((name) => arriving.includes(name)));
+    await vi.waitUntil(() => !readdirSync(join(folder, 'uploads')).some((name) => arriving.includes(name)), patience);
     expect(await countOn(on)).toBe(0);
   });
 });

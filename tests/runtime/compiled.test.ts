@@ -8,18 +8,16 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { neededBy } from '../../checks/image.ts';
 import { readSources } from '../../checks/sources.ts';
+import { modulesIn, tellModules } from '../support/loaded-modules.ts';
 import { startServer } from '../support/servers.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `compiled-${randomUUID()}`);
-const settings = {
-  NODE_COMPILE_CACHE: `${folder}/cache`,
-  NODE_OPTIONS: `--import=${new URL('../support/told-modules.ts', import.meta.url)}`,
-};
-/** Node's own modules that take the types out, of all that a process has loaded. */
+const settings = { NODE_COMPILE_CACHE: `${folder}/cache`, NODE_OPTIONS: tellModules };
+/** Those of Node's own modules that take the types out, where a process has loaded them and told which it has. */
 function strippersIn(said: string): string[] {
-  const told = /\{"modules":.*\}/.exec(said)?.[0] ?? '{}';
-  const { modules } = JSON.parse(told) as { modules: string[] };
+  const modules = modulesIn(said);
+  expect(modules).toContain('NativeModule fs');
   return modules.filter((name) => name.includes('/amaro/'));
 }
 

@@ -4,6 +4,7 @@ import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, inject, test } from 'vitest';
 import { expectStatus, useServer } from '../support/client.ts';
+import { modulesIn, tellModules } from '../support/loaded-modules.ts';
 import { createRecord, lead } from '../support/records.ts';
 import { startServer } from '../support/servers.ts';
 import { newTenant } from '../support/tenants.ts';
@@ -12,7 +13,7 @@ test('a server that answers has loaded none of fetch', async () => {
   const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `modules-${randomUUID()}`);
   const server = await startServer({
     ...{ DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), DATA_DIR: folder, METRICS_PORT: '0' },
-    NODE_OPTIONS: `--import=${new URL('../support/told-modules.ts', import.meta.url)}`,
+    NODE_OPTIONS: tellModules,
   });
   try {
     useServer(server.url);
@@ -24,8 +25,7 @@ test('a server that answers has loaded none of fetch', async () => {
     await server.stop();
     rmSync(folder, { recursive: true, force: true });
   }
-  const told = /\{"modules":.*\}/.exec(server.output())?.[0] ?? '{}';
-  const { modules } = JSON.parse(told) as { modules: string[] };
+  const modules = modulesIn(server.output());
   expect(modules).toContain('NativeModule _http_server');
   expect(modules.filter((name) => name.includes('undici'))).toEqual([]);
 });

@@ -6,7 +6,8 @@ import { isOutage, Pool } from '../../db/connect.ts';
 import { claimNow } from '../../db/idempotency.ts';
 import type { KeyVersion } from '../../db/key-versions.ts';
 import { enterTenant } from '../../db/tenant.ts';
-import { type Opening, ownAuditRow, Transaction, TransactionEnded } from '../../db/transaction.ts';
+import { ownAuditRow } from '../../db/traces.ts';
+import { type Opening, Transaction, TransactionEnded } from '../../db/transaction.ts';
 import { lockValues } from '../../db/value-locks.ts';
 import { FaultProxy, through } from '../faults/support/proxy.ts';
 import { tried } from '../support/noted-statements.ts';
@@ -420,24 +421,6 @@ describe('of a call that only reads', () => {
   test('all settings are sent with begin, where statements are not kept prepared', async () => {
     const messages = (await sent({ spread: false, prepare: false })).flat();
     expect(messages).toContainEqual(expect.stringContaining(`Q ${['begin', ...settings()].join('; ')}`));
-  });
-
-  test.each([
-    { spread: false, prepare: true },
-    { spread: false, prepare: false },
-    { spread: true, prepare: true },
-  ])('whoever may write asks indexes, and who only reads may read a whole table: %o', async (settings) => {
-    const own = newPool(inject('databaseUrl'), settings);
-    const seen = async (transaction: Transaction) => {
-      const [row] =
-        await transaction.sql`select current_setting('enable_seqscan') as scans, current_setting('jit') as jit`;
-      transaction.abandon();
-      return row;
-    };
-    const scope = { companyId: tenant.companyId, testMode: false };
-    expect(await seen(await Transaction.open(own, scope))).toEqual({ scans: 'off', jit: 'off' });
-    expect(await seen(await Transaction.open(own, scope, { reads: 'many' }))).toEqual({ scans: 'on', jit: 'off' });
-    await own.close(1);
   });
 });
 

@@ -1,8 +1,8 @@
 // Decisions about drafts as screens make them: in process, by a person, in a real transaction.
 import { randomUUID } from 'node:crypto';
 import { Pool } from '../../db/connect.ts';
-import type { AuditRow, EventRow } from '../../db/transaction.ts';
-import { ownAuditRow } from '../../db/transaction.ts';
+import type { AuditRow, EventRow } from '../../db/traces.ts';
+import { ownAuditRow } from '../../db/traces.ts';
 import { grantsOf } from '../../domain/access/scopes.ts';
 import { moduleState, modulesOfWorkspace } from '../../domain/billing/plans.ts';
 import { inTransaction } from '../../jobs/transactions.ts';
