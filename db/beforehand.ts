@@ -42,6 +42,11 @@ const execution = 'E\0\0\0\x09\0\0\0\0\0';
 /** Begins a transaction. */
 export const begin: Beforehand = { bytes: runOnce('begin'), count: 1 };
 
+/** Begins a transaction with a statement. */
+export function beginWith(statement: Beforehand): Beforehand {
+  return { ...statement, bytes: Buffer.concat([begin.bytes, statement.bytes]), count: begin.count + statement.count };
+}
+
 /** A statement that stays prepared and answers with one row, whose first value counts. Its parameters are texts of ASCII. */
 export class Entrance {
   readonly #name: string;
@@ -55,7 +60,7 @@ export class Entrance {
   }
 
   /** @param told gets the first value of its row */
-  with(parameters: readonly string[], told: (value: string | null) => void): Beforehand {
+  with(parameters: readonly string[], told: (value: string | null) => void = ignore): Beforehand {
     const values = parameters.map((value) => int32(value.length) + value).join('');
     const bound = `\0${this.#name}\0\0\0${int16(parameters.length)}${values}\0\0`;
     return {
@@ -67,6 +72,8 @@ export class Entrance {
     };
   }
 }
+
+const ignore = (): void => undefined;
 
 function firstValue(row: Buffer): string | null {
   const length = row.readInt32BE(7);

@@ -1,5 +1,6 @@
 // Idempotency keys: claimed by locks that end with the transaction, kept with what it writes.
 import { hash } from 'node:crypto';
+import { type Beforehand, Entrance } from './beforehand.ts';
 import type { Sql } from './connect.ts';
 import { removeByCompany } from './sweeping.ts';
 
@@ -26,8 +27,42 @@ export interface Answer {
   body: string;
 }
 
-/** What claim_key raises for a key that is not free. */
+/** Raised for a key that is not free. */
 const taken = 'CK001';
+
+/** True for the failure of a claim whose key is not free. */
+export function isTaken(error: unknown): boolean {
+  return ((error ?? {}) as { code?: unknown }).code === taken;
+}
+
+const refusal = `refuse('the key is taken', '${taken}')`;
+
+/**
+ * The locks of a claim, as by claimNow. What is sent next, behind `afterLocks`, is planned without reading whole tables: a plan that is kept
+ * from when no answer was kept would read all that are kept later.
+ */
+const locking = new Entrance(
+  'lock a key',
+  `select case when set_config('enable_seqscan', 'off', true) = 'off' and pg_try_advisory_xact_lock_shared($1::bigint)
+     and pg_try_advisory_xact_lock($2::bigint) then 'held' else ${refusal} end`,
+);
+
+/** Takes the locks of a claim; fails where the key is not free. */
+export function lock(claim: Claim): Beforehand {
+  const { keyLock, bodyLock } = locksOf(claim);
+  return locking.with([bodyLock, keyLock]);
+}
+
+/** A condition that is true. */
+export const afterLocks = "set_config('enable_seqscan', 'on', true) = 'on'";
+
+/**
+ * What is kept of a key whose locks are held, as part of a statement behind that which took them: it must see what their last holder committed.
+ * null: nothing; text: an answer that is past its time. Fails for any other.
+ */
+export const keptBefore = (companyId: string, testMode: string, endpoint: string, key: string): string =>
+  `(select case when created_at > now() - interval '${keptHours} hours' and (leased_until is null or leased_until > now()) then ${refusal} else 'over' end
+    from idempotency_records where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key})`;
 
 /**
  * Claims a key until the transaction ends, without a word about whoever has it; sent at once. What is sent behind it in the same
@@ -41,7 +76,7 @@ export async function claimNow(sql: Sql, claimed: Claim): Promise<boolean> {
     await sql`select claim_key(${companyId}, ${testMode}, ${endpoint}, ${key}, ${keyLock}::bigint, ${bodyLock}::bigint)`.execute();
     return true;
   } catch (error) {
-    if ((error as { code?: unknown }).code === taken) return false;
+    if (isTaken(error)) return false;
     throw error;
   }
 }
@@ -114,12 +149,18 @@ export async function letGo(sql: Sql, { companyId, testMode, endpoint, key }: Cl
     where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key} and status = ${running}`.execute();
 }
 
-/** Keeps an answer. A record older than 24 hours that the sweep has not reached gives way. */
-export function save(sql: Sql, answer: Answer, now: Date): Promise<unknown> {
-  const { claim: claimed } = answer;
-  return sql`
+/**
+ * Keeps an answer. A record older than 24 hours that the sweep has not reached gives way.
+ * @param isFirst nothing is kept of the key, as its holder knows: to find that out once more costs a third of the statement
+ */
+export function save(sql: Sql, { claim, status, body }: Answer, now: Date, isFirst: boolean): Promise<unknown> {
+  const { companyId, testMode, endpoint, key, requestHash } = claim;
+  const insert = sql`
     insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at)
-    values (${claimed.companyId}, ${claimed.testMode}, ${claimed.endpoint}, ${claimed.key}, ${claimed.requestHash}, ${answer.status}, ${answer.body}, ${now})
+    values (${companyId}, ${testMode}, ${endpoint}, ${key}, ${requestHash}, ${status}, ${body}, ${now})`;
+  if (isFirst) return insert.execute();
+  return sql`
+    ${insert}
     on conflict (company_id, test_mode, endpoint, key) do update
     set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = excluded.created_at,
       leased_until = null`.execute();

@@ -1,6 +1,7 @@
 // Whether an API key is still what it was when it was looked up, asked by each request itself.
 import { type Beforehand, Entrance, type Planning } from './beforehand.ts';
 import type { Sql } from './connect.ts';
+import { afterLocks, type Claim, keptBefore } from './idempotency.ts';
 import { asId, type TenantScope } from './tenant.ts';
 
 /** What a key's look-up was made from. */
@@ -21,24 +22,40 @@ export const keyStamp = (sql: Sql) => sql`(select version::text from credential_
 export const stampQuestion = ({ companyId }: KeyVersion): string => `select ${stampOf(asId(companyId))} as stamp`;
 
 /**
- * The same with the settings of the tenant before it, as one statement that can stay prepared. A `case` keeps the order.
+ * The same with the settings of the tenant before it, and what is known of an Idempotency-Key behind it, as one statement that can stay
+ * prepared. A `case` keeps the order, and so do the columns.
  * @param credential undefined: nothing is asked
+ * @param claim of which the locks are held; undefined: there is none
  */
-export function entrance({ companyId, testMode }: TenantScope, credential: KeyVersion | undefined) {
+export function entrance(
+  { companyId, testMode }: TenantScope,
+  credential: KeyVersion | undefined,
+  claim: Claim | undefined,
+): { text: string; parameters: string[] } {
   const parameters = [companyId, String(testMode)];
-  return credential
-    ? { text: enterAndAsk, parameters: [...parameters, credential.companyId] }
-    : { text: enter, parameters };
+  if (credential) parameters.push(credential.companyId);
+  if (claim) parameters.push(claim.endpoint, claim.key);
+  return { text: entrances[credential ? 'asking' : 'silent'][claim ? 'claiming' : 'free'], parameters };
 }
 
 const on = (name: string, value: string): string => `set_config('${name}', '${value}', true) = '${value}'`;
 const settings = "set_config('app.company_id', $1, true) = $1 and set_config('app.test_mode', $2, true) = $2";
-const enter = `select ${settings}`;
-const enterAndAsk = asking(settings);
 
 function asking(conditions: string): string {
   return `select case when ${conditions} then ${stampOf('$3')} end as stamp`;
 }
+
+const claiming = `${settings} and ${afterLocks}`;
+const entrances = {
+  silent: {
+    free: `select ${settings}`,
+    claiming: `select ${claiming}, ${keptBefore('$1::uuid', '$2::boolean', '$3', '$4')} as kept`,
+  },
+  asking: {
+    free: asking(settings),
+    claiming: `${asking(claiming)}, ${keptBefore('$1::uuid', '$2::boolean', '$4', '$5')} as kept`,
+  },
+};
 
 const once = on('plan_cache_mode', 'force_generic_plan');
 const ways: Readonly<Record<Planning, readonly string[]>> = {

@@ -5,7 +5,7 @@ import { toldEvents } from '../support/events.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 import { arrangeRun } from '../support/workforces.ts';
 import { OwnServer } from './support/own-server.ts';
-import { fatal, points, type Statement, statements, Traps, workforcePoints } from './support/points.ts';
+import { entrance, fatal, points, type Statement, statements, Traps, workforcePoints } from './support/points.ts';
 import { FaultProxy, through } from './support/proxy.ts';
 import { settingsFor } from './support/settings.ts';
 
@@ -31,8 +31,8 @@ afterAll(async () => {
   if (url) await dropDatabase(url);
 });
 
-/** Of the call: from the claim of its key on it is known whose statements they are, and it writes no record of these tables. */
-const isOfCall: readonly Statement[] = ['claim of the key', 'audit row', 'event', 'kept answer', 'commit'];
+/** Of the call: from its entrance on it is known whose statements they are, and it writes no record of these tables. */
+const isOfCall: readonly Statement[] = [entrance, 'audit row', 'event', 'kept answer', 'commit'];
 const cuts = [
   ...fatal(workforcePoints).map((point) => ({ ...point, during: 'the step' as const })),
   ...fatal(points)

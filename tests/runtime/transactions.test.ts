@@ -236,6 +236,28 @@ describe('what must hold of a transaction', () => {
     expect(await third.opened()).toBe('held');
     third.abandon();
   });
+
+  test.each([
+    { kept: 'an answer of now', created: '0 hours', leased: null, becomes: 'key_taken' },
+    { kept: 'a call that goes on', created: '0 hours', leased: '1 minute', becomes: 'key_taken' },
+    { kept: 'an answer of yesterday that was not swept', created: '-25 hours', leased: null, becomes: 'held' },
+    { kept: 'a call that died', created: '0 hours', leased: '-1 second', becomes: 'held' },
+  ])('finds of its key $kept: $becomes', async ({ created, leased, becomes }) => {
+    const claim = aClaim();
+    const { companyId, testMode, endpoint, key, requestHash } = claim;
+    await database()`
+      insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at, leased_until)
+      values (${companyId}, ${testMode}, ${endpoint}, ${key}, ${requestHash}, 200, 'old', now() + ${created}::interval, now() + ${leased}::interval)`;
+    const transaction = await opening({ claim });
+    expect(await transaction.opened()).toBe(becomes);
+    if (becomes === 'key_taken') transaction.abandon();
+    else await transaction.commit([], [], { claim, status: 201, body: 'new' }, new Date(), 1000);
+    const rows =
+      await database()`select body, leased_until as leased from idempotency_records where company_id = ${companyId} and key = ${key}`;
+    expect(rows).toEqual([
+      becomes === 'key_taken' ? { body: 'old', leased: leased && expect.any(Date) } : { body: 'new', leased: null },
+    ]);
+  });
 });
 
 const usual = { prepare: true, spread: false };

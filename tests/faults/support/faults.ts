@@ -59,9 +59,7 @@ async function killBackend({ stand, random }: Scene): Promise<string[]> {
 /** Cuts the next write at a point. */
 async function cutWrite(scene: Scene, how: 'kill' | 'reset' | 'silence', endpoint?: string): Promise<string[]> {
   const { stand, random } = scene;
-  const late = points.filter(
-    ({ statement }) => !endpoint || statement !== 'begin, settings and version of the API key',
-  );
+  const late = points.filter(({ statement }) => !endpoint || statement !== 'begin and locks of the key');
   const point = random.pick(late);
   const acts: Record<typeof how, (link: Link) => void> = {
     kill: () => void process.kill(stand.server.pid, 'SIGKILL'),

@@ -2,15 +2,18 @@
 import { randomInt } from 'node:crypto';
 import type { Link, Passed, Watcher } from './proxy.ts';
 
+/** Tells the tenant, and, where the call claims a key, what the call is. */
+export const entrance = 'settings, version of the API key and what is kept';
+
 /** Every statement of a write with an Idempotency-Key, in their order, and how each is recognised. */
 export const statements = {
-  'begin, settings and version of the API key': /^select (case\s+when )?set_config\('app\.company_id'/,
-  'claim of the key': /^select claim_key/,
+  'begin and locks of the key': /^select case when .* pg_try_advisory_xact_lock\(/s,
+  [entrance]: /^select (case\s+when )?set_config\('app\.company_id'/,
   change: /\b(insert into|update|delete from) "?(accounts|leads)\b/,
   'audit row': /^insert into audit_logs/,
   event: /^insert into outbox_events/,
   'kept answer': /^insert into idempotency_records/,
-  commit: /^call require_time_left/,
+  commit: /^select case when clock_timestamp\(\) > now\(\)/,
 } as const;
 
 /** Every statement with which the dispatcher moves a feed; on connections of its own. */
@@ -21,7 +24,7 @@ export const dispatches = {
   'taking of events': /^with taken as/,
   'move of the feed': /^update feeds set last_position/,
   'note of a stretch': /^insert into webhook_backlog/,
-  'commit of a dispatch': /^call require_time_left/,
+  'commit of a dispatch': /^select case when clock_timestamp\(\) > now\(\)/,
 } as const;
 
 /** Every statement with which deliveries are taken and the outcome of their attempts is noted; on connections of the senders. */
@@ -35,7 +38,7 @@ export const sendings = {
   'lock of the health': /^select failing_since/,
   'outcome of an attempt': /^update webhook_deliveries d\s+set status = /,
   'trace of an attempt': /^update webhook_subscriptions\s+set last_delivery_at/,
-  'commit of a sender': /^call require_time_left/,
+  'commit of a sender': /^select case when clock_timestamp\(\) > now\(\)/,
 } as const;
 
 /** Every statement with which deliveries are made, but its begin and commit, which are those of a sender; on the same connections. */
@@ -81,7 +84,7 @@ export const calendarOrders = {
   'taking of an order': /^update calendar_orders set attempts/,
   'look at the booking': /^select start_at as "startAt"/,
   'end of an order': /^update calendar_orders\s+set leased_until = null, event_url/,
-  'commit of an order': /^call require_time_left/,
+  'commit of an order': /^select case when clock_timestamp\(\) > now\(\)/,
 } as const;
 
 /** Every statement with which a step of a workforce is taken up and ended; the call that does it is a write as any other. */
@@ -90,7 +93,7 @@ export const workforceSteps = {
   'keeping of the call': /^update workforce_runs set "call"/,
   'move of the run': /^update workforce_runs set "status"/,
   'outcome of a step': /^insert into workforce_run_steps/,
-  'commit of a step': /^call require_time_left/,
+  'commit of a step': /^select case when clock_timestamp\(\) > now\(\)/,
 } as const;
 
 /** Every statement with which a message is taken up, and its end noted; on connections of their own. */
@@ -101,7 +104,7 @@ export const messageSendings = {
   'row of the timeline': /^insert into messages/,
   'audit row': statements['audit row'],
   event: statements.event,
-  'commit of a message': /^call require_time_left/,
+  'commit of a message': /^select case when clock_timestamp\(\) > now\(\)/,
 } as const;
 
 export type Statement =
@@ -151,7 +154,7 @@ function pointsOf(names: readonly Statement[]): Point[] {
 export interface Trap {
   statement: Statement;
   moment: Moment;
-  /** Only for calls whose method and path contain it: known from the claim of the key on. */
+  /** Only for calls whose method and path contain it: known from the entrance on. */
   endpoint?: string;
   /** What happens there. */
   act: (link: Link) => void;
@@ -316,8 +319,8 @@ class StatementWatcher implements Watcher {
     }
     if (goesOn) return undefined;
     this.#current = named === 'the commit itself' ? undefined : named;
-    if (this.#current === 'begin, settings and version of the API key') this.#endpoint = undefined;
-    if (type === 'B' && this.#current === 'claim of the key')
+    if (this.#current === 'begin and locks of the key') this.#endpoint = undefined;
+    if (type === 'B' && this.#current === entrance)
       this.#endpoint = /(?:POST|PUT|PATCH|DELETE) \/[\x21-\x7e]+/.exec(body.toString('latin1'))?.[0];
     if (!this.#traps.waitsAt(this.#current, 'before', this.#endpoint)) return undefined;
     return this.#traps.spring(this.#link);
