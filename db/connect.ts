@@ -35,8 +35,6 @@ export const grace = 200;
 
 /** Bytes that are read from the database at once. */
 const readSize = 65_536;
-/** Bytes from which on the driver does not wait for more before it writes. */
-const driverGathers = 1024;
 /**
  * Connections of a pool that are opened at the same time. To open one costs PostgreSQL many times what a request does: where a new server
  * opens all at once, its first requests are answered after the last of them, and some not in time.
@@ -176,7 +174,6 @@ export class Pool {
         socket = opened;
         // Before the driver, which tells whoever waits: what they give back then must go to nobody else.
         opened.once('error', () => lane.cut());
-        gatherWrites(opened);
         return Object.assign(opened, { host: host[0], port: port[0] });
       },
       connection: {
@@ -416,33 +413,6 @@ export class Pool {
     }
     await Promise.all([...this.#all].map((lane) => lane.sql.end({ timeout: seconds }).catch(() => undefined)));
   }
-}
-
-/**
- * Has what is written within a turn of the event loop leave in one go: each write is a system call, and one more for PostgreSQL to read it.
- * The driver gathers only what is short; whatever it wrote at once waits here for what comes behind it.
- */
-function gatherWrites(socket: Socket): void {
-  const write = socket.write.bind(socket) as (...parameters: unknown[]) => boolean;
-  let held = false;
-  const release = (): void => {
-    if (!held) return;
-    held = false;
-    socket.uncork();
-  };
-  const gather = (chunk: Buffer, ...rest: unknown[]): boolean => {
-    if (chunk.length >= driverGathers && !held) {
-      held = true;
-      socket.cork();
-      // After the driver, which writes at the end of this turn what is short.
-      setImmediate(() => setImmediate(release));
-    }
-    const taken = write(chunk, ...rest);
-    // Written by the driver at the end of the turn: nothing more comes.
-    if (chunk.length < driverGathers) release();
-    return taken;
-  };
-  socket.write = gather as Socket['write'];
 }
 
 /**

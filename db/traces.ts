@@ -1,9 +1,9 @@
 // The traces of a change: its rows in the audit log, and its events.
 import { randomUUID } from 'node:crypto';
-import type { Fragment } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import type { Possession } from '../domain/possession.ts';
 import type { Sql } from './connect.ts';
+import { Insertion } from './insertion.ts';
 import type { TenantScope } from './tenant.ts';
 
 export interface AuditRow {
@@ -82,7 +82,7 @@ export function insertAudit(sql: Sql, rows: readonly AuditRow[]): Promise<unknow
     test_mode: row.testMode,
     idempotency_key_hash: hashOf(row),
   }));
-  return insertRows(sql, sql`audit_logs`, values, ['changes', 'metadata']);
+  return auditRows.of(sql, values).execute();
 }
 
 export function insertEvents(sql: Sql, rows: readonly EventRow[]): Promise<unknown> {
@@ -99,7 +99,7 @@ export function insertEvents(sql: Sql, rows: readonly EventRow[]): Promise<unkno
     data: row.data,
     ...(hasMore ? furtherColumns(row) : {}),
   }));
-  return insertRows(sql, sql`outbox_events`, values, hasMore ? ['actor', 'data', 'changes'] : ['actor', 'data']);
+  return (hasMore ? eventsOfMore : events).of(sql, values).execute();
 }
 
 function furtherColumns({ changes, takenFrom }: EventRow) {
@@ -112,26 +112,6 @@ function furtherColumns({ changes, takenFrom }: EventRow) {
   };
 }
 
-/**
- * Inserts one row by its values, which costs least. Many are one parameter: PostgreSQL takes 65,535, and any number of rows is then the same
- * prepared statement.
- * @param rows all with the same columns, one at least
- * @param documents columns that are JSON
- */
-function insertRows(
-  sql: Sql,
-  table: Fragment,
-  rows: readonly Record<string, unknown>[],
-  documents: readonly string[],
-): Promise<unknown> {
-  const [first = {}] = rows;
-  if (rows.length === 1) {
-    const values = { ...first };
-    for (const name of documents) if (values[name] !== null) values[name] = sql.json(values[name] as never);
-    return sql`insert into ${table} ${sql(values)}`.execute();
-  }
-  const columns = sql(Object.keys(first));
-  return sql`
-    insert into ${table} (${columns})
-    select ${columns} from json_populate_recordset(null::${table}, ${JSON.stringify(rows)}::text::json)`.execute();
-}
+const auditRows = new Insertion({ table: 'audit_logs', documents: ['changes', 'metadata'] });
+const events = new Insertion({ table: 'outbox_events', documents: ['actor', 'data'] });
+const eventsOfMore = new Insertion({ table: 'outbox_events', documents: ['actor', 'data', 'changes'] });

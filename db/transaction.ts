@@ -18,8 +18,8 @@ const answerTime = 100;
  */
 const inTime = new Entrance(
   'in time',
-  `select case when clock_timestamp() > now() + $1::int * interval '1 ms' then refuse('the time of the transaction has run out', '57014')
-     else set_config('app.deadline', (now() + $1::int * interval '1 ms')::text, true) end`,
+  `select case when set_config('app.deadline', (now() + $1::int * interval '1 ms')::text, true)::timestamptz < clock_timestamp()
+     then refuse('the time of the transaction has run out', '57014') end`,
 );
 
 /** What must hold of a transaction, asked with its first statement. */

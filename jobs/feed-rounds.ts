@@ -29,7 +29,7 @@ export interface FeedRounds {
 /** Milliseconds between two looks for what other processes left. */
 const every = 100;
 /** Milliseconds from one round to the next while more keeps coming: what comes meanwhile is taken together. */
-const breath = 20;
+const breath = 50;
 /** Milliseconds before a company whose work failed is tried again. */
 const penalty = 1000;
 /** Events that are taken in one transaction: so many unless these proved too many, and never fewer than the least. */

@@ -4,10 +4,10 @@ import type { Workspace } from '../domain/objects/workspace.ts';
 import type { Calendars } from '../domain/scheduling/calendars.ts';
 import type { Caller } from './caller.ts';
 import { type ModuleState, requireScope } from './credentials/authorization.ts';
-import type { Secrets } from './credentials/secrets.ts';
+import { type Secrets, sha256 } from './credentials/secrets.ts';
 import type { SessionTokens } from './credentials/session-tokens.ts';
 import type { SignedTokens } from './credentials/signed-tokens.ts';
-import type { Charge, Database, Quota, Transaction } from './database.ts';
+import type { Charge, Database, IdempotencyClaim, Quota, Transaction } from './database.ts';
 import { Deadline } from './deadline.ts';
 import type { DeprecatedUse } from './document/deprecation.ts';
 import type { Document, Operation } from './document/document.ts';
@@ -111,7 +111,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   readonly #outgoing: OutgoingClient;
   readonly #payments: PaymentProvider;
   readonly #calendars: Calendars;
-  readonly retryKey: string | null;
+  readonly #claim: IdempotencyClaim | undefined;
   readonly #trace: Trace;
 
   constructor(
@@ -126,9 +126,9 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     now: Date,
     deadline: Deadline,
     file: UploadedFile | undefined,
-    retryKey: string | null,
+    claim: IdempotencyClaim | undefined,
   ) {
-    this.retryKey = retryKey;
+    this.#claim = claim;
     this.#payments = parts.payments;
     this.#calendars = parts.calendars;
     this.files = parts.files;
@@ -156,6 +156,11 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     this.body = body;
     this.problems = problems;
     this.now = now;
+  }
+
+  /** Made where it is asked for: few calls do. */
+  get retryKey(): string | null {
+    return this.#claim ? sha256(`${this.#claim.endpoint}\n${this.#claim.key}`).toString('hex') : null;
   }
 
   /** Forgets what was done: it is undone, and done again. */

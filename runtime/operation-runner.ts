@@ -184,7 +184,7 @@ export class OperationRunner {
       now,
       deadline,
       file,
-      claim === undefined ? null : sha256(`${claim.endpoint}\n${claim.key}`).toString('hex'),
+      claim,
     );
     if (operation.method === 'GET' && caller.kind === 'anonymous' && !operation.platform)
       return this.#success(operation, await this.#handle(operation, call), caller, now, trace);

@@ -3,6 +3,7 @@ import type { Fragment } from 'postgres';
 import type { StoredValue } from '../../domain/objects/field-values.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { Sql } from '../connect.ts';
+import { Insertion } from '../insertion.ts';
 import type { RecordTable } from './columns.ts';
 
 /** Values of the columns of `selection`, in their order: an object with so many names would be slow to make and to read. */
@@ -11,10 +12,14 @@ export type Row = readonly unknown[];
 const first = ['id', 'version', 'created_at', 'updated_at', 'custom'];
 const fixed = new Set(['id', 'created_at', 'created_by_kind', 'created_by_id', 'created_by_name']);
 const common = new Set(['id', 'created_at', 'updated_at']);
+const keys = ['company_id', 'test_mode', 'id'];
+const origin = ['created_by_kind', 'created_by_id', 'created_by_name', 'created_by_user', 'created_at'];
 
 interface Layout {
   selected: string;
   writable: string;
+  /** Inserts rows, and answers with what is selected. */
+  insertion: Insertion;
   /** How many columns are selected. */
   width: number;
   /** Fields other than those that every record has, with the places of their columns. */
@@ -25,22 +30,26 @@ interface Layout {
 
 const layouts = new WeakMap<RecordTable['columns'], Layout>();
 
-function layoutOf({ columns }: RecordTable): Layout {
-  const known = layouts.get(columns);
+function layoutOf(table: RecordTable): Layout {
+  const known = layouts.get(table.columns);
   if (known) return known;
-  const names = [...new Set([...columns.values()].map((column) => column.name))];
+  const names = [...new Set([...table.columns.values()].map((column) => column.name))];
   const selected = [...first, ...names.filter((name) => !first.includes(name))];
-  const fields = [...columns].flatMap(([field, column]) =>
+  const fields = [...table.columns].flatMap(([field, column]) =>
     common.has(field) ? [] : [{ field, at: selected.indexOf(column.name) }],
   );
+  const read = selected.map((name) => `r."${name}"`).join(', ');
+  const writable = [...names.filter((name) => !fixed.has(name)), 'custom', 'version'];
+  const columns = [...keys, ...(table.object === undefined ? [] : ['object']), ...origin, ...writable];
   const layout = {
-    selected: selected.map((name) => `r."${name}"`).join(', '),
-    writable: quoted([...names.filter((name) => !fixed.has(name)), 'custom', 'version']),
+    selected: read,
+    writable: quoted(writable),
+    insertion: new Insertion({ table: table.name, columns, documents: ['custom'], returning: read }),
     width: selected.length,
     fields,
     blank: JSON.parse(`{${fields.map(({ field }) => `"${field}":null`).join(',')}}`),
   };
-  layouts.set(columns, layout);
+  layouts.set(table.columns, layout);
   return layout;
 }
 
@@ -56,11 +65,9 @@ export function writableColumns(sql: Sql, table: RecordTable): Fragment {
   return text(sql, layoutOf(table).writable);
 }
 
-/** The columns that an insert writes. */
-export function insertedColumns(sql: Sql, table: RecordTable): Fragment {
-  const object = table.object === undefined ? '' : 'object, ';
-  const origin = 'created_by_kind, created_by_id, created_by_name, created_by_user, created_at';
-  return text(sql, `company_id, test_mode, ${object}id, ${origin}, ${layoutOf(table).writable}`);
+/** Inserts rows that toRow made, and answers with what selection reads. */
+export function insertion(table: RecordTable): Insertion {
+  return layoutOf(table).insertion;
 }
 
 /** Only for names that are written in this folder: they go into the statement as they are. */
@@ -99,5 +106,6 @@ export function toRow(
     // A list's column is published under two names, source and source_id; only the first is ever written.
     else if (column.names || !(column.name in row)) row[column.name] = value;
   }
-  return { ...row, custom: Object.fromEntries(inside.filter(([, value]) => value !== null)) };
+  row.custom = Object.fromEntries(inside.filter(([, value]) => value !== null));
+  return row;
 }

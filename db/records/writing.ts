@@ -6,7 +6,7 @@ import { createdColumns } from '../created-by.ts';
 import type { Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { belongs, isNamed } from './reached.ts';
-import { fromRow, insertedColumns, type Row, restOfRow, selection, toRow, writableColumns } from './rows.ts';
+import { fromRow, insertion, type Row, restOfRow, selection, toRow, writableColumns } from './rows.ts';
 
 /** Inserts records in one statement. @returns them as they are stored, in the order given */
 export async function insertRecords(
@@ -18,29 +18,17 @@ export async function insertRecords(
 ): Promise<StoredRecord[]> {
   if (records.length === 0) return [];
   const table = recordTable(object);
-  const keys = {
+  const columns = {
     company_id: scope.companyId,
     test_mode: scope.testMode,
     ...(table.object === undefined ? {} : { object: table.object }),
-  };
-  const origin = {
     ...createdColumns(scope),
-    created_at: now,
-  };
-  const rows = records.map((record) => ({
-    ...toRow(table, record.values, record.custom),
-    ...keys,
-    ...origin,
-    id: record.id,
     version: 1,
-    updated_at: now,
-  }));
-  const columns = insertedColumns(sql, table);
-  // All rows in one parameter, so that any number of them is the same prepared statement; as json, since jsonb would sort all names first.
-  const inserted = await sql`
-    insert into ${sql(table.name)} as r (${columns})
-    select ${columns} from json_populate_recordset(null::${sql(table.name)}, ${JSON.stringify(rows)}::text::json)
-    returning ${selection(sql, table)}`.values();
+    created_at: now.toISOString(),
+    updated_at: now.toISOString(),
+  };
+  const rows = records.map(({ id, values, custom }) => Object.assign(toRow(table, values, custom), columns, { id }));
+  const inserted = await insertion(table).of(sql, rows).values();
   const stored = inserted.map((row) => fromRow(table, row));
   const byId = new Map(stored.map((record) => [record.id, record]));
   return records.flatMap((record) => byId.get(record.id) ?? []);

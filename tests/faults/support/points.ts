@@ -13,7 +13,7 @@ export const statements = {
   'audit row': /^insert into audit_logs/,
   event: /^insert into outbox_events/,
   'kept answer': /^insert into idempotency_records/,
-  commit: /^select case when clock_timestamp\(\) > now\(\)/,
+  commit: /^select case when set_config\('app\.deadline'/,
 } as const;
 
 /** Every statement with which the dispatcher moves a feed; on connections of its own. */
@@ -24,7 +24,7 @@ export const dispatches = {
   'taking of events': /^with taken as/,
   'move of the feed': /^update feeds set last_position/,
   'note of a stretch': /^insert into webhook_backlog/,
-  'commit of a dispatch': /^select case when clock_timestamp\(\) > now\(\)/,
+  'commit of a dispatch': /^select case when set_config\('app\.deadline'/,
 } as const;
 
 /** Every statement with which deliveries are taken and the outcome of their attempts is noted; on connections of the senders. */
@@ -38,7 +38,7 @@ export const sendings = {
   'lock of the health': /^select failing_since/,
   'outcome of an attempt': /^update webhook_deliveries d\s+set status = /,
   'trace of an attempt': /^update webhook_subscriptions\s+set last_delivery_at/,
-  'commit of a sender': /^select case when clock_timestamp\(\) > now\(\)/,
+  'commit of a sender': /^select case when set_config\('app\.deadline'/,
 } as const;
 
 /** Every statement with which deliveries are made, but its begin and commit, which are those of a sender; on the same connections. */
@@ -84,7 +84,7 @@ export const calendarOrders = {
   'taking of an order': /^update calendar_orders set attempts/,
   'look at the booking': /^select start_at as "startAt"/,
   'end of an order': /^update calendar_orders\s+set leased_until = null, event_url/,
-  'commit of an order': /^select case when clock_timestamp\(\) > now\(\)/,
+  'commit of an order': /^select case when set_config\('app\.deadline'/,
 } as const;
 
 /** Every statement with which a step of a workforce is taken up and ended; the call that does it is a write as any other. */
@@ -93,7 +93,7 @@ export const workforceSteps = {
   'keeping of the call': /^update workforce_runs set "call"/,
   'move of the run': /^update workforce_runs set "status"/,
   'outcome of a step': /^insert into workforce_run_steps/,
-  'commit of a step': /^select case when clock_timestamp\(\) > now\(\)/,
+  'commit of a step': /^select case when set_config\('app\.deadline'/,
 } as const;
 
 /** Every statement with which a message is taken up, and its end noted; on connections of their own. */
@@ -104,7 +104,7 @@ export const messageSendings = {
   'row of the timeline': /^insert into messages/,
   'audit row': statements['audit row'],
   event: statements.event,
-  'commit of a message': /^select case when clock_timestamp\(\) > now\(\)/,
+  'commit of a message': /^select case when set_config\('app\.deadline'/,
 } as const;
 
 export type Statement =
