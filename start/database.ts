@@ -1,5 +1,4 @@
 // Joins the functions of db/ to what the runtime asks of a database, and opens their pools.
-import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import {
   type AskedGrant,
@@ -10,15 +9,7 @@ import {
   findSessions,
 } from '../db/access/credentials.ts';
 import { findKeyPlaces, findUserPlaces } from '../db/access/places.ts';
-import {
-  chargeCalls,
-  findQuota,
-  refundCalls,
-  renewBlock,
-  returnBlock,
-  saveBlock,
-  sweepBlocksOf,
-} from '../db/access/quota.ts';
+import { findQuota, refundCalls } from '../db/access/quota.ts';
 import { grace, isOutage, isOverdue, isRace, Pool, type Sql } from '../db/connect.ts';
 import { findInboundDoor } from '../db/messaging/inbound-secrets.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
@@ -45,11 +36,12 @@ import type {
   Transaction,
 } from '../runtime/database.ts';
 import type { Change } from '../runtime/handler.ts';
-import { CallBlocks, type CallLedger } from '../runtime/limits/call-blocks.ts';
+import { CallBlocks } from '../runtime/limits/call-blocks.ts';
 import { coalesce } from '../runtime/limits/coalesce.ts';
 import { Refunds } from '../runtime/limits/refunds.ts';
 import { UseCounts } from '../runtime/limits/use-counts.ts';
 import type { FeedPosition } from '../runtime/news.ts';
+import { ledgerOf } from './call-ledger.ts';
 import { grantOf, permitsOf, subscriptionOf } from './credentials.ts';
 
 /** Nobody waits in one of them while holding a connection of the same: that would be a deadlock under load. */
@@ -179,7 +171,7 @@ export function buildDatabase(
   lastPositions(companyIds: readonly string[]): Promise<FeedPosition[]>;
 } {
   const { credentials } = pools;
-  const blocks = new CallBlocks(ledgerOf(credentials));
+  const blocks = new CallBlocks(ledgerOf(credentials, statementTimeout + grace));
   // A block that could not be given back is swept as that of a process that died.
   const lookUps = lookUpsOf(credentials, (companyId) => void blocks.end(companyId).catch(() => undefined));
   const uses = new UseCounts((companyId, own) => credentials.use((sql) => countUse(sql, companyId, own, new Date())));
@@ -324,24 +316,6 @@ function lookUpsOf(
       const companyId = await userPlace(userId);
       return companyId === undefined ? undefined : askGrant({ companyId, userId, clientId });
     },
-  };
-}
-
-/** The months of the companies in the database, for one process. */
-function ledgerOf(pool: Pool): CallLedger {
-  const holder = randomUUID();
-  return {
-    charge: (companyId, calls, ahead) =>
-      inTransaction(pool, 'platform', statementTimeout + grace, async (sql) => {
-        const now = new Date();
-        const found = await chargeCalls(sql, companyId, holder, calls, ahead, { callsPerMonth, extraCalls }, now);
-        if (!found?.ahead) return found;
-        const block = { companyId, holder, monthStart: found.monthStart, calls: found.ahead };
-        return { ...found, ahead: await saveBlock(sql, block, now) };
-      }),
-    renew: (companyId, left) => pool.use((sql) => renewBlock(sql, companyId, holder, left, new Date())),
-    giveBack: (companyId, left) => pool.use((sql) => returnBlock(sql, companyId, holder, left)),
-    collect: (companyId) => pool.use((sql) => sweepBlocksOf(sql, companyId, new Date())),
   };
 }
 

@@ -43,6 +43,8 @@ interface Block {
 interface Waiting {
   resolve: (quota: Quota | undefined) => void;
   reject: (error: unknown) => void;
+  now: Date;
+  /** By performance.now(). */
   since: number;
 }
 
@@ -74,7 +76,7 @@ const renewedEvery = 500;
 /** Milliseconds without a renewal after which a block is not used: the months cannot be counted then. Others take its process for dead after 30 s. */
 const usableFor = 2500;
 const smallest = 16;
-const largest = 1000;
+const largest = 4000;
 /** Calls left of a month below which blocks go back, so that none is kept from those who ask. */
 const scarce = 2000;
 /** Milliseconds for which a call waits for others to give back what they have not used, and between its questions. */
@@ -93,13 +95,17 @@ export class CallBlocks {
 
   /** Charges one call: at once where a block has calls left. @returns undefined where nothing is subscribed to */
   take(companyId: string, now: Date): Quota | Promise<Quota | undefined> {
-    const block = this.#accounts.get(companyId)?.block;
-    if (block && block.left > 0 && now < block.monthEnd && performance.now() - block.renewedAt < usableFor) {
-      block.left -= 1;
-      block.used = true;
-      return quotaOf(companyId, block, true);
-    }
-    return this.#wait(companyId);
+    return this.#use(this.#accounts.get(companyId), now) ?? this.#wait(companyId, now);
+  }
+
+  /** Takes a call from a block. @returns undefined where there is none to be taken */
+  #use(account: Account | undefined, now: Date): Quota | undefined {
+    const block = account?.block;
+    if (!block || block.left === 0 || now >= block.monthEnd) return undefined;
+    if (performance.now() - block.renewedAt >= usableFor) return undefined;
+    block.left -= 1;
+    block.used = true;
+    return quotaOf(account.companyId, block, true);
   }
 
   /** Takes a call back that costs nothing after all. @returns false when there is no block of its month */
@@ -124,11 +130,11 @@ export class CallBlocks {
     await Promise.allSettled([...this.#accounts.keys()].map((companyId) => this.end(companyId)));
   }
 
-  #wait(companyId: string): Promise<Quota | undefined> {
+  #wait(companyId: string, now: Date): Promise<Quota | undefined> {
     const account = this.#accounts.get(companyId) ?? new Account(companyId);
     this.#accounts.set(companyId, account);
     const asked = new Promise<Quota | undefined>((resolve, reject) => {
-      account.waiting.push({ resolve, reject, since: performance.now() });
+      account.waiting.push({ resolve, reject, now, since: performance.now() });
     });
     if (!account.isServed) {
       account.isServed = true;
@@ -143,7 +149,7 @@ export class CallBlocks {
     while (account.waiting.length > 0) {
       let late: Waiting[] = [];
       await account.ledger.take(async () => {
-        late = await this.#charge(account, account.waiting.splice(0));
+        late = await this.#charge(account, this.#letPass(account, account.waiting.splice(0)));
       });
       if (late.length === 0) continue;
       account.waiting.push(...late);
@@ -154,8 +160,21 @@ export class CallBlocks {
     this.#forget(account);
   }
 
+  /**
+   * Lets those pass who came while the block was charged that is there now: to charge them by another would have the next ones wait for that,
+   * and so on. @returns those for whom it has no calls
+   */
+  #letPass(account: Account, waiting: readonly Waiting[]): Waiting[] {
+    return waiting.filter(({ resolve, now }) => {
+      const quota = this.#use(account, now);
+      if (quota) resolve(quota);
+      return !quota;
+    });
+  }
+
   /** Charges calls that wait. @returns those who may yet be charged from what others give back */
   async #charge(account: Account, waiting: readonly Waiting[]): Promise<Waiting[]> {
+    if (waiting.length === 0) return [];
     const { companyId } = account;
     let found: Charged | undefined;
     try {

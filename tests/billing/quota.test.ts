@@ -7,6 +7,8 @@ import { chargeCalls, returnBlock, saveBlock, sweepBlocksOf } from '../../db/acc
 import { Pool } from '../../db/connect.ts';
 import { accessOf, callsPerDay, callsPerMonth, extraCalls } from '../../domain/billing/plans.ts';
 import { inTransaction } from '../../jobs/transactions.ts';
+import { CallBlocks, type CallLedger } from '../../runtime/limits/call-blocks.ts';
+import { ledgerOf } from '../../start/call-ledger.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { type Answer, call, expectStatus } from '../support/client.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
@@ -155,6 +157,37 @@ describe('a cap of N calls a month', () => {
     const [month] = await database()`select calls::int from api_quota where company_id = ${companyId}`;
     // What was charged alone; every block came back.
     expect(month?.calls).toBe(1 + 4 * 40);
+  });
+
+  test('is charged in blocks, however many calls come while one is charged', async () => {
+    const { companyId } = await newCapped(1_000_000);
+    const pool = openCredentialPool();
+    const ledger = ledgerOf(pool, 10_000);
+    let charges = 0;
+    const charge: CallLedger['charge'] = (...asked) => {
+      charges += 1;
+      return ledger.charge(...asked);
+    };
+    const blocks = new CallBlocks({ ...ledger, charge });
+    const nextTurn = () => new Promise(setImmediate);
+    const client = async (_: unknown, turn: number): Promise<void> => {
+      // Not all of them at once, so that some come while others are being charged.
+      for (let turns = 0; turns < turn; turns += 1) await nextTurn();
+      for (let calls = 0; calls < 50; calls += 1) {
+        expect(await blocks.take(companyId, new Date())).toMatchObject({ charged: true });
+        await nextTurn();
+      }
+    };
+    try {
+      await Promise.all(Array.from({ length: 8 }, client));
+      await blocks.close();
+    } finally {
+      await pool.close(1);
+    }
+    // Blocks of 16, 32, 64, 128 and 256.
+    expect(charges).toBeLessThan(10);
+    const [month] = await database()`select calls::int from api_quota where company_id = ${companyId}`;
+    expect(month?.calls).toBe(400);
   });
 
   test('speaks after the scopes: who may not call is told that, with and without calls left', async () => {
