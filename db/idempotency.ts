@@ -184,12 +184,11 @@ export async function sweep(sql: Sql, limit: number, now: Date): Promise<number>
 }
 
 function locksOf({ companyId, testMode, endpoint, key, requestHash }: Claim): { keyLock: string; bodyLock: string } {
-  const digest = hash('sha256', `${companyId}\n${testMode}\n${endpoint}\n${key}`, 'hex');
-  const half = (from: number): bigint => BigInt(`0x${digest.slice(from, from + 16)}`);
-  return { keyLock: lockId(half(0)), bodyLock: lockId(half(16) ^ requestHash.readBigUInt64BE()) };
+  const scope = [companyId, String(testMode), endpoint, key];
+  return { keyLock: lockId(scope), bodyLock: lockId([...scope, requestHash.toString('hex')]) };
 }
 
-/** 63 bits of 64: the range of PostgreSQL's advisory locks. */
-function lockId(bits: bigint): string {
-  return (bits >> 1n).toString();
+/** 63 bits of a digest: the range of PostgreSQL's advisory locks. The same in all versions, which may run side by side. */
+function lockId(parts: readonly string[]): string {
+  return (BigInt(`0x${hash('sha256', parts.join('\n'), 'hex').slice(0, 16)}`) >> 1n).toString();
 }
