@@ -47,6 +47,9 @@ export function beginWith(statement: Beforehand): Beforehand {
   return { ...statement, bytes: Buffer.concat([begin.bytes, statement.bytes]), count: begin.count + statement.count };
 }
 
+/** A condition that is true, and sets a setting until the transaction ends. */
+export const on = (name: string, value: string): string => `set_config('${name}', '${value}', true) = '${value}'`;
+
 /** A statement that stays prepared and answers with one row, whose first value counts. Its parameters are texts of ASCII. */
 export class Entrance {
   readonly #name: string;

@@ -1,6 +1,6 @@
 // Idempotency keys: claimed by locks that end with the transaction, kept with what it writes.
 import { hash } from 'node:crypto';
-import { type Beforehand, Entrance } from './beforehand.ts';
+import { type Beforehand, Entrance, on } from './beforehand.ts';
 import type { Sql } from './connect.ts';
 import { removeByCompany } from './sweeping.ts';
 
@@ -43,7 +43,7 @@ const refusal = `refuse('the key is taken', '${taken}')`;
  */
 const locking = new Entrance(
   'lock a key',
-  `select case when set_config('enable_seqscan', 'off', true) = 'off' and pg_try_advisory_xact_lock_shared($1::bigint)
+  `select case when ${on('enable_seqscan', 'off')} and pg_try_advisory_xact_lock_shared($1::bigint)
      and pg_try_advisory_xact_lock($2::bigint) then 'held' else ${refusal} end`,
 );
 
@@ -53,8 +53,8 @@ export function lock(claim: Claim): Beforehand {
   return locking.with([bodyLock, keyLock]);
 }
 
-/** A condition that is true. */
-export const afterLocks = "set_config('enable_seqscan', 'on', true) = 'on'";
+/** Takes back what the locks said of plans; a condition that is true. */
+export const afterLocks = on('enable_seqscan', 'on');
 
 /**
  * What is kept of a key whose locks are held, as part of a statement behind that which took them: it must see what their last holder committed.

@@ -1,5 +1,5 @@
 // Whether an API key is still what it was when it was looked up, asked by each request itself.
-import { type Beforehand, Entrance, type Planning } from './beforehand.ts';
+import { type Beforehand, Entrance, on, type Planning } from './beforehand.ts';
 import type { Sql } from './connect.ts';
 import { afterLocks, type Claim, keptBefore } from './idempotency.ts';
 import { asId, type TenantScope } from './tenant.ts';
@@ -38,7 +38,6 @@ export function entrance(
   return { text: entrances[credential ? 'asking' : 'silent'][claim ? 'claiming' : 'free'], parameters };
 }
 
-const on = (name: string, value: string): string => `set_config('${name}', '${value}', true) = '${value}'`;
 const settings = "set_config('app.company_id', $1, true) = $1 and set_config('app.test_mode', $2, true) = $2";
 
 function asking(conditions: string): string {

@@ -158,6 +158,32 @@ describe('the deadline of a commit', () => {
     expect(rows).toEqual([{ id: timely }]);
   });
 
+  test.each([true, false])(
+    'that passes while the commit waits is held by the rows, too, with prepare: %s',
+    async (prepare) => {
+      const scope = { companyId: tenant.companyId, testMode: false };
+      const own = new Pool({
+        ...{ url: inject('databaseUrl'), role: tried('crm_app'), lanes: 1, prepare, spread: false },
+        ...{ wait: 1000, statementTimeout: 5000 },
+      });
+      const transaction = await Transaction.open(own, scope);
+      await transaction.sql`update companies set name = 'Held' where id = ${tenant.companyId}`;
+      const row = ownAuditRow(scope, 'test', 'test.held', {}, new Date());
+      let committed: Promise<unknown> | undefined;
+      await database().begin(async (sql) => {
+        // The version of the company's credentials rises at the commit, before the rows of the audit log are asked.
+        await sql`select from credential_versions where company_id = ${tenant.companyId} for update`;
+        committed = transaction.commit([row], [], undefined, new Date(), 400).catch((error: unknown) => error);
+        await sql`select pg_sleep(0.5)`;
+      });
+      expect(await committed).toMatchObject({ code: '57014' });
+      await own.close(1);
+      const rows =
+        await database()`select from audit_logs where company_id = ${tenant.companyId} and action = 'test.held'`;
+      expect(rows).toHaveLength(0);
+    },
+  );
+
   test('is not that of the transaction before it', async () => {
     const first = await begin(tenant);
     await first.sql`update companies set name = 'Tenant' where id = ${tenant.companyId}`;
