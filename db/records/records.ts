@@ -7,10 +7,11 @@ import { planned } from '../beforehand.ts';
 import { type Sql, unprepared } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from './columns.ts';
-import { canBe, filterCondition } from './filter.ts';
+import { filterCondition } from './filter.ts';
 import { ageOf, belongs, firstInReach, recordsInReach } from './reached.ts';
-import { fromRow, restOfRow, selection } from './rows.ts';
-import { type KeyValue, orderOf, type SingleValue } from './sort.ts';
+import { fromRow, type Row, restOfRow, selection } from './rows.ts';
+import { type KeyValue, orderOf } from './sort.ts';
+import { singleValue, usualPage } from './usual-pages.ts';
 
 /** One record within reach, or undefined. */
 export function findRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
@@ -109,19 +110,20 @@ export async function listRecords(
   page: Page,
 ): Promise<{ record: StoredRecord; keys: KeyValue[] }[]> {
   const table = recordTable(object);
+  const usual = usualPage(table, scope, page);
+  if (usual) {
+    const query = sql.unsafe(usual.text, usual.parameters, { prepare: true }).values();
+    return listed(table, await (planned(query, 'in order') ? query : unprepared(query)));
+  }
   const [key] = page.sort;
   const isWhole = scope.reach.kind === 'company';
   const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
-  const isUsual = usualLimits.has(page.limit);
-  const single = singleValue(table, scope, page);
-  const isServed = isUsual && (single !== undefined || isServedInOrder(scope, page));
-  const order = orderOf(sql, table, page.sort, page.after, isServed ? single : undefined);
-  const filter = isServed ? undefined : page.filter;
+  const order = orderOf(sql, table, page.sort, page.after);
   const all = isInOrderOfEach(table, scope, page) ? undefined : await recordsInReach(sql, scope, table);
-  const rows: (readonly unknown[])[] = [];
+  const rows: Row[] = [];
   for (const part of order.parts) {
     const wanted = sql`
-      ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
+      ${page.filter ? sql`and ${filterCondition(sql, table, page.filter)}` : sql``}
       ${page.where ? sql`and ${page.where}` : sql``}
       ${part.where}`;
     const most = page.limit - rows.length;
@@ -132,44 +134,22 @@ export async function listRecords(
       from ${source.rows} ${order.joins}
       where ${source.where} ${wanted}
       order by ${part.orderBy}
-      limit ${isServed ? (sql.unsafe(String(page.limit)) as unknown as Fragment) : most} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
-    const isKept = isServed
-      ? planned(query, 'in order')
-      : single
-        ? planned(query, 'anew')
-        : isCommon && (isWhole || (source.isOfEach && planned(query, 'once')));
+      limit ${most} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
+    const isKept = singleValue(table, scope, page)
+      ? planned(query, 'anew')
+      : isCommon && (isWhole || (source.isOfEach && planned(query, 'once')));
     rows.push(...(await (isKept ? query : unprepared(query))));
     if (rows.length === page.limit) break;
   }
-  return rows.map((row) => ({ record: fromRow(table, row), keys: restOfRow(table, row) }));
+  return listed(table, rows);
 }
 
-/** Rows of the usual pages, with the one that tells whether there are more: few, since each makes a statement of its own. */
-const usualLimits = new Set([10, 25, 50, 100].map((size) => size + 1));
-
-/** True where one index alone has the rows of a page in their order, so that one plan is good for whatever values. */
-function isServedInOrder({ reach }: Scope, { sort, filter, where, offset }: Page): boolean {
-  const [key, ...others] = sort;
-  const isByAge = others.length === 0 && (key?.field === 'created_at' || key?.field === 'updated_at');
-  return isByAge && !filter && !where && !offset && reach.kind === 'company';
-}
+const listed = (table: RecordTable, rows: readonly Row[]) =>
+  rows.map((row) => ({ record: fromRow(table, row), keys: restOfRow(table, row) }));
 
 /** True where indexes have the records of each person in the order of a page. */
 function isInOrderOfEach(table: RecordTable, { reach }: Scope, { sort }: Page): boolean {
   return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === ageOf(table);
-}
-
-/** The value that a page by age asks for, of a field that has an index for that: such pages are common, and few statements. */
-function singleValue(
-  table: RecordTable,
-  { reach }: Scope,
-  { sort, filter, where, offset }: Page,
-): SingleValue | undefined {
-  const isByAge = sort.length === 1 && sort[0]?.field === 'created_at' && !where && !offset && reach.kind === 'company';
-  if (!isByAge || !filter || !('op' in filter) || filter.op !== 'eq') return undefined;
-  const { field, value } = filter;
-  const column = table.columns.get(field);
-  return column?.byAge && canBe(column, value) ? { column, value } : undefined;
 }
 
 /** How many records within reach pass the filter. @param most counts no further than one more than this */

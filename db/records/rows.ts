@@ -57,7 +57,12 @@ const quoted = (names: readonly string[]): string => names.map((name) => `"${nam
 
 /** The columns that a record is read from, of a table that the statement calls `r`. */
 export function selection(sql: Sql, table: RecordTable): Fragment {
-  return text(sql, layoutOf(table).selected);
+  return text(sql, selectedNames(table));
+}
+
+/** The same for a statement that is put together as a text. */
+export function selectedNames(table: RecordTable): string {
+  return layoutOf(table).selected;
 }
 
 /** The columns that an update writes. */

@@ -30,12 +30,6 @@ export interface Order {
   parts: readonly OrderPart[];
 }
 
-/** What all rows of a page have in a column. */
-export interface SingleValue {
-  column: Column;
-  value: string | number;
-}
-
 export interface OrderPart {
   /** Conditions, each with a leading `and`. */
   where: Fragment;
@@ -45,14 +39,12 @@ export interface OrderPart {
 /**
  * The order of a query. Rows without a value come last in both directions; the id decides between equals, in the direction of the last key.
  * @param after the key values of the row after which it begins
- * @param single takes the place of a filter: an index has the rows with this value in the order of the keys, none of which is ever empty
  */
 export function orderOf(
   sql: Sql,
   table: RecordTable,
   sort: readonly SortKey[],
   after: readonly KeyValue[] | undefined,
-  single?: SingleValue,
 ): Order {
   const keys = sort.map((key, index) => orderedKey(sql, table, key, index));
   if (!sort.some((key) => key.field === 'id')) {
@@ -65,31 +57,7 @@ export function orderOf(
       keys.map((key, index) => sql`${key.expression} as ${sql(`key_${index}`)}`),
     ),
     joins: sql`${sort.map((key, index) => listJoin(sql, table.columns.get(key.field), index))}`,
-    parts: single ? [stretchOf(sql, keys, single, after)] : partsOf(sql, keys, after),
-  };
-}
-
-/**
- * The rows with one value, as a stretch of the index on it and the keys. The value lies between bounds and leads the order: of one that is equal
- * PostgreSQL knows that it orders nothing, and takes an index on the keys alone for as good where companies have few records.
- */
-function stretchOf(
-  sql: Sql,
-  keys: readonly OrderedKey[],
-  { column, value }: SingleValue,
-  after: readonly KeyValue[] | undefined,
-): OrderPart {
-  const descending = keys[0]?.descending ?? true;
-  const expression = sql`r.${sql(column.name)}`;
-  const type = keyType(sql, { name: column.name, type: column.type });
-  // Filled: the bounds leave out what has no value.
-  const order = [{ column, expression, type, descending, filled: true }, ...keys];
-  const [inward, outward] = descending ? [sql`<=`, sql`>=`] : [sql`>=`, sql`<=`];
-  // One bound on each side, so that the scan begins at the row after which the page goes on.
-  const begin = after ? afterKeys(sql, order, [value, ...after]) : sql`${expression} ${inward} ${value}::${type}`;
-  return {
-    where: sql`and ${begin} and ${expression} ${outward} ${value}::${type}`,
-    orderBy: orderBy(sql, order),
+    parts: partsOf(sql, keys, after),
   };
 }
 

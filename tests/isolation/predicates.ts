@@ -1,6 +1,6 @@
 // The conditions of all SQL that name a company or a mode, and the sources without one of them.
 import ts from 'typescript';
-import { databaseSources, functionAround, templatesIn, treeOf } from './sources.ts';
+import { databaseSources, functionAround, sqlIn, treeOf } from './sources.ts';
 
 export interface Predicate {
   /** The file, the function, the condition, and which of the same ones there: the same after lines have moved. */
@@ -37,14 +37,14 @@ export function tenantPredicates(): Predicate[] {
 function predicatesOf(file: string, source: string): Predicate[] {
   const tree = treeOf(file, source);
   const found: Predicate[] = [];
-  for (const node of templatesIn(tree)) {
-    const start = node.template.getStart() + 1;
-    const text = masked(source, node.template, start);
+  for (const template of sqlIn(tree)) {
+    const start = template.getStart() + 1;
+    const text = masked(source, template, start);
     if (unknown.test(text.replaceAll(rowKey, '').replaceAll(leftOut, '').replaceAll(seek, '')))
       throw new Error(`${file}: a condition of an unknown kind in ${text.trim().slice(0, 300)}`);
     for (const { from, to, without } of conditionsIn(text, source.slice(start))) {
       const condition = source.slice(start + from, start + to).replace(/\s+/g, ' ');
-      const id = `${file} ${functionAround(node)}: ${condition}`;
+      const id = `${file} ${functionAround(template)}: ${condition}`;
       const before = found.filter((each) => each.id === id || each.id.startsWith(`${id} #`)).length;
       found.push({
         id: before === 0 ? id : `${id} #${before + 1}`,

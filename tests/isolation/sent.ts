@@ -4,7 +4,7 @@ import ts from 'typescript';
 import { bindingsOf, type Catalogue, treesOf } from './bindings.ts';
 import { acrossCompanies, places } from './distribution.ts';
 import { tenantPredicates } from './predicates.ts';
-import { databaseSources, functionAround, templatesIn, treeOf } from './sources.ts';
+import { databaseSources, functionAround, sqlIn, treeOf } from './sources.ts';
 
 /** Statements about rows of a company in both modes, by `file function`, each with a reason. The list may only shrink. */
 const inBothModes: Readonly<Record<string, string>> = {
@@ -74,14 +74,13 @@ const constants = new RegExp(`${constant}(?:\\s*,\\s*${constant})*`, 'gi');
 /** All pieces of SQL in db/. */
 function templatesOfFiles(): Template[] {
   return databaseSources().flatMap(([file, source]) =>
-    templatesIn(treeOf(file, source)).map((node) => {
-      const { template } = node;
+    sqlIn(treeOf(file, source)).map((template) => {
       const texts = ts.isNoSubstitutionTemplateLiteral(template)
         ? [template.text]
         : [template.head.text, ...template.templateSpans.map(({ literal }) => literal.text)];
       const pieces = texts.flatMap((text) => text.split(constants)).map((text) => text.trim());
       return {
-        ...{ place: `${file} ${functionAround(node)}`, from: node.getStart(), to: node.getEnd() },
+        ...{ place: `${file} ${functionAround(template)}`, from: template.getStart(), to: template.getEnd() },
         pieces: pieces.filter((text) => text !== ''),
       };
     }),

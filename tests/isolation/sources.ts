@@ -26,6 +26,20 @@ export function templatesIn(node: ts.Node): ts.TaggedTemplateExpression[] {
   return found;
 }
 
+const condition = /(?<!app\.)\b(?:company_id|test_mode)\s*=/;
+
+/** What of the sources is SQL, below a node: the tagged templates, and the texts with a condition on a company or a mode. */
+export function sqlIn(node: ts.Node): ts.TemplateLiteral[] {
+  const found: ts.TemplateLiteral[] = [];
+  const visit = (each: ts.Node): void => {
+    const isText = ts.isTemplateExpression(each) || ts.isNoSubstitutionTemplateLiteral(each);
+    if (isText && (ts.isTaggedTemplateExpression(each.parent) || condition.test(each.getText()))) found.push(each);
+    ts.forEachChild(each, visit);
+  };
+  visit(node);
+  return found;
+}
+
 /** The name of the function, method or constant of the file that a node is in. */
 export function functionAround(node: ts.Node): string {
   for (let each: ts.Node | undefined = node; each; each = each.parent) {

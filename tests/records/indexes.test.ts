@@ -57,15 +57,25 @@ async function plansOf(object: string, page: Page, allowed: 'sorts' | 'no sorts'
 
 /** A driver that asks for plans in the place of rows. */
 function explaining(sql: TransactionSql, plans: string[]): Sql {
+  const planOf = (explained: () => Promise<readonly Record<string, string>[]>) => () => {
+    const explain = async (): Promise<[]> => {
+      plans.push((await explained()).map((row) => row['QUERY PLAN']).join('\n'));
+      return [];
+    };
+    return Object.assign(explain(), { options: {} }) as never;
+  };
+  const unsafe = (...[text, parameters]: Parameters<Sql['unsafe']>) => {
+    const query = sql.unsafe(text, parameters);
+    // A piece of another has no parameters.
+    if (parameters) query.values = planOf(() => sql.unsafe(`explain ${text}`, parameters));
+    return query;
+  };
   return new Proxy(sql as unknown as Sql, {
+    get: (target, name) => (name === 'unsafe' ? unsafe : Reflect.get(target, name)),
     apply(target, _, args: Parameters<Sql>) {
       const query = Reflect.apply(target, undefined, args);
       if (!Array.isArray(args[0]) || !('raw' in args[0])) return query;
-      const explain = async (): Promise<[]> => {
-        plans.push((await sql`explain ${query}`).map((row) => row['QUERY PLAN']).join('\n'));
-        return [];
-      };
-      query.values = (() => Object.assign(explain(), { options: {} })) as never;
+      query.values = planOf(() => sql`explain ${query}`);
       return query;
     },
   });
