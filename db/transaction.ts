@@ -192,8 +192,9 @@ export class Transaction {
     reading.standOn(() => this.#pool.noteAnswer(lane));
     const enter = <Query>(query: Query): Query => {
       if (this.#readHandle !== handle) throw new TransactionEnded();
-      // The driver's helpers for parts of a statement are no promises.
-      if (query instanceof Promise) (query as unknown as Entering).options.before = reading.entrance();
+      // The driver's helpers for names and values have none.
+      const { options } = query as Partial<Entering>;
+      if (options) options.before = reading.entrance();
       return query;
     };
     const send = (...parameters: Parameters<typeof sql>) => enter(sql(...parameters));

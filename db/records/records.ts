@@ -1,17 +1,16 @@
 // Records of all objects: read, locked and listed, as values by the fields' API names.
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
-import type { SortKey } from '../../domain/objects/sort.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { planned } from '../beforehand.ts';
 import { type Sql, unprepared } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { filterCondition } from './filter.ts';
+import { type Page, singleValue, usualPage } from './pages.ts';
 import { ageOf, belongs, firstInReach, recordsInReach } from './reached.ts';
 import { fromRow, type Row, restOfRow, selection } from './rows.ts';
 import { type KeyValue, orderOf } from './sort.ts';
-import { singleValue, usualPage } from './usual-pages.ts';
 
 /** One record within reach, or undefined. */
 export function findRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
@@ -87,19 +86,6 @@ export async function findRecordsBeyondReach(
     from ${sql(table.name)} r
     where ${belongs(sql, scope, table)} and r.id = any(${[...ids]}::uuid[])`.values();
   return rows.map((row) => fromRow(table, row));
-}
-
-export interface Page {
-  sort: readonly SortKey[];
-  filter: Filter | undefined;
-  /** A further condition on the row `r`. */
-  where?: Fragment;
-  /** The key values of the row before the page. */
-  after: readonly KeyValue[] | undefined;
-  /** How many rows at most. */
-  limit: number;
-  /** Rows to leave out at the beginning; for old clients, pages continue after a row instead. */
-  offset?: number | undefined;
 }
 
 /** Records within reach that pass the filter, in order, each with its key values for a cursor. */

@@ -2,7 +2,8 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Column, recordTable } from '../../db/records/columns.ts';
-import { listRecords, type Page } from '../../db/records/records.ts';
+import type { Page } from '../../db/records/pages.ts';
+import { listRecords } from '../../db/records/records.ts';
 import type { KeyValue } from '../../db/records/sort.ts';
 import { newCustomField } from '../support/records.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
