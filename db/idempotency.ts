@@ -61,7 +61,7 @@ export const afterLocks = on('enable_seqscan', 'on');
  * null: nothing; text: an answer that is past its time. Fails for any other.
  */
 export const keptBefore = (companyId: string, testMode: string, endpoint: string, key: string): string =>
-  `(select case when created_at > now() - interval '${keptHours} hours' and (leased_until is null or leased_until > now()) then ${refusal} else 'over' end
+  `(select case when created_at > now() - make_interval(hours => ${keptHours}) and (leased_until is null or leased_until > now()) then ${refusal} else 'over' end
     from idempotency_records where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key})`;
 
 /**
