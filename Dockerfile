@@ -9,16 +9,14 @@ RUN npm install --omit=optional --ignore-scripts --no-save \
   && npm prune --omit=dev --omit=optional --ignore-scripts --no-save
 
 FROM node:24-slim
-ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=/var/cache/compiled
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data MALLOC_ARENA_MAX=2
 WORKDIR /app
 COPY --from=packages /app/node_modules node_modules
 COPY . .
-RUN mkdir /data /var/cache/compiled && chown node:node /data /var/cache/compiled
-# What is compiled is found by the user who compiled it.
+RUN mkdir /data && chown node:node /data && node start/strip.ts
 USER node
-RUN node start/compile.ts
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=15s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/v1/health').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # As make start does.
-CMD ["node", "--max-semi-space-size=16", "--max-old-space-size=1024", "main.ts"]
+CMD ["node", "--import", "./start/stripped.js", "--max-semi-space-size=16", "--max-old-space-size=1024", "main.ts"]

@@ -10,31 +10,31 @@ export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 packages := node_modules/.complete
 generated := generated
 sdk_generated := sdk/src/generated
-# Written when all that a server is made of is compiled.
-compiled := node_modules/.cache/compiled/.complete
+# Written when the types are taken out of all that a server is made of.
+stripped := node_modules/.cache/stripped/.complete
 server_sources := main.ts $(shell find $(filter-out bench checks docs node_modules sdk spec tests,$(wildcard *)) -name '*.ts')
 
 # A bounded heap with a young generation of moderate size, and two heaps of the C library for all threads (docs/performance.md has settings for less memory).
-# What was stripped of its types and compiled once is kept for all starts.
+# The types were taken out beforehand; compiled code is kept nowhere, since each process would hold its bytes as well.
 node_flags := --max-semi-space-size=16 --max-old-space-size=1024
-run := MALLOC_ARENA_MAX=2 NODE_COMPILE_CACHE=node_modules/.cache/compiled node $(node_flags)
+run := MALLOC_ARENA_MAX=2 node --import ./start/stripped.js $(node_flags)
 
 help: ## Print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-start: $(packages) $(compiled) ## Start the server; settings are environment variables, none is needed (see README.md)
+start: $(packages) $(stripped) ## Start the server; settings are environment variables, none is needed (see README.md)
 	@exec env $(run) main.ts
 
-test: $(packages) $(compiled) ## Run all tests against a real server, PostgreSQL, Redis and browser; installs what is missing
+test: $(packages) $(stripped) ## Run all tests against a real server, PostgreSQL, Redis and browser; installs what is missing
 	@node tests/support/prepare.ts
 	@vitest run
 
-torture: $(packages) $(compiled) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
+torture: $(packages) $(stripped) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
 	@node tests/faults/torture.ts
 mutants: $(packages) ## Take every condition on a company or a mode out of the SQL, one at a time, and fail where nothing notices
 	@MUTANTS=all vitest run tests/isolation/isolation.test.ts
 
-bench: $(packages) $(compiled) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
+bench: $(packages) $(stripped) ## Measure the figures of docs/performance.md, in about four minutes (see there for what can be changed)
 	@node bench/run.ts
 
 seed-large: $(packages) ## Fill the database of the figures search, list-page and list-orders: SEED_ROWS leads (1000000) and a hundred other workspaces
@@ -82,9 +82,8 @@ $(packages): package.json package-lock.json $(wildcard patches/*)
 	@patch-package --error-on-fail >/dev/null
 	@touch $@
 
-# A folder that cannot be written keeps nobody from a start, which then compiles for itself.
-$(compiled): $(packages) $(server_sources)
-	@env $(run) start/compile.ts
-	@touch $@ 2>/dev/null || true
+# A folder that cannot be written keeps nobody from a start, which then does it for itself.
+$(stripped): $(packages) $(server_sources)
+	@node --disable-warning=ExperimentalWarning start/strip.ts && touch $@ || echo 'Each start takes the types out for itself.'
 
 .PHONY: help start test torture mutants bench seed-large check generate sdk sdks format migrate docs platform-key rotate-signing-key

@@ -14,8 +14,11 @@ export interface TestServer {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/** As make start has it: what was stripped of its types and compiled once is kept for the next start. */
+/** What was stripped of its types and compiled once is kept for the next start: a run has more than a hundred. */
 export const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
+
+/** For Node, as make start has it. */
+export const stripped = `--import=${new URL('../../start/stripped.js', import.meta.url)}`;
 
 /** As make start has it. More room would spare a start some collecting, and cost 16,000 page faults, of 18 µs on some machines. */
 const serviceFlags = ['--max-semi-space-size=16'];
@@ -43,7 +46,7 @@ export function startServer(
   { logFile, main = ownMain, flags = serviceFlags }: StartOptions = {},
 ): Promise<TestServer> {
   const started = performance.now();
-  const child = spawn(process.execPath, [...flags, main], {
+  const child = spawn(process.execPath, [stripped, ...flags, main], {
     env: {
       ...{ PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache, NODE_OPTIONS: cheapPasswords },
       ...{ PORT: '0', DEMO: '0', ...env },

@@ -1,0 +1,22 @@
+// Takes the types out of all that a server is made of, for start/stripped.js.
+import { hash } from 'node:crypto';
+import { globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+const folder = `${root}node_modules/.cache/stripped`;
+const programs = [
+  ...['calendars', 'console', 'db', 'domain', 'gateways', 'generated', 'handlers', 'jobs', 'mcp', 'oauth', 'payments'],
+  ...['reads', 'runtime', 'senders', 'start', 'writes'],
+];
+
+rmSync(folder, { recursive: true, force: true });
+mkdirSync(folder, { recursive: true });
+for (const file of globSync(['main.ts', ...programs.map((each) => `${each}/**/*.ts`)], { cwd: root })) {
+  const source = readFileSync(`${root}${file}`);
+  const path = `${folder}/${hash('sha256', source)}.js`;
+  // Whole or not at all: a server may be starting meanwhile.
+  writeFileSync(`${path}.new`, stripTypeScriptTypes(source.toString()));
+  renameSync(`${path}.new`, path);
+}
