@@ -36,16 +36,16 @@ export function usualPage(
   scope: Scope,
   page: Page,
 ): { text: string; parameters: Value[] } | undefined {
+  const age = ageAsked(scope, page);
   const single = singleValue(table, scope, page);
-  const [key] = page.sort;
-  if (!key || !(single || isWhole(scope, page)) || !usualLimits.has(page.limit)) return undefined;
+  if (!age || (page.filter && !single) || !usualLimits.has(page.limit)) return undefined;
 
   const parameters: Value[] = [];
   const parameter = (value: Value): string => `$${parameters.push(value)}`;
   const own = `r.company_id = ${parameter(scope.companyId)} and r.test_mode = ${parameter(scope.testMode)}`;
   const ofObject = table.object === undefined ? '' : `and r.object = ${parameter(table.object)}`;
-  const keys = [`r."${key.field}"`, 'r."id"'];
-  const [beyond, within, direction] = key.descending ? ['<', '>=', 'desc'] : ['>', '<=', 'asc'];
+  const keys = [`r."${age}"`, 'r."id"'];
+  const [beyond, within, direction] = page.sort[0]?.descending ? ['<', '>=', 'desc'] : ['>', '<=', 'asc'];
   // No column of the order is ever empty. The value leads it and lies between bounds: of one that is equal PostgreSQL knows that it orders
   // nothing, and takes an index on the age alone for as good where companies have few records.
   const order = single ? [`r."${single.column.name}"`, ...keys] : keys;
@@ -70,21 +70,22 @@ export function usualPage(
   };
 }
 
-/** True where the index on an age alone has the rows of a page in their order. */
-function isWhole({ reach }: Scope, { sort, filter, where, offset }: Page): boolean {
-  const isByAge = sort.length === 1 && (sort[0]?.field === 'created_at' || sort[0]?.field === 'updated_at');
-  return isByAge && !filter && !where && !offset && reach.kind === 'company';
-}
-
 /** The value that a page by age asks for, of a field that has an index for that: such pages are common, and few statements. */
 export function singleValue(
   table: RecordTable,
-  { reach }: Scope,
-  { sort, filter, where, offset }: Page,
+  scope: Scope,
+  page: Page,
 ): { column: Column; value: string | number } | undefined {
-  const isByAge = sort.length === 1 && sort[0]?.field === 'created_at' && !where && !offset && reach.kind === 'company';
-  if (!isByAge || !filter || !('op' in filter) || filter.op !== 'eq') return undefined;
+  const { filter } = page;
+  if (ageAsked(scope, page) !== 'created_at' || !filter || !('op' in filter) || filter.op !== 'eq') return undefined;
   const { field, value } = filter;
   const column = table.columns.get(field);
   return column?.byAge && canBe(column, value) ? { column, value } : undefined;
+}
+
+/** The time that orders a page of a whole company, where nothing but a filter narrows it. */
+function ageAsked({ reach }: Scope, { sort, where, offset }: Page): 'created_at' | 'updated_at' | undefined {
+  const [field] = sort.map((key) => key.field);
+  if (sort.length !== 1 || where || offset || reach.kind !== 'company') return undefined;
+  return field === 'created_at' || field === 'updated_at' ? field : undefined;
 }

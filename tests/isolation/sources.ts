@@ -16,24 +16,21 @@ export const treeOf = (file: string, text: string): ts.SourceFile =>
   ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
 
 /** The tagged templates below a node, the outer ones before those in them. */
-export function templatesIn(node: ts.Node): ts.TaggedTemplateExpression[] {
-  const found: ts.TaggedTemplateExpression[] = [];
-  const visit = (each: ts.Node): void => {
-    if (ts.isTaggedTemplateExpression(each)) found.push(each);
-    ts.forEachChild(each, visit);
-  };
-  visit(node);
-  return found;
-}
+export const templatesIn = (node: ts.Node): ts.TaggedTemplateExpression[] =>
+  nodesIn(node, ts.isTaggedTemplateExpression);
 
 const condition = /(?<!app\.)\b(?:company_id|test_mode)\s*=/;
 
 /** What of the sources is SQL, below a node: the tagged templates, and the texts with a condition on a company or a mode. */
-export function sqlIn(node: ts.Node): ts.TemplateLiteral[] {
-  const found: ts.TemplateLiteral[] = [];
+export const sqlIn = (node: ts.Node): ts.TemplateLiteral[] =>
+  nodesIn(node, ts.isTemplateLiteral).filter(
+    (each) => ts.isTaggedTemplateExpression(each.parent) || condition.test(each.getText()),
+  );
+
+function nodesIn<Wanted extends ts.Node>(node: ts.Node, isWanted: (each: ts.Node) => each is Wanted): Wanted[] {
+  const found: Wanted[] = [];
   const visit = (each: ts.Node): void => {
-    const isText = ts.isTemplateExpression(each) || ts.isNoSubstitutionTemplateLiteral(each);
-    if (isText && (ts.isTaggedTemplateExpression(each.parent) || condition.test(each.getText()))) found.push(each);
+    if (isWanted(each)) found.push(each);
     ts.forEachChild(each, visit);
   };
   visit(node);
