@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { breakBody } from './body.ts';
 import type { ApiError } from './errors.ts';
-import { http } from './node-http.ts';
+import { dropRest, http } from './node-http.ts';
 import { unreadableRequest } from './request-head.ts';
 
 /** Requests that may wait on one connection for the answers before them. */
@@ -93,6 +93,7 @@ export class Connections {
     if (connection.waiting.length === mostWaiting || this.#waitingBytes + bytes > mostWaitingBytes) {
       this.end(connection);
       this.#cut(socket);
+      dropRest(socket);
       return;
     }
     connection.waiting.push({ request, response });

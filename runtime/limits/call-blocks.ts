@@ -57,8 +57,6 @@ class Account {
   readonly waiting: Waiting[] = [];
   /** True while somebody asks for those who wait. */
   isServed = false;
-  /** How large the next block may be. */
-  ahead = smallest;
   /** The ledger is asked one question after the other: two at once would undo each other. */
   readonly ledger = new Turns(1);
 
@@ -75,7 +73,7 @@ class Account {
 const renewedEvery = 500;
 /** Milliseconds without a renewal after which a block is not used: the months cannot be counted then. Others take its process for dead after 30 s. */
 const usableFor = 2500;
-const smallest = 16;
+/** Calls of a block at most: for each there is a write. The ledger gives fewer where few are left of the month. */
 const largest = 4000;
 /** Calls left of a month below which blocks go back, so that none is kept from those who ask. */
 const scarce = 2000;
@@ -181,7 +179,7 @@ export class CallBlocks {
       // Used up; or not renewed in time, or of a month that is over.
       await this.#giveBack(account);
       account.isUnsure = true;
-      found = await this.#ledger.charge(companyId, waiting.length, account.ahead);
+      found = await this.#ledger.charge(companyId, waiting.length, largest);
       account.isUnsure = false;
     } catch (error) {
       for (const { reject } of waiting) reject(error);
@@ -196,7 +194,6 @@ export class CallBlocks {
     for (const { resolve } of waiting.slice(0, charged)) resolve(quotaOf(companyId, month, true));
     if (ahead > 0) {
       account.block = { ...month, left: ahead, used: true, renewedAt: performance.now() };
-      account.ahead = Math.min(largest, 2 * account.ahead);
       this.#renewSoon();
     }
     const uncharged = waiting.slice(charged);
@@ -250,7 +247,6 @@ export class CallBlocks {
     this.#forget(account);
   }
 
-  /** Its next block may be larger for as long as there is one. */
   #forget(account: Account): void {
     if (account.isIdle) this.#accounts.delete(account.companyId);
   }

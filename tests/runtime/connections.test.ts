@@ -1,7 +1,11 @@
 // Several requests on one connection: one at a time, in order, and none after the announced end.
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { Connections, noLoad } from '../../runtime/connections.ts';
 import { call, type Json } from '../support/client.ts';
 import { Connection, exchange, type RawAnswer, requestText } from '../support/raw.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
@@ -149,6 +153,23 @@ describe('requests sent ahead of their answers', () => {
     const answers = await answersOf(connection.send(short.repeat(1000)));
     expect(answers.length).toBeLessThan(10);
     expect((await exchange(health())).status).toBe(200);
+  });
+
+  test('beyond that are not even read', async () => {
+    const connections = new Connections(() => undefined, noLoad());
+    let read = 0;
+    const server = createServer((request, response) => {
+      read += 1;
+      connections.take(request, response);
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => undefined);
+    const closed = once(socket, 'close');
+    socket.resume().write('GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(1000));
+    await closed;
+    server.close();
+    // One that is answered, a hundred that wait, and one too many.
+    expect(read).toBe(102);
   });
 
   test('are answered however large the answers before them are', async () => {
