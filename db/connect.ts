@@ -2,6 +2,7 @@
 import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
 import type { Beforehand } from './beforehand.ts';
+import { DatabaseClock } from './database-clock.ts';
 import { readMoment } from './moment.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
@@ -57,6 +58,7 @@ export interface Lane {
    * behind it are passed over. For transactions alone, whose statements share a fate anyway.
    */
   chained: boolean;
+  readonly clock: DatabaseClock;
   /** Those who share it, while any do: no transaction may begin on it. */
   shared: Shared | undefined;
   /** Cuts the connection at once, so that a server that hangs cannot run later what was sent on it. */
@@ -191,6 +193,7 @@ export class Pool {
       sql,
       state: 'new',
       broken: false,
+      clock: new DatabaseClock(),
       shared: undefined,
       get chained() {
         return (sql.options as Chained).chained === true;

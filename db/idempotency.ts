@@ -57,12 +57,11 @@ export function lock(claim: Claim): Beforehand {
 export const afterLocks = on('enable_seqscan', 'on');
 
 /**
- * What is kept of a key whose locks are held, as part of a statement behind that which took them: it must see what their last holder committed.
- * null: nothing; text: an answer that is past its time. Fails for any other.
+ * Nothing is kept of a key whose locks are held; fails otherwise, whatever it is. Part of a statement behind that which took the locks: it must
+ * see what their last holder committed.
  */
-export const keptBefore = (companyId: string, testMode: string, endpoint: string, key: string): string =>
-  `(select case when created_at > now() - make_interval(hours => ${keptHours}) and (leased_until is null or leased_until > now()) then ${refusal} else 'over' end
-    from idempotency_records where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key})`;
+export const noneKept = (companyId: string, testMode: string, endpoint: string, key: string): string =>
+  `(select ${refusal} from idempotency_records where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key})`;
 
 /**
  * Claims a key until the transaction ends, without a word about whoever has it; sent at once. What is sent behind it in the same

@@ -1,7 +1,7 @@
 // Whether an API key is still what it was when it was looked up, asked by each request itself.
 import { type Beforehand, Entrance, on, type Planning } from './beforehand.ts';
 import type { Sql } from './connect.ts';
-import { afterLocks, type Claim, keptBefore } from './idempotency.ts';
+import { afterLocks, type Claim, noneKept } from './idempotency.ts';
 import { asId, type TenantScope } from './tenant.ts';
 
 /** What a key's look-up was made from. */
@@ -21,9 +21,17 @@ export const keyStamp = (sql: Sql) => sql`(select version::text from credential_
 /** A statement without parameters that asks for the stamp of now: it may travel in one message with others. */
 export const stampQuestion = ({ companyId }: KeyVersion): string => `select ${stampOf(asId(companyId))} as stamp`;
 
+/** Raised for a credential that is not what it was. */
+const changed = 'CK002';
+
+/** True for the failure of an entrance whose credential is not what it was. */
+export function isChanged(error: unknown): boolean {
+  return ((error ?? {}) as { code?: unknown }).code === changed;
+}
+
 /**
- * The same with the settings of the tenant before it, and what is known of an Idempotency-Key behind it, as one statement that can stay
- * prepared. A `case` keeps the order, and so do the columns.
+ * The settings of the tenant, what must hold, and the time, as one statement that can stay prepared. It fails where something does not hold,
+ * and whatever was sent behind it with it: isChanged and isTaken say which. A `case` keeps the order, and so do the columns.
  * @param credential undefined: nothing is asked
  * @param claim of which the locks are held; undefined: there is none
  */
@@ -33,7 +41,7 @@ export function entrance(
   claim: Claim | undefined,
 ): { text: string; parameters: string[] } {
   const parameters = [companyId, String(testMode)];
-  if (credential) parameters.push(credential.companyId);
+  if (credential) parameters.push(credential.companyId, credential.stamp);
   if (claim) parameters.push(claim.endpoint, claim.key);
   return { text: entrances[credential ? 'asking' : 'silent'][claim ? 'claiming' : 'free'], parameters };
 }
@@ -44,15 +52,18 @@ function asking(conditions: string): string {
   return `select case when ${conditions} then ${stampOf('$3')} end as stamp`;
 }
 
+const time = 'clock_timestamp() as clock';
 const claiming = `${settings} and ${afterLocks}`;
+const unchanged = (conditions: string): string => `case when ${conditions} then
+  case when ${stampOf('$3')} = $4 then 'same' else refuse('the credential is not what it was', '${changed}') end end`;
 const entrances = {
   silent: {
-    free: `select ${settings}`,
-    claiming: `select ${claiming}, ${keptBefore('$1::uuid', '$2::boolean', '$3', '$4')} as kept`,
+    free: `select ${settings}, ${time}`,
+    claiming: `select ${claiming}, ${noneKept('$1::uuid', '$2::boolean', '$3', '$4')}, ${time}`,
   },
   asking: {
-    free: asking(settings),
-    claiming: `${asking(claiming)}, ${keptBefore('$1::uuid', '$2::boolean', '$4', '$5')} as kept`,
+    free: `select ${unchanged(settings)}, ${time}`,
+    claiming: `select ${unchanged(claiming)}, ${noneKept('$1::uuid', '$2::boolean', '$5', '$6')}, ${time}`,
   },
 };
 

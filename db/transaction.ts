@@ -2,7 +2,14 @@
 import { type Beforehand, begin, beginWith, Entrance, type Planning } from './beforehand.ts';
 import type { Lane, Pool, Sql } from './connect.ts';
 import * as idempotency from './idempotency.ts';
-import { entrance, isKeyUnchanged, type KeyVersion, readingEntrance, stampQuestion } from './key-versions.ts';
+import {
+  entrance,
+  isChanged,
+  isKeyUnchanged,
+  type KeyVersion,
+  readingEntrance,
+  stampQuestion,
+} from './key-versions.ts';
 import { type TenantScope, tenantSettings } from './tenant.ts';
 import { type AuditRow, type EventRow, insertAudit, insertEvents } from './traces.ts';
 
@@ -13,14 +20,16 @@ export type Scope = TenantScope | 'platform' | 'nobody';
 const answerTime = 100;
 
 /**
- * Fails where the milliseconds since the transaction began are over, and leaves the deadline for the rows to look at themselves: what
- * require_time_left does, without the cost of a procedure.
+ * Fails where a time of the database has passed, and leaves it for the rows to look at themselves: what require_time_left does, without the
+ * cost of a procedure.
  */
 const inTime = new Entrance(
   'in time',
-  `select case when set_config('app.deadline', (now() + $1::int * interval '1 ms')::text, true)::timestamptz < clock_timestamp()
+  `select case when set_config('app.deadline', $1, true)::timestamptz < clock_timestamp()
      then refuse('the time of the transaction has run out', '57014') end`,
 );
+/** Where the time of the database is not known, since it did not answer. */
+const longAgo = '-infinity';
 
 /** What must hold of a transaction, asked with its first statement. */
 export interface Opening {
@@ -64,7 +73,7 @@ export class Transaction {
   #held: idempotency.Claim | undefined;
   /** What the transaction has claimed. */
   #claim: idempotency.Claim | undefined;
-  /** Nothing is kept of what it has claimed. */
+  /** Nothing is kept of what it has claimed, or it fails. */
   #isFirst = false;
   #ended = false;
 
@@ -110,7 +119,7 @@ export class Transaction {
       () => performance.now(),
       () => 0,
     );
-    this.#opened = asked ? begun.then(() => asked) : this.#ask(sql, begun);
+    this.#opened = asked ? begun.then(() => asked) : this.#ask(this.#lane, begun);
     // Whoever acts on what was read waits for it.
     this.#opened.catch(() => undefined);
     this.#handle = this.#newHandle(sql);
@@ -118,37 +127,43 @@ export class Transaction {
   }
 
   /**
-   * Sends begin; where it fails, so does whatever is sent behind it. Where statements travel together, a key is claimed with it.
-   * @returns the answer to stampQuestion, where a credential is to be asked for, and what is kept of the key
+   * Sends begin; where it fails, so does whatever is sent behind it. Where statements travel together, so does what must hold: it fails where
+   * something does not.
+   * @returns the answer to stampQuestion, where a credential is to be asked for otherwise
    */
-  #begin(lane: Lane, { credential, claim }: Opening): Promise<readonly object[]> {
+  async #begin(lane: Lane, { credential, claim }: Opening): Promise<string | null | undefined> {
     if (typeof this.#scope !== 'string' && this.#pool.chains) {
       const { text, parameters } = entrance(this.#scope, credential, claim);
-      return this.#pool.sendChained(lane, claim ? beginWith(idempotency.lock(claim)) : begin, text, parameters);
+      const before = claim ? beginWith(idempotency.lock(claim)) : begin;
+      const answers = await this.#pool.sendChained(lane, before, text, parameters);
+      lane.clock.note((answers[0] as { clock: Date }).clock);
+      return undefined;
     }
     const statements = ['begin'];
     if (typeof this.#scope !== 'string') statements.push(...tenantSettings(this.#scope));
     if (credential) statements.push(stampQuestion(credential));
-    return this.#pool.sendTogether(lane, statements);
+    const answers = await this.#pool.sendTogether(lane, statements);
+    return credential && (answers[0] as { stamp: string | null }).stamp;
   }
 
-  async #ask(sql: Sql, begun: Promise<readonly object[]>): Promise<Opened> {
+  async #ask({ sql, chained }: Lane, begun: Promise<string | null | undefined>): Promise<Opened> {
     const { credential, claim } = this.#opening;
     if (claim) {
       this.#claimed = true;
       this.#claim = claim;
+      this.#isFirst = chained;
     }
-    const free = claim === undefined || this.#lane?.chained || idempotency.claimNow(sql, claim);
+    const free = claim === undefined || chained || idempotency.claimNow(sql, claim);
     // Where both fail, begin is the reason.
     if (typeof free === 'object') free.catch(() => undefined);
-    const found = await begun.catch((error: unknown) => {
-      if (idempotency.isTaken(error)) return undefined;
+    try {
+      const stamp = await begun;
+      if (credential && !chained && !isKeyUnchanged(stamp, credential)) return 'credential_changed';
+    } catch (error) {
+      if (idempotency.isTaken(error)) return 'key_taken';
+      if (isChanged(error)) return 'credential_changed';
       throw error;
-    });
-    if (!found) return 'key_taken';
-    const { stamp, kept } = (found[0] ?? {}) as { stamp?: string | null; kept?: string | null };
-    if (credential && !isKeyUnchanged(stamp, credential)) return 'credential_changed';
-    this.#isFirst = kept === null;
+    }
     return (await free) ? 'held' : 'key_taken';
   }
 
@@ -291,21 +306,32 @@ export class Transaction {
     return idempotency.claim(this.#connection(), claim);
   }
 
-  /** Writes what belongs to the change and commits, in one round trip. @param left milliseconds that its request has left */
+  /**
+   * Writes what belongs to the change and commits, in one round trip. Nothing of that is done where something does not hold that must, nor where
+   * a statement before has failed, though it may be sent before that is known.
+   * @param left milliseconds that its request has left
+   * @param expected outcomes of statements that nobody has waited for
+   * @throws what they failed with
+   */
   async commit(
     audit: readonly AuditRow[],
     events: readonly EventRow[],
     answer: idempotency.Answer | undefined,
     now: Date,
     left: number,
+    expected: readonly Promise<unknown>[] = [],
   ): Promise<void> {
-    if (!this.#handle && !this.#held && audit.length === 0 && events.length === 0 && !answer) {
+    const { credential, claim } = this.#opening;
+    const isAsked = this.#opened !== undefined || (!credential && !claim);
+    if (!this.#handle && !this.#held && isAsked && audit.length === 0 && events.length === 0 && !answer) {
       this.#end();
       return;
     }
     await this.#standAlone();
     const sql = this.#connection();
-    const statements: Promise<unknown>[] = [];
+    // Where statements do not travel together, nothing else keeps the commit from what does not hold.
+    if (!this.#lane?.chained && this.#opened && (await this.#opened) !== 'held') return;
+    const statements = [...expected];
     if (audit.length > 0) statements.push(insertAudit(sql, audit));
     if (events.length > 0) statements.push(insertEvents(sql, events));
     if (answer) statements.push(idempotency.save(sql, answer, now, this.#isFirst));
@@ -341,17 +367,26 @@ export class Transaction {
   async #commitAfter(statements: readonly Promise<unknown>[], left: number): Promise<void> {
     const deadline = performance.now() + left - answerTime;
     const before = Promise.allSettled(statements);
-    const allowed = Math.floor(deadline - (await this.#begun));
     const sql = this.#connection();
     const committing = this.#lane?.chained
-      ? sql.unsafe('commit', [], { prepare: true, simple: false, before: inTime.with([String(allowed)]) } as object)
-      : sql.unsafe(`call require_time_left(${allowed}); commit`);
+      ? sql.unsafe('commit', [], {
+          ...{ prepare: true, simple: false, before: inTime.with([await this.#timeAt(this.#lane, deadline)]) },
+        } as object)
+      : sql.unsafe(`call require_time_left(${Math.floor(deadline - (await this.#begun))}); commit`);
     const [committed] = await Promise.allSettled([committing.execute()]);
     const failed = [...(await before), committed].find((result) => result.status === 'rejected');
     // What failed took the commit behind it along.
     if (failed) this.abandon();
     else this.#end();
     if (failed) throw failed.reason;
+  }
+
+  /** The database's time at a moment: as it is known of the connection, or else from the answer to begin. */
+  async #timeAt({ clock }: Lane, moment: number): Promise<string> {
+    const known = clock.at(moment);
+    if (known !== undefined) return known;
+    await this.#begun;
+    return clock.at(moment) ?? longAgo;
   }
 
   endRead(): void {

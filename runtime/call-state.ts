@@ -98,6 +98,8 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   /** What is to run once the transaction is committed. */
   readonly later: (() => void)[] = [];
   readonly changes: Change[] = [];
+  /** Outcomes of statements that the handler went on without. */
+  readonly expected: Promise<unknown>[] = [];
   transaction: Transaction | undefined;
   /** True once nothing is left open of what its transaction asked of its opening. */
   isCertain = false;
@@ -167,6 +169,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   reset(): void {
     this.changes.length = 0;
     this.later.length = 0;
+    this.expected.length = 0;
   }
 
   get sql(): Sql {
@@ -192,6 +195,18 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
 
   record(change: Change): void {
     this.changes.push(change);
+  }
+
+  expect(outcome: Promise<unknown>): void {
+    // Whoever commits, or fails behind it, asks for it.
+    outcome.catch(() => undefined);
+    this.expected.push(outcome);
+  }
+
+  /** @returns why the first expected statement that failed did; undefined where none has */
+  async firstFailure(): Promise<unknown> {
+    const failed = (await Promise.allSettled(this.expected)).find(({ status }) => status === 'rejected');
+    return (failed as PromiseRejectedResult | undefined)?.reason;
   }
 
   afterwards(work: () => void): void {

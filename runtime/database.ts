@@ -45,10 +45,18 @@ export interface Transaction {
   /** Takes a connection again: what comes now is a transaction of its own. */
   resume(): Promise<void>;
   /**
-   * Writes audit rows, events and the idempotent answer with the change, and commits; one round trip.
+   * Writes audit rows, events and the idempotent answer with the change, and commits; one round trip. It may be sent before it is known whether
+   * what must hold does: nothing is committed where it does not.
    * @param left milliseconds until the request's deadline, after which the database refuses to commit
+   * @param expected outcomes of statements that nobody has waited for: with one that failed nothing is committed
    */
-  commit(changes: readonly Change[], by: ChangeContext, left: number, answer?: KeptAnswer): Promise<void>;
+  commit(
+    changes: readonly Change[],
+    by: ChangeContext,
+    left: number,
+    answer?: KeptAnswer,
+    expected?: readonly Promise<unknown>[],
+  ): Promise<void>;
   /**
    * Undoes the work, keeps the failure as the answer for this Idempotency-Key, and commits in the same way.
    * @returns false when another call with the key came in between

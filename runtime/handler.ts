@@ -111,6 +111,11 @@ export interface Call<Id extends OperationId = OperationId> {
   /** Notes a change; its audit row and event are written with the transaction. */
   record(change: Change): void;
   /**
+   * Goes on without the outcome of a statement that was sent, which is certain but for a failure: the transaction is then undone, and the
+   * failure is that of the call.
+   */
+  expect(outcome: Promise<unknown>): void;
+  /**
    * Waits for long work that does not need the database, such as hashing a password; the database's time stands still meanwhile.
    * While nothing was written, the transaction ends here and another begins afterwards: read call.sql anew.
    */

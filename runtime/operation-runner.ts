@@ -313,7 +313,7 @@ export class OperationRunner {
 
   /** Lets the handler work, and commits or undoes it. */
   async #work(attempt: Attempt, transaction: Transaction): Promise<Answer | Unsettled> {
-    const { operation, call, deadline, claim, trace } = attempt;
+    const { operation, call, deadline, trace } = attempt;
     const { caller, now } = call;
     let answer: Answer | undefined;
     let failure: unknown;
@@ -321,27 +321,31 @@ export class OperationRunner {
       if (call.problems.length > 0 && !handlerRefuses(operation)) throw refusal(operation, [...call.problems], 'body');
       answer = this.#success(operation, await this.#handle(operation, call), caller, now, trace);
     } catch (error) {
+      // A statement that failed takes those behind it along.
+      failure = error instanceof ApiError ? error : ((await call.firstFailure()) ?? error);
       // The caller has an answer, and the transaction was ended under the handler.
       if (deadline.passed) throw new DeadlinePassed();
-      failure = error;
     }
+    // Sent with what the handler has not waited for, and with what must hold: all of it is one message then.
+    const committed = answer && !operation.reads && !transaction.broken && this.#commit(attempt, answer, transaction);
+    if (committed) committed.catch(() => undefined);
     const opened = await this.#settle(attempt, transaction);
     if (opened !== 'held') return opened;
     if (!answer) return this.#fail(attempt, failure, transaction);
 
-    if (transaction.broken) throw serviceUnavailable();
-    if (operation.reads && call.changes.length === 0) transaction.endRead();
-    else {
-      const context = { caller, now, idempotencyKeyHash: claim ? sha256(claim.key) : null };
-      await transaction.commit(
-        call.changes,
-        context,
-        deadline.left,
-        claim && { claim, status: answer.status, body: this.#keptBody(operation, answer) },
-      );
-    }
+    if (committed) await committed;
+    else if (transaction.broken) throw serviceUnavailable();
+    else if (call.changes.length === 0) transaction.endRead();
+    else await this.#commit(attempt, answer, transaction);
     for (const work of call.later) work();
     return answer;
+  }
+
+  #commit({ operation, call, deadline, claim }: Attempt, answer: Answer, transaction: Transaction): Promise<void> {
+    const { caller, now, changes, expected } = call;
+    const context = { caller, now, idempotencyKeyHash: claim ? sha256(claim.key) : null };
+    const kept = claim && { claim, status: answer.status, body: this.#keptBody(operation, answer) };
+    return transaction.commit(changes, context, deadline.left, kept, expected);
   }
 
   /** Undoes what the handler did before it failed, and keeps the failure where it is kept. */
@@ -353,7 +357,13 @@ export class OperationRunner {
     const { caller, now, changes } = call;
     const failed = this.#failures.answer(failure, trace, transaction.broken);
     if (failure instanceof ApiError && failure.keepsWork && !transaction.broken) {
-      await transaction.commit(changes, { caller, now, idempotencyKeyHash: null }, deadline.left);
+      await transaction.commit(
+        changes,
+        { caller, now, idempotencyKeyHash: null },
+        deadline.left,
+        undefined,
+        call.expected,
+      );
     } else if (claim && isKept(failed.status) && !transaction.broken) {
       const kept = { claim, status: failed.status, body: this.#keptBody(operation, failed) };
       if (!(await transaction.keepFailure(kept, deadline.left))) return 'key_taken';

@@ -424,10 +424,16 @@ class RequestTransaction implements Transaction {
     return this.#inner.resume();
   }
 
-  async commit(changes: readonly Change[], context: ChangeContext, left: number, answer?: KeptAnswer): Promise<void> {
+  async commit(
+    changes: readonly Change[],
+    context: ChangeContext,
+    left: number,
+    answer?: KeptAnswer,
+    expected?: readonly Promise<unknown>[],
+  ): Promise<void> {
     const audit = changes.map((change) => auditRow(change, context));
     const events = changes.flatMap((change) => eventRows(change, context));
-    await this.#inner.commit(audit, events, answer, context.now, left);
+    await this.#inner.commit(audit, events, answer, context.now, left, expected);
     if (events.length > 0) this.#told();
   }
 

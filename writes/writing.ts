@@ -19,7 +19,7 @@ import type { PreparedChange, PreparedRecord } from './preparing.ts';
 /** What the audit log says otherwise, or more, of a write than of any. */
 export type Traced = Pick<Change, 'metadata'> & { action?: string };
 
-/** @returns the records as they are stored, in the order given */
+/** @returns the records as they are stored, in the order given; those that are certain before the database has answered */
 export async function writeNew(
   call: Writing,
   { workspace, object }: Place,
@@ -28,11 +28,14 @@ export async function writeNew(
 ): Promise<StoredRecord[]> {
   const { sql, caller, now } = call;
   const planned = prepared.map(({ content }) => content);
-  const [records] = await Promise.all([
-    insertRecords(sql, caller, object.object, planned, now),
+  const { stored, foreseen } = insertRecords(sql, caller, object.object, planned, now);
+  const sent = [
+    stored,
     setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
     startClocks(sql, caller, clocksOfNew(object.object, planned, workspace, now)),
-  ]);
+  ] as const;
+  if (foreseen) for (const outcome of sent) call.expect(outcome);
+  const records = foreseen ?? (await Promise.all(sent))[0];
   let moved: EntityChange[] = [];
   if (object.object === 'activities') {
     const contacts = records.map((record) => contactOf(record.values));
@@ -114,20 +117,18 @@ export async function writeChange(
  * Writes a lead of intake, the busiest of all writes, with the tags that its sender put on it: lead and tags in one statement.
  * @returns the ids of all its tags
  */
-export async function writeLead(
+export function writeLead(
   call: Writing,
   { workspace, object }: Place,
   { content: lead }: PreparedRecord,
   manualTagIds: readonly string[],
   traced: Traced,
-): Promise<ReadonlySet<string>> {
+): ReadonlySet<string> {
   const { sql, caller, now } = call;
   const automatic = tagsOfNew(object, workspace, [lead], now).flatMap(({ tagIds }) => tagIds);
   const tagIds = { manual: manualTagIds, automatic: automatic.filter((id) => !manualTagIds.includes(id)) };
-  await Promise.all([
-    insertLead(sql, caller, lead, tagIds, now),
-    startClocks(sql, caller, clocksOfNew(object.object, [lead], workspace, now)),
-  ]);
+  call.expect(insertLead(sql, caller, lead, tagIds, now));
+  call.expect(startClocks(sql, caller, clocksOfNew(object.object, [lead], workspace, now)));
   call.record({ ...creationOf(object, lead.id, now), ...traced });
   return new Set([...tagIds.manual, ...tagIds.automatic]);
 }

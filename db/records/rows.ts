@@ -1,10 +1,11 @@
 // Records as rows: which columns are read and written, and the way from row to values and back.
+import { isDeepStrictEqual } from 'node:util';
 import type { Fragment } from 'postgres';
 import type { StoredValue } from '../../domain/objects/field-values.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { Sql } from '../connect.ts';
 import { Insertion } from '../insertion.ts';
-import type { RecordTable } from './columns.ts';
+import type { ColumnType, RecordTable } from './columns.ts';
 
 /** Values of the columns of `selection`, in their order: an object with so many names would be slow to make and to read. */
 export type Row = readonly unknown[];
@@ -20,8 +21,8 @@ interface Layout {
   writable: string;
   /** Inserts rows, and answers with what is selected. */
   insertion: Insertion;
-  /** How many columns are selected. */
-  width: number;
+  /** The columns that are selected, with their types. */
+  columns: readonly { name: string; type: ColumnType | 'other' }[];
   /** Fields other than those that every record has, with the places of their columns. */
   fields: readonly { field: string; at: number }[];
   /** All of them without a value: copied and filled, since an object that grows name by name is slow. */
@@ -41,11 +42,12 @@ function layoutOf(table: RecordTable): Layout {
   const read = selected.map((name) => `r."${name}"`).join(', ');
   const writable = [...names.filter((name) => !fixed.has(name)), 'custom', 'version'];
   const columns = [...keys, ...(table.object === undefined ? [] : ['object']), ...origin, ...writable];
+  const types = new Map([...table.columns.values()].map(({ name, type }) => [name, type]));
   const layout = {
     selected: read,
     writable: quoted(writable),
     insertion: new Insertion({ table: table.name, columns, documents: ['custom'], returning: read }),
-    width: selected.length,
+    columns: selected.map((name) => ({ name, type: types.get(name) ?? ('other' as const) })),
     fields,
     blank: JSON.parse(`{${fields.map(({ field }) => `"${field}":null`).join(',')}}`),
   };
@@ -94,7 +96,7 @@ export function fromRow(table: RecordTable, row: Row): StoredRecord {
 /** What was selected after the columns of the record, e.g. the key values of a sort. */
 export function restOfRow(table: RecordTable, row: Row): StoredValue[] {
   return row
-    .slice(layoutOf(table).width)
+    .slice(layoutOf(table).columns.length)
     .map((value) => (value instanceof Date ? value.toISOString() : (value as StoredValue)));
 }
 
@@ -113,4 +115,44 @@ export function toRow(
   }
   row.custom = Object.fromEntries(inside.filter(([, value]) => value !== null));
   return row;
+}
+
+/** Values of each type that the database answers with as they were sent. */
+const kept: Readonly<Record<ColumnType | 'other', (value: unknown) => boolean>> = {
+  text: (value) => typeof value === 'string',
+  uuid: (value) => typeof value === 'string' && lowerCase.test(value),
+  number: Number.isSafeInteger,
+  date: (value) => typeof value === 'string' && day.test(value),
+  timestamp: (value) => typeof value === 'string' && moment.test(value),
+  other: () => true,
+};
+const lowerCase = /^[\da-f-]{36}$/;
+const day = /^[1-9]\d{3}-\d\d-\d\d$/;
+const moment = /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+/**
+ * A row that was inserted as the database will answer with it: what is in it is sent as it is stored, and no column has a default or is set by
+ * a trigger.
+ * @param row as insertion takes it
+ * @returns undefined where a value may come back otherwise than it was sent
+ */
+export function foreseenRow(table: RecordTable, row: Readonly<Record<string, unknown>>): Row | undefined {
+  const { columns } = layoutOf(table);
+  const values: unknown[] = [];
+  for (const { name, type } of columns) {
+    const value = row[name] ?? null;
+    if (value !== null && !kept[type](value)) return undefined;
+    values.push(value);
+  }
+  return values;
+}
+
+/** True where a row is as it was foreseen. */
+export function isForeseen(foreseen: Row, row: Row): boolean {
+  return foreseen.every((value, index) => {
+    const stored = row[index];
+    return (
+      value === stored || (stored instanceof Date ? stored.toISOString() === value : isDeepStrictEqual(stored, value))
+    );
+  });
 }

@@ -6,17 +6,35 @@ import { createdColumns } from '../created-by.ts';
 import type { Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { belongs, isNamed } from './reached.ts';
-import { fromRow, insertion, type Row, restOfRow, selection, toRow, writableColumns } from './rows.ts';
+import {
+  foreseenRow,
+  fromRow,
+  insertion,
+  isForeseen,
+  type Row,
+  restOfRow,
+  selection,
+  toRow,
+  writableColumns,
+} from './rows.ts';
 
-/** Inserts records in one statement. @returns them as they are stored, in the order given */
-export async function insertRecords(
+/** Records that are being inserted. */
+export interface InsertedRecords {
+  /** As they are stored, in the order given, once the database has answered. */
+  stored: Promise<StoredRecord[]>;
+  /** The same before that, where it is certain what they will be like. */
+  foreseen: StoredRecord[] | undefined;
+}
+
+/** Inserts records in one statement, which is sent at once. */
+export function insertRecords(
   sql: Sql,
   scope: Scope,
   object: string,
   records: readonly NewRecord[],
   now: Date,
-): Promise<StoredRecord[]> {
-  if (records.length === 0) return [];
+): InsertedRecords {
+  if (records.length === 0) return { stored: Promise.resolve([]), foreseen: [] };
   const table = recordTable(object);
   const columns = {
     company_id: scope.companyId,
@@ -28,10 +46,28 @@ export async function insertRecords(
     updated_at: now.toISOString(),
   };
   const rows = records.map(({ id, values, custom }) => Object.assign(toRow(table, values, custom), columns, { id }));
-  const inserted = await insertion(table).of(sql, rows).values();
-  const stored = inserted.map((row) => fromRow(table, row));
-  const byId = new Map(stored.map((record) => [record.id, record]));
+  const answer = insertion(table).of(sql, rows).values().execute();
+  const [only] = rows;
+  const foreseen = only && rows.length === 1 ? foreseenRow(table, only) : undefined;
+  return {
+    stored: foreseen ? asForeseen(answer, table, foreseen) : inOrder(answer, table, records),
+    foreseen: foreseen && [{ ...fromRow(table, foreseen), createdAt: now, updatedAt: now }],
+  };
+}
+
+async function inOrder(
+  answer: Promise<readonly Row[]>,
+  table: RecordTable,
+  records: readonly NewRecord[],
+): Promise<StoredRecord[]> {
+  const byId = new Map((await answer).map((row) => fromRow(table, row)).map((record) => [record.id, record]));
   return records.flatMap((record) => byId.get(record.id) ?? []);
+}
+
+async function asForeseen(answer: Promise<readonly Row[]>, table: RecordTable, foreseen: Row): Promise<StoredRecord[]> {
+  const [row] = await answer;
+  if (!row || !isForeseen(foreseen, row)) throw new Error(`a record of ${table.name} is not stored as it was sent`);
+  return [fromRow(table, row)];
 }
 
 /** A record as it is stored after a change, and who made it. */

@@ -22,14 +22,14 @@ const blank = {
   converted_at: null,
 };
 
-/** Stores a lead with the tags that its sender put on it, and others that its data puts on it. */
-export async function insertLead(
+/** Stores a lead with the tags that its sender put on it, and others that its data puts on it. Sent at once. */
+export function insertLead(
   sql: Sql,
   scope: Scope,
   lead: NewRecord,
   tagIds: { manual: readonly string[]; automatic: readonly string[] },
   now: Date,
-): Promise<void> {
+): Promise<unknown> {
   const { companyId, testMode } = scope;
   const { custom, ...columns } = toRow(recordTable('leads'), lead.values, lead.custom);
   const row = {
@@ -52,7 +52,7 @@ export async function insertLead(
       order by id
       for key share
     ) locked`;
-  await sql`
+  return sql`
     with lead as (
       insert into leads ${sql(row)} returning company_id, test_mode, id
     )
@@ -61,5 +61,5 @@ export async function insertLead(
     from lead, (
       select id, true from unnest(${[...tagIds.manual]}::uuid[]) manual (id)
       ${tagIds.automatic.length === 0 ? sql`` : automatic}
-    ) tag (id, is_manual)`;
+    ) tag (id, is_manual)`.execute();
 }

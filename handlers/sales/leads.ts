@@ -28,7 +28,7 @@ export const createLead: Handler<'createLead'> = async (call) => {
   const prepared = await prepareNew(call, place, await resolve(call, lead), duplicate);
 
   const metadata = body.metadata ? { metadata: body.metadata } : {};
-  const tagIds = await writeLead(
+  const tagIds = writeLead(
     call,
     place,
     prepared,

@@ -16,7 +16,7 @@ test.each([
   ['read by a list', 2],
   ['list', 2],
   ['filtered list', 2],
-  ['create', 3],
+  ['create', 2],
   ['call of a tool', 2],
 ])('a %s takes %i writes to sockets, the answer included', (kind, writes) => {
   expect(counts.writes[kind]).toBeGreaterThanOrEqual(writes);

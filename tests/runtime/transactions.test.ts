@@ -264,25 +264,103 @@ describe('what must hold of a transaction', () => {
   });
 
   test.each([
-    { kept: 'an answer of now', created: '0 hours', leased: null, becomes: 'key_taken' },
-    { kept: 'a call that goes on', created: '0 hours', leased: '1 minute', becomes: 'key_taken' },
-    { kept: 'an answer of yesterday that was not swept', created: '-25 hours', leased: null, becomes: 'held' },
-    { kept: 'a call that died', created: '0 hours', leased: '-1 second', becomes: 'held' },
-  ])('finds of its key $kept: $becomes', async ({ created, leased, becomes }) => {
+    { kept: 'an answer of now', created: '0 hours', leased: null, verdict: 'conflict' },
+    { kept: 'a call that goes on', created: '0 hours', leased: '1 minute', verdict: 'conflict' },
+    { kept: 'an answer of yesterday that was not swept', created: '-25 hours', leased: null, verdict: 'ours' },
+    { kept: 'a call that died', created: '0 hours', leased: '-1 second', verdict: 'ours' },
+  ])('is not free where there is $kept; who asks then is told $verdict', async ({ created, leased, verdict }) => {
     const claim = aClaim();
-    const { companyId, testMode, endpoint, key, requestHash } = claim;
+    const { companyId, testMode, endpoint, key } = claim;
     await database()`
       insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at, leased_until)
-      values (${companyId}, ${testMode}, ${endpoint}, ${key}, ${requestHash}, 200, 'old', now() + ${created}::interval, now() + ${leased}::interval)`;
-    const transaction = await opening({ claim });
-    expect(await transaction.opened()).toBe(becomes);
-    if (becomes === 'key_taken') transaction.abandon();
-    else await transaction.commit([], [], { claim, status: 201, body: 'new' }, new Date(), 1000);
+      values (${companyId}, ${testMode}, ${endpoint}, ${key}, ${Buffer.alloc(32, 1)}, 200, 'old', now() + ${created}::interval, now() + ${leased}::interval)`;
+    const first = await opening({ claim });
+    expect(await first.opened()).toBe('key_taken');
+    first.abandon();
+    const second = await opening({});
+    expect(await second.claim(claim)).toEqual({ kind: verdict });
+    if (verdict === 'ours') await second.commit([], [], { claim, status: 201, body: 'new' }, new Date(), 1000);
+    else second.abandon();
     const rows =
       await database()`select body, leased_until as leased from idempotency_records where company_id = ${companyId} and key = ${key}`;
     expect(rows).toEqual([
-      becomes === 'key_taken' ? { body: 'old', leased: leased && expect.any(Date) } : { body: 'new', leased: null },
+      verdict === 'ours' ? { body: 'new', leased: null } : { body: 'old', leased: leased && expect.any(Date) },
     ]);
+  });
+
+  describe('that is committed before anything is known of it', () => {
+    const rename = (transaction: Transaction, name: string | null) =>
+      transaction.sql`update companies set name = ${name} where id = ${tenant.companyId}`.execute();
+    const nameNow = async () => (await database()`select name from companies where id = ${tenant.companyId}`)[0]?.name;
+    const row = () =>
+      ownAuditRow({ companyId: tenant.companyId, testMode: false }, 'test', 'test.sent', {}, new Date());
+    /** Sends a change and its commit in one turn. */
+    async function send(asked: Opening, name: string | null, left = 1000) {
+      const transaction = await opening(asked);
+      const expected = rename(transaction, name);
+      const committed = transaction.commit([row()], [], undefined, new Date(), left, [expected]);
+      const outcome = await committed.then(
+        () => 'committed',
+        (error: { code?: string }) => error.code,
+      );
+      return { outcome, opened: await transaction.opened() };
+    }
+
+    test('is done where all of it holds', async () => {
+      // The statements are prepared, and the time of the database known, from the first one on.
+      for (const name of ['First sent', 'Then sent']) {
+        expect(await send({ credential: await versionOf(), claim: aClaim() }, name)).toEqual({
+          outcome: 'committed',
+          opened: 'held',
+        });
+        expect(await nameNow()).toBe(name);
+      }
+    });
+
+    test('is not where the key was changed', async () => {
+      const { companyId, stamp } = await versionOf();
+      const before = await nameNow();
+      const changed = { companyId, stamp: String(Number(stamp) - 1) };
+      expect(await send({ credential: changed }, 'Changed')).toMatchObject({ opened: 'credential_changed' });
+      expect(await nameNow()).toBe(before);
+    });
+
+    test('is not where the Idempotency-Key is taken', async () => {
+      const claim = aClaim();
+      const before = await nameNow();
+      await database().begin(async (sql) => {
+        await enterTenant(sql, { companyId: tenant.companyId, testMode: false });
+        expect(await claimNow(sql, claim)).toBe(true);
+        expect(await send({ claim }, 'Taken')).toMatchObject({ opened: 'key_taken' });
+      });
+      expect(await nameNow()).toBe(before);
+    });
+
+    test('is not where a statement before fails, and tells of that one', async () => {
+      const before = await nameNow();
+      expect(await send({ claim: aClaim() }, null)).toEqual({ outcome: '23502', opened: 'held' });
+      expect(await nameNow()).toBe(before);
+    });
+
+    test('is not where the time is over', async () => {
+      const before = await nameNow();
+      expect(await send({ claim: aClaim() }, 'Late', 90)).toEqual({ outcome: '57014', opened: 'held' });
+      expect(await nameNow()).toBe(before);
+    });
+
+    test('is not where the database gets it after that', async () => {
+      const before = await nameNow();
+      await send({ claim: aClaim() }, before);
+      const sent = await database().begin(async (sql) => {
+        // What was sent waits here, with its begin and its own idea of now.
+        await sql`select from companies where id = ${tenant.companyId} for update`;
+        const waiting = send({ claim: aClaim() }, 'Late', 300);
+        await sql`select pg_sleep(0.4)`;
+        return { waiting };
+      });
+      expect(await sent.waiting).toEqual({ outcome: '57014', opened: 'held' });
+      expect(await nameNow()).toBe(before);
+    });
   });
 });
 

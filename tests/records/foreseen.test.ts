@@ -1,0 +1,97 @@
+// What a create answers with before the database has: the record as it is stored, whatever is in it.
+import { beforeAll, describe, expect, test } from 'vitest';
+import { recordTable } from '../../db/records/columns.ts';
+import { foreseenRow, isForeseen } from '../../db/records/rows.ts';
+import { call, type Json } from '../support/client.ts';
+import { newTenant, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+beforeAll(async () => {
+  tenant = await newTenant();
+});
+
+const id = '0193f0aa-7d1c-7000-8000-00000000ab1c';
+
+describe('a row is foreseen', () => {
+  test.each([
+    ['deals', { name: 'A text\nof "any" kind ⛵', amount_minor: 9_007_199_254_740_991, expect_close: null }],
+    ['deals', { expected_close_date: '2026-02-28', customer_id: id, won_at: '2026-02-28T23:59:59.999Z' }],
+    ['accounts', { custom: { number: 0.1, list: ['b', 'a'], flag: false } }],
+  ])('where each value comes back as it is sent: %s %j', (object, row) => {
+    expect(foreseenRow(recordTable(object), row)).toEqual(expect.arrayContaining(Object.values(row).filter(Boolean)));
+  });
+
+  test.each([
+    ['deals', { amount_minor: 0.5 }],
+    ['deals', { amount_minor: 2 ** 53 }],
+    ['deals', { customer_id: id.toUpperCase() }],
+    ['deals', { expected_close_date: '0099-02-28' }],
+    ['deals', { expected_close_date: '2026-02-28T00:00:00.000Z' }],
+    ['deals', { won_at: '2026-02-28T23:59:59Z' }],
+    ['deals', { won_at: '2026-02-28T23:59:59.999999Z' }],
+    ['deals', { won_at: '2026-02-28T23:59:59.999+04:00' }],
+    ['deals', { name: 7 }],
+  ])('and not where one may come back otherwise: %s %j', (object, row) => {
+    expect(foreseenRow(recordTable(object), row)).toBeUndefined();
+  });
+
+  test.each([
+    { sent: ['a', 1, null, '2026-02-28T23:59:59.999Z', { b: [1], a: 'x' }], stored: undefined, is: true },
+    { sent: ['a'], stored: ['A'], is: false },
+    { sent: [1], stored: ['1'], is: false },
+    { sent: [null], stored: [''], is: false },
+    { sent: ['2026-02-28T23:59:59.999Z'], stored: [new Date('2026-02-28T23:59:59.998Z')], is: false },
+    { sent: [{ a: 1 }], stored: [{ a: 1, b: 2 }], is: false },
+  ])('and compared with what is stored: $sent, $stored', ({ sent, stored, is }) => {
+    const asStored = ['a', 1, null, new Date('2026-02-28T23:59:59.999Z'), { a: 'x', b: [1] }];
+    expect(isForeseen(sent, stored ?? asStored)).toBe(is);
+  });
+});
+
+test.each([
+  ['leads', { first_name: 'Ünï  ', email: 'Who@Example.com', mobile: '+971501234567', priority: 3, notes: 'a\tb\r\n' }],
+  ['tasks', { title: 'Later', scheduled_at: '2027-01-02T03:04:05.678901+04:00' }],
+  ['tasks', { title: 'Later', scheduled_at: '2027-01-02T03:04:05Z' }],
+  ['accounts', { name: '  Spaces  ', employee_count: 12, annual_revenue_minor: 9_007_199_254_740_991 }],
+  ['customers', { first_name: 'Ann', website: 'https://Example.com/%41?q=ü', address: '\u00e9 and e\u0301' }],
+  [
+    'deals',
+    { name: 'Deal', amount_minor: 1234, currency_code: 'AED', expected_close_date: '2027-02-28', probability: 35 },
+  ],
+])('a create answers with the record as it is read: %s %j', async (object, body) => {
+  const path = `/v1/objects/${object}/records`;
+  const created = await call('POST', path, { key: tenant.key, body, idempotencyKey: true });
+  expect(created).toMatchObject({ status: 201 });
+  const { record } = created.body.data as { record: Json };
+  const read = await call('GET', `${path}/${record.id}`, { key: tenant.key });
+  expect(read.body.data.record).toEqual(record);
+  expect(read.headers.get('etag')).toBe(created.headers.get('etag'));
+});
+
+test('the same for every type of a field of the tenant', async () => {
+  const own: [string, object, unknown][] = [
+    ['text', {}, 'Text'],
+    ['textarea', {}, 'Lines\nof text'],
+    ['number', {}, 0.1],
+    ['boolean', {}, false],
+    ['date', {}, '2027-02-28'],
+    ['datetime', {}, '2027-01-02T03:04:05+04:00'],
+    ['email', {}, 'A@Example.com'],
+    ['phone', {}, '+971501234567'],
+    ['url', {}, 'https://Example.com'],
+    ['currency', {}, 1250],
+    ['select', { options: [{ label: 'One', value: 'one' }] }, 'one'],
+  ];
+  const all = { key: tenant.key, idempotencyKey: true } as const;
+  for (const [type, more] of own) {
+    const body = { name: `of_${type}`, label: type, type, ...more };
+    expect(await call('POST', '/v1/objects/accounts/fields', { ...all, body })).toMatchObject({ status: 201 });
+  }
+  const path = '/v1/objects/accounts/records';
+  const values = Object.fromEntries(own.map(([type, , value]) => [`of_${type}`, value]));
+  const created = await call('POST', path, { ...all, body: { name: 'Own', ...values } });
+  expect(created).toMatchObject({ status: 201 });
+  const { record } = created.body.data as { record: Json };
+  const read = await call('GET', `${path}/${record.id}`, { key: tenant.key });
+  expect(read.body.data.record).toEqual(record);
+});

@@ -1,0 +1,52 @@
+// The time of the database, as it is told without asking: never later than it is.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { DatabaseClock } from '../../db/database-clock.ts';
+import { database } from '../support/tenants.ts';
+
+const isoIn = (clock: DatabaseClock, milliseconds: number) => clock.at(performance.now() + milliseconds);
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'performance'], now: new Date('2026-11-28T10:00:00.000Z') }));
+afterEach(() => void vi.useRealTimers());
+
+test('is not known before the database has told it', () => {
+  expect(isoIn(new DatabaseClock(), 0)).toBeUndefined();
+});
+
+test('goes on from what the database told, whatever the clock of this machine says', () => {
+  const clock = new DatabaseClock();
+  clock.note(new Date('2031-01-01T00:00:00.000Z'));
+  expect(isoIn(clock, 0)).toBe('2031-01-01T00:00:00.000Z');
+  expect(isoIn(clock, 1900)).toBe('2031-01-01T00:00:01.900Z');
+  vi.advanceTimersByTime(59_000);
+  expect(isoIn(clock, 500)).toBe('2031-01-01T00:00:59.500Z');
+});
+
+test('is forgotten after a minute', () => {
+  const clock = new DatabaseClock();
+  clock.note(new Date());
+  vi.advanceTimersByTime(60_001);
+  expect(isoIn(clock, 0)).toBeUndefined();
+});
+
+test.each([-3_600_000, -25, 25, 3_600_000])('is not known where the clock of this machine jumped by %i ms', (jump) => {
+  const clock = new DatabaseClock();
+  clock.note(new Date());
+  vi.setSystemTime(Date.now() + jump);
+  expect(isoIn(clock, 0)).toBeUndefined();
+  clock.note(new Date());
+  expect(isoIn(clock, 0)).toBeDefined();
+});
+
+test('is at no moment later than that of the database', async () => {
+  vi.useRealTimers();
+  const clock = new DatabaseClock();
+  for (let round = 0; round < 50; round += 1) {
+    const [seen] = await database()<{ clock: Date }[]>`select clock_timestamp() as clock`;
+    clock.note(seen?.clock as Date);
+    await sleep(Math.random() * 5);
+    const told = clock.at(performance.now()) as string;
+    const [row] = await database()`select clock_timestamp() >= ${told}::timestamptz as passed`;
+    expect(row?.passed).toBe(true);
+  }
+});
