@@ -11,6 +11,7 @@ import {
   readManyRequest,
   readRequest,
   toolRequest,
+  updateRequest,
 } from './records.ts';
 import type { Result, Value } from './report.ts';
 import { startServer } from './sides.ts';
@@ -56,6 +57,7 @@ export async function count(dataDir: string): Promise<Counts> {
         list: () => listRequest(key),
         'filtered list': () => filteredListRequest(key),
         create: () => createRequest(key, 'counted', next()),
+        update: () => updateRequest(key, id, 'changed', next()),
         'call of a tool': () => toolRequest(key, id),
         'batch of 100': () => batchRequest(key, 'counted', next() * 100),
       };
@@ -94,6 +96,7 @@ export const most: Readonly<Record<'writes' | 'log', Readonly<Record<string, num
     list: 2,
     'filtered list': 2,
     create: 4,
+    update: 4,
     'call of a tool': 2,
     'batch of 100': 5,
   },

@@ -21,6 +21,12 @@ export function createRequest(key: string, run: string, number: number): Buffer 
   return request('POST', path, { 'x-api-key': key, 'Idempotency-Key': `bench-${run}-${number}` }, body);
 }
 
+/** A request that changes a lead, otherwise for each number. */
+export function updateRequest(key: string, id: string, run: string, number: number): Buffer {
+  const headers = { 'x-api-key': key, 'Idempotency-Key': `bench-${run}-${number}` };
+  return request('PATCH', `${path}/${id}`, headers, JSON.stringify({ city: `City ${number}` }));
+}
+
 /** A request that creates leads, a hundred unless said otherwise, different for each number. */
 export function batchRequest(key: string, run: string, number: number, count = 100): Buffer {
   const body = JSON.stringify(

@@ -5,25 +5,38 @@ const goodFor = 60_000;
 /** Milliseconds by which this machine's two clocks may part meanwhile: more is a machine that slept, or a clock that was set. */
 const mostParted = 20;
 
-export class DatabaseClock {
-  #seen: { database: number; steady: number; parted: number } | undefined;
+interface Seen {
+  /** Milliseconds by which the database's clock is ahead of performance.now(), or less: the answer took its time. */
+  ahead: number;
+  at: number;
+  /** Of this machine's own two clocks. */
+  parted: number;
+}
 
-  /** Notes a time that the database has just answered with. */
+export class DatabaseClock {
+  #seen: Seen | undefined;
+
+  /** Notes a time with which the database answered. Of what is good the answer counts that came fastest. */
   note(database: Date): void {
-    const steady = performance.now();
-    this.#seen = { database: database.getTime(), steady, parted: Date.now() - steady };
+    const at = performance.now();
+    const ahead = database.getTime() - at;
+    const best = this.#good(at);
+    if (!best || ahead >= best.ahead) this.#seen = { ahead, at, parted: Date.now() - at };
   }
 
   /**
-   * The database's time at a moment, or a time that is up to one round trip before it: never one that comes later.
+   * The database's time at a moment, or one before it, by as much as that answer took at most: never one that comes later.
    * @param moment by performance.now()
    * @returns as ISO 8601; undefined: it was not seen of late
    */
   at(moment: number): string | undefined {
+    const seen = this.#good(performance.now());
+    return seen && new Date(Math.floor(moment + seen.ahead)).toISOString();
+  }
+
+  #good(now: number): Seen | undefined {
     const seen = this.#seen;
-    const steady = performance.now();
-    if (!seen || steady - seen.steady > goodFor) return undefined;
-    if (Math.abs(Date.now() - steady - seen.parted) > mostParted) return undefined;
-    return new Date(seen.database + Math.floor(moment - seen.steady)).toISOString();
+    if (!seen || now - seen.at > goodFor || Math.abs(Date.now() - now - seen.parted) > mostParted) return undefined;
+    return seen;
   }
 }

@@ -299,9 +299,12 @@ export class OperationRunner {
   async #ask(attempt: Attempt): Promise<Answer | Unsettled> {
     const { operation, credential, claim } = attempt;
     const transaction = await this.#begin(attempt, { credential });
-    const verdict = claim && (await transaction.claim(claim));
+    const claiming = claim && transaction.claim(claim);
+    // It fails, too, where the credential is not what it was.
+    claiming?.catch(() => undefined);
     const opened = await this.#settle(attempt, transaction);
     if (opened !== 'held') return opened;
+    const verdict = await claiming;
     if (verdict?.kind === 'replay') {
       transaction.abandon();
       const body = operation.secretAnswer ? this.#parts.secrets.decrypt(verdict.body) : verdict.body;

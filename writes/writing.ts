@@ -1,7 +1,7 @@
 // What every write of records does: rows, tags, SLA clocks, what activities tell, and traces.
 import { retag, setAutomaticTags } from '../db/records/applied-tags.ts';
 import type { DeletedRecord } from '../db/records/deletion.ts';
-import { insertRecords, updateRecords } from '../db/records/writing.ts';
+import { type ChangedRecord, insertRecords, updateRecords } from '../db/records/writing.ts';
 import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../db/sales/activity-effects.ts';
 import { insertLead } from '../db/sales/lead-writing.ts';
 import { answerClocks, changeClocks, startClocks } from '../db/settings/sla-clocks.ts';
@@ -48,7 +48,7 @@ export async function writeNew(
   return records;
 }
 
-/** @returns the records as they are stored now, in the order given */
+/** @returns the records as they are stored now, in the order given; those that are certain before the database has answered */
 export async function writeChanges(
   call: Writing,
   { workspace, object }: Place,
@@ -58,10 +58,16 @@ export async function writeChanges(
   const { sql, caller, now } = call;
   const changes = prepared.map(({ content }) => content);
   const merged = changes.map((change) => change.merged);
-  const [records] = await Promise.all([
-    updateRecords(sql, caller, object.object, merged, now),
+  const { stored, foreseen } = updateRecords(sql, caller, object.object, merged, now);
+  const sent = [
+    stored,
     setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, merged, now)),
-  ]);
+  ] as const;
+  // Who made a record is told of one that is taken from somebody, and is in the answer.
+  const isTaken = changes.some(({ before, merged }) => before.values.assigned_to !== merged.values.assigned_to);
+  const certain = isTaken ? undefined : foreseen;
+  if (certain) for (const outcome of sent) call.expect(outcome);
+  const records: ChangedRecord[] = certain ?? (await Promise.all(sent))[0];
   const pairs = changes.flatMap(({ before }, index) => {
     const after = records[index];
     return after ? [{ before, after }] : [];

@@ -18,23 +18,23 @@ import {
   writableColumns,
 } from './rows.ts';
 
-/** Records that are being inserted. */
-export interface InsertedRecords {
+/** Records that are being written: the statement was sent. */
+export interface WrittenRecords<Written> {
   /** As they are stored, in the order given, once the database has answered. */
-  stored: Promise<StoredRecord[]>;
+  stored: Promise<Written[]>;
   /** The same before that, where it is certain what they will be like. */
-  foreseen: StoredRecord[] | undefined;
+  foreseen: Written[] | undefined;
 }
 
-/** Inserts records in one statement, which is sent at once. */
+/** Inserts records in one statement. Sent at once. */
 export function insertRecords(
   sql: Sql,
   scope: Scope,
   object: string,
   records: readonly NewRecord[],
   now: Date,
-): InsertedRecords {
-  if (records.length === 0) return { stored: Promise.resolve([]), foreseen: [] };
+): WrittenRecords<StoredRecord> {
+  if (records.length === 0) return nothing;
   const table = recordTable(object);
   const columns = {
     company_id: scope.companyId,
@@ -47,32 +47,13 @@ export function insertRecords(
   };
   const rows = records.map(({ id, values, custom }) => Object.assign(toRow(table, values, custom), columns, { id }));
   const answer = insertion(table).of(sql, rows).values().execute();
-  const [only] = rows;
-  const foreseen = only && rows.length === 1 ? foreseenRow(table, only) : undefined;
-  return {
-    stored: foreseen ? asForeseen(answer, table, foreseen) : inOrder(answer, table, records),
-    foreseen: foreseen && [{ ...fromRow(table, foreseen), createdAt: now, updatedAt: now }],
-  };
+  return written(table, rows, answer, (row) => fromRow(table, row));
 }
 
-async function inOrder(
-  answer: Promise<readonly Row[]>,
-  table: RecordTable,
-  records: readonly NewRecord[],
-): Promise<StoredRecord[]> {
-  const byId = new Map((await answer).map((row) => fromRow(table, row)).map((record) => [record.id, record]));
-  return records.flatMap((record) => byId.get(record.id) ?? []);
-}
-
-async function asForeseen(answer: Promise<readonly Row[]>, table: RecordTable, foreseen: Row): Promise<StoredRecord[]> {
-  const [row] = await answer;
-  if (!row || !isForeseen(foreseen, row)) throw new Error(`a record of ${table.name} is not stored as it was sent`);
-  return [fromRow(table, row)];
-}
-
-/** A record as it is stored after a change, and who made it. */
+/** A record as it is stored after a change. */
 export interface ChangedRecord extends StoredRecord {
-  createdBy: NonNullable<Possession['createdBy']>;
+  /** Who made it; undefined where the database has not answered yet. */
+  createdBy?: NonNullable<Possession['createdBy']>;
 }
 
 function changedFromRow(table: RecordTable, row: Row): ChangedRecord {
@@ -80,35 +61,75 @@ function changedFromRow(table: RecordTable, row: Row): ChangedRecord {
   return { ...fromRow(table, row), createdBy: { kind, id, userId } };
 }
 
-/** Writes records that are locked, each with its next version, in one statement. @returns them as they are stored, in the order given */
-export async function updateRecords(
+/** Writes records that are locked, each with its next version, in one statement. Sent at once. */
+export function updateRecords(
   sql: Sql,
   scope: Scope,
   object: string,
   records: readonly StoredRecord[],
   now: Date,
-): Promise<ChangedRecord[]> {
-  if (records.length === 0) return [];
+): WrittenRecords<ChangedRecord> {
+  if (records.length === 0) return nothing;
   const table = recordTable(object);
   const columns = writableColumns(sql, table);
   const next = records.map((record) => ({
     ...toRow(table, record.values, record.custom),
     id: record.id,
     version: record.version + 1,
+    created_at: record.createdAt.toISOString(),
     // A call that waited for the lock began before the change it waited for; time does not go back for that.
-    updated_at: now > record.updatedAt ? now : record.updatedAt,
+    updated_at: (now > record.updatedAt ? now : record.updatedAt).toISOString(),
   }));
   const named = isNamed(
     sql,
     records.map(({ id }) => id),
   );
-  const rows = await sql`
+  const answer = sql`
     update ${sql(table.name)} r
     set (${columns}) = (select ${columns} from (select next.*) as row)
     from json_populate_recordset(null::${sql(table.name)}, ${JSON.stringify(next)}::text::json) as next
     where ${belongs(sql, scope, table)} and ${named} and r.id = next.id
-    returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`.values();
-  const stored = new Map(rows.map((row) => changedFromRow(table, row)).map((record) => [record.id, record]));
-  if (stored.size < records.length) throw new Error('a locked record has gone');
-  return records.flatMap((record) => stored.get(record.id) ?? []);
+    returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`
+    .values()
+    .execute();
+  return written(table, next, answer, (row) => changedFromRow(table, row));
+}
+
+const nothing: WrittenRecords<never> = { stored: Promise.resolve([]), foreseen: [] };
+
+interface SentRow {
+  id: string;
+  created_at: string;
+  updated_at: string;
+  [column: string]: unknown;
+}
+
+/** @param rows in the order given @param answer the same as they are stored, in any order */
+function written<Written extends StoredRecord>(
+  table: RecordTable,
+  rows: readonly SentRow[],
+  answer: Promise<readonly Row[]>,
+  read: (row: Row) => Written,
+): WrittenRecords<Written | StoredRecord> {
+  const [only] = rows;
+  const row = only && rows.length === 1 ? foreseenRow(table, only) : undefined;
+  const foreseen = only &&
+    row && [{ ...fromRow(table, row), createdAt: new Date(only.created_at), updatedAt: new Date(only.updated_at) }];
+  return { stored: stored(table, rows, row, answer, read), foreseen };
+}
+
+async function stored<Written extends StoredRecord>(
+  table: RecordTable,
+  rows: readonly SentRow[],
+  foreseen: Row | undefined,
+  answer: Promise<readonly Row[]>,
+  read: (row: Row) => Written,
+): Promise<Written[]> {
+  const answered = await answer;
+  // Inserted, or locked before: none can be missing.
+  if (answered.length < rows.length) throw new Error(`a record of ${table.name} has gone`);
+  if (foreseen && !isForeseen(foreseen, answered[0] as Row))
+    throw new Error(`a record of ${table.name} is not stored as it was sent`);
+  const byId = new Map(answered.map(read).map((record) => [record.id, record]));
+  return rows.flatMap(({ id }) => byId.get(id) ?? []);
 }

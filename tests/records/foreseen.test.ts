@@ -1,4 +1,4 @@
-// What a create answers with before the database has: the record as it is stored, whatever is in it.
+// What a create answers with before the database has: the record as it is stored.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { recordTable } from '../../db/records/columns.ts';
 import { foreseenRow, isForeseen } from '../../db/records/rows.ts';
@@ -9,6 +9,8 @@ let tenant: Tenant;
 beforeAll(async () => {
   tenant = await newTenant();
 });
+
+const keyed = () => ({ key: tenant.key, idempotencyKey: true }) as const;
 
 const id = '0193f0aa-7d1c-7000-8000-00000000ab1c';
 
@@ -48,6 +50,14 @@ describe('a row is foreseen', () => {
   });
 });
 
+const changes: Record<string, object> = {
+  leads: { city: 'Zürich', priority: 1 },
+  accounts: { name: 'Renamed', employee_count: 13 },
+  customers: { first_name: 'Änn' },
+  deals: { amount_minor: 4321, expected_close_date: null },
+  tasks: { title: 'Even later' },
+};
+
 test.each([
   ['leads', { first_name: 'Ünï  ', email: 'Who@Example.com', mobile: '+971501234567', priority: 3, notes: 'a\tb\r\n' }],
   ['tasks', { title: 'Later', scheduled_at: '2027-01-02T03:04:05.678901+04:00' }],
@@ -58,14 +68,22 @@ test.each([
     'deals',
     { name: 'Deal', amount_minor: 1234, currency_code: 'AED', expected_close_date: '2027-02-28', probability: 35 },
   ],
-])('a create answers with the record as it is read: %s %j', async (object, body) => {
+])('a create and an update answer with the record as it is read: %s %j', async (object, body) => {
   const path = `/v1/objects/${object}/records`;
-  const created = await call('POST', path, { key: tenant.key, body, idempotencyKey: true });
+  const created = await call('POST', path, { ...keyed(), body });
   expect(created).toMatchObject({ status: 201 });
   const { record } = created.body.data as { record: Json };
-  const read = await call('GET', `${path}/${record.id}`, { key: tenant.key });
-  expect(read.body.data.record).toEqual(record);
-  expect(read.headers.get('etag')).toBe(created.headers.get('etag'));
+  await isReadAs(created);
+  const changed = await call('PATCH', `${path}/${record.id}`, { ...keyed(), body: { ...body, ...changes[object] } });
+  expect(changed).toMatchObject({ status: 200 });
+  expect(changed.body.data.record).toMatchObject(changes[object] as object);
+  await isReadAs(changed);
+
+  async function isReadAs(answer: typeof created): Promise<void> {
+    const read = await call('GET', `${path}/${record.id}`, { key: tenant.key });
+    expect(read.body.data.record).toEqual(answer.body.data.record);
+    expect(read.headers.get('etag')).toBe(answer.headers.get('etag'));
+  }
 });
 
 test('the same for every type of a field of the tenant', async () => {
@@ -82,14 +100,13 @@ test('the same for every type of a field of the tenant', async () => {
     ['currency', {}, 1250],
     ['select', { options: [{ label: 'One', value: 'one' }] }, 'one'],
   ];
-  const all = { key: tenant.key, idempotencyKey: true } as const;
   for (const [type, more] of own) {
     const body = { name: `of_${type}`, label: type, type, ...more };
-    expect(await call('POST', '/v1/objects/accounts/fields', { ...all, body })).toMatchObject({ status: 201 });
+    expect(await call('POST', '/v1/objects/accounts/fields', { ...keyed(), body })).toMatchObject({ status: 201 });
   }
   const path = '/v1/objects/accounts/records';
   const values = Object.fromEntries(own.map(([type, , value]) => [`of_${type}`, value]));
-  const created = await call('POST', path, { ...all, body: { name: 'Own', ...values } });
+  const created = await call('POST', path, { ...keyed(), body: { name: 'Own', ...values } });
   expect(created).toMatchObject({ status: 201 });
   const { record } = created.body.data as { record: Json };
   const read = await call('GET', `${path}/${record.id}`, { key: tenant.key });

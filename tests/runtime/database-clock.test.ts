@@ -22,6 +22,21 @@ test('goes on from what the database told, whatever the clock of this machine sa
   expect(isoIn(clock, 500)).toBe('2031-01-01T00:00:59.500Z');
 });
 
+test('is told by the answer that came fastest', () => {
+  const clock = new DatabaseClock();
+  const answer = (took: number) => {
+    const then = new Date();
+    vi.advanceTimersByTime(took);
+    clock.note(then);
+  };
+  answer(1000);
+  expect(isoIn(clock, 0)).toBe('2026-11-28T10:00:00.000Z');
+  answer(2);
+  expect(isoIn(clock, 0)).toBe('2026-11-28T10:00:01.000Z');
+  answer(1500);
+  expect(isoIn(clock, 0)).toBe('2026-11-28T10:00:02.500Z');
+});
+
 test('is forgotten after a minute', () => {
   const clock = new DatabaseClock();
   clock.note(new Date());
