@@ -330,8 +330,9 @@ export class OperationRunner {
       if (deadline.passed) throw new DeadlinePassed();
     }
     // Sent with what the handler has not waited for, and with what must hold: all of it is one message then.
-    const committed = answer && !operation.reads && !transaction.broken && this.#commit(attempt, answer, transaction);
-    if (committed) committed.catch(() => undefined);
+    const committed =
+      answer && !operation.reads && !transaction.broken ? this.#commit(attempt, answer, transaction) : undefined;
+    committed?.catch(() => undefined);
     const opened = await this.#settle(attempt, transaction);
     if (opened !== 'held') return opened;
     if (!answer) return this.#fail(attempt, failure, transaction);

@@ -151,8 +151,9 @@ export function foreseenRow(table: RecordTable, row: Readonly<Record<string, unk
 export function isForeseen(foreseen: Row, row: Row): boolean {
   return foreseen.every((value, index) => {
     const stored = row[index];
-    return (
-      value === stored || (stored instanceof Date ? stored.toISOString() === value : isDeepStrictEqual(stored, value))
-    );
+    if (value === stored) return true;
+    if (stored instanceof Date) return stored.toISOString() === value;
+    // JSON, in which -0 is 0.
+    return typeof value === 'object' && value !== null && isDeepStrictEqual(stored, JSON.parse(JSON.stringify(value)));
   });
 }

@@ -39,6 +39,7 @@ describe('a row is foreseen', () => {
 
   test.each([
     { sent: ['a', 1, null, '2026-02-28T23:59:59.999Z', { b: [1], a: 'x' }], stored: undefined, is: true },
+    { sent: [{ a: -0 }], stored: [{ a: 0 }], is: true },
     { sent: ['a'], stored: ['A'], is: false },
     { sent: [1], stored: ['1'], is: false },
     { sent: [null], stored: [''], is: false },
@@ -87,10 +88,11 @@ test.each([
 });
 
 test('the same for every type of a field of the tenant', async () => {
-  const own: [string, object, unknown][] = [
+  const own: [string, { name?: string; options?: object[] }, unknown][] = [
     ['text', {}, 'Text'],
     ['textarea', {}, 'Lines\nof text'],
     ['number', {}, 0.1],
+    ['number', { name: 'of_less_than_nothing' }, -0],
     ['boolean', {}, false],
     ['date', {}, '2027-02-28'],
     ['datetime', {}, '2027-01-02T03:04:05+04:00'],
@@ -105,7 +107,7 @@ test('the same for every type of a field of the tenant', async () => {
     expect(await call('POST', '/v1/objects/accounts/fields', { ...keyed(), body })).toMatchObject({ status: 201 });
   }
   const path = '/v1/objects/accounts/records';
-  const values = Object.fromEntries(own.map(([type, , value]) => [`of_${type}`, value]));
+  const values = Object.fromEntries(own.map(([type, more, value]) => [more.name ?? `of_${type}`, value]));
   const created = await call('POST', path, { ...keyed(), body: { name: 'Own', ...values } });
   expect(created).toMatchObject({ status: 201 });
   const { record } = created.body.data as { record: Json };

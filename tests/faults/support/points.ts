@@ -128,7 +128,7 @@ export interface Point {
   applied: boolean;
 }
 
-/** Sent together with the commit behind them: once they are answered, PostgreSQL has it. */
+/** Always sent together with the commit behind them: once they are answered, PostgreSQL has it. */
 const withCommit: readonly Statement[] = ['audit row', 'event', 'kept answer'];
 
 /** Everywhere that a write can be cut. */
