@@ -84,7 +84,7 @@ describe('a network that', () => {
   });
 
   test.each<[Statement, Moment, boolean]>([
-    ['change', 'answered', false],
+    ['change', 'sent', false],
     ['commit', 'answered', true],
   ])(
     'goes silent with %s %s does not keep the key taken for ever',
