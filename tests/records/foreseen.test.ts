@@ -1,9 +1,10 @@
 // What a create answers with before the database has: the record as it is stored.
+import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { recordTable } from '../../db/records/columns.ts';
 import { foreseenRow, isForeseen } from '../../db/records/rows.ts';
 import { call, type Json } from '../support/client.ts';
-import { newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
 beforeAll(async () => {
@@ -113,4 +114,25 @@ test('the same for every type of a field of the tenant', async () => {
   const { record } = created.body.data as { record: Json };
   const read = await call('GET', `${path}/${record.id}`, { key: tenant.key });
   expect(read.body.data.record).toEqual(record);
+});
+
+test('what fails behind it is told instead, and a retry with its key is carried out', async () => {
+  const all = { key: tenant.key, idempotencyKey: randomUUID() };
+  const body = { first_name: 'Late', email: 'late@example.com', source: 'Fair' };
+  const path = '/v1/objects/leads/records';
+  await call('POST', '/v1/settings/sources', { ...keyed(), body: { name: 'Fair' } });
+  const [row] = await database()`select id from sources where company_id = ${tenant.companyId} and name = 'Fair'`;
+  const { asked } = await database().begin(async (sql) => {
+    await sql`delete from sources where id = ${row?.id}`;
+    const asked = call('POST', path, { ...all, body });
+    // Until it waits for whether its source goes.
+    await expect
+      .poll(() => sql`select from pg_locks where not granted and transactionid = pg_current_xact_id()::text::xid`)
+      .toHaveLength(1);
+    return { asked };
+  });
+  expect(await asked).toMatchObject({ status: 409, body: { error: { details: { reason: 'changed_meanwhile' } } } });
+  const again = await call('POST', path, { ...all, body });
+  expect(again).toMatchObject({ status: 422, body: { error: { code: 'VALIDATION_ERROR' } } });
+  expect(again.headers.get('idempotent-replay')).toBeNull();
 });
