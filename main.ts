@@ -20,6 +20,7 @@ import { type OpenLog, openLog, raiseAlert, watchUncaught } from './runtime/log.
 import { serveMetrics } from './runtime/metrics-server.ts';
 import { openBilling } from './start/billing.ts';
 import { openCalendarJobs } from './start/calendars.ts';
+import { compileNothingMore } from './start/compiling.ts';
 import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './start/database.ts';
 import { ensureDemo, greeting } from './start/demo.ts';
 import { type Dispatching, openDispatcher } from './start/dispatcher.ts';
@@ -140,6 +141,7 @@ async function start(): Promise<void> {
   const stop = async (signal: string): Promise<void> => {
     if (stopping) return;
     stopping = true;
+    compileNothingMore();
     log.info({ signal }, 'stopping: no new connections, requests in flight finish');
     await Promise.all([
       serving.stop(),

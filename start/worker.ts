@@ -4,6 +4,7 @@ import cluster from 'node:cluster';
 import { isOutage } from '../db/connect.ts';
 import { readConfig } from '../runtime/config.ts';
 import { openLog, watchUncaught } from '../runtime/log.ts';
+import { compileNothingMore } from './compiling.ts';
 import { serve } from './serve.ts';
 import { whyNot } from './start-failure.ts';
 import type { FromWorker, ToWorker } from './workers.ts';
@@ -50,6 +51,7 @@ async function start({ prepared, number, port }: Extract<ToWorker, { kind: 'serv
   process.on('SIGTERM', async () => {
     if (stopping) return;
     stopping = true;
+    compileNothingMore();
     await serving.stop();
     log.info({ worker: number }, 'worker stopped');
     flush();
