@@ -450,13 +450,18 @@ export function isOutage(error: unknown): boolean {
   return typeof code === 'string' && (driverOutage.has(code) || (code.length === 5 && outage.test(code)));
 }
 
+/** True for an error with one of some codes, those of PostgreSQL and our own among them. */
+export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return typeof code === 'string' && codes.includes(code);
+}
+
 /** True when the database gave a statement up because it took too long. */
 export function isOverdue(error: unknown): boolean {
-  return ((error ?? {}) as { code?: unknown }).code === '57014';
+  return hasCode(error, '57014');
 }
 
 /** True for a foreign key or unique key that only a change made meanwhile can have broken. */
 export function isRace(error: unknown): boolean {
-  const { code } = (error ?? {}) as { code?: unknown };
-  return code === '23503' || code === '23505';
+  return hasCode(error, '23503', '23505');
 }

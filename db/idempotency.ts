@@ -1,7 +1,7 @@
 // Idempotency keys: claimed by locks that end with the transaction, kept with what it writes.
 import { hash } from 'node:crypto';
 import { type Beforehand, Entrance, on } from './beforehand.ts';
-import type { Sql } from './connect.ts';
+import { hasCode, type Sql } from './connect.ts';
 import { removeByCompany } from './sweeping.ts';
 
 /** Hours that an answer is kept. */
@@ -32,7 +32,7 @@ const taken = 'CK001';
 
 /** True for the failure of a claim whose key is not free. */
 export function isTaken(error: unknown): boolean {
-  return ((error ?? {}) as { code?: unknown }).code === taken;
+  return hasCode(error, taken);
 }
 
 const refusal = `refuse('the key is taken', '${taken}')`;

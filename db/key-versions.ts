@@ -1,6 +1,6 @@
 // Whether an API key is still what it was when it was looked up, asked by each request itself.
 import { type Beforehand, Entrance, on, type Planning } from './beforehand.ts';
-import type { Sql } from './connect.ts';
+import { hasCode, type Sql } from './connect.ts';
 import { afterLocks, type Claim, noneKept } from './idempotency.ts';
 import { asId, type TenantScope } from './tenant.ts';
 
@@ -26,7 +26,7 @@ const changed = 'CK002';
 
 /** True for the failure of an entrance whose credential is not what it was. */
 export function isChanged(error: unknown): boolean {
-  return ((error ?? {}) as { code?: unknown }).code === changed;
+  return hasCode(error, changed);
 }
 
 /**

@@ -75,6 +75,8 @@ export class Transaction {
   #claim: idempotency.Claim | undefined;
   /** Nothing is kept of what it has claimed, or it fails. */
   #isFirst = false;
+  /** Outcomes of statements that nobody has waited for. */
+  readonly #expected: Promise<unknown>[] = [];
   #ended = false;
 
   /** Takes a connection: one that is shared for what is short. @throws PoolExhausted when none became free in time */
@@ -306,12 +308,23 @@ export class Transaction {
     return idempotency.claim(this.#connection(), claim);
   }
 
+  /** Goes on without the outcome of a statement that was sent: whoever commits is told where it failed. */
+  expect(outcome: Promise<unknown>): void {
+    outcome.catch(() => undefined);
+    this.#expected.push(outcome);
+  }
+
+  /** @returns why the first expected statement that failed did; undefined where none has */
+  async firstFailure(): Promise<unknown> {
+    const failed = (await Promise.allSettled(this.#expected)).find((outcome) => outcome.status === 'rejected');
+    return failed?.reason;
+  }
+
   /**
    * Writes what belongs to the change and commits, in one round trip. Nothing of that is done where something does not hold that must, nor where
    * a statement before has failed, though it may be sent before that is known.
    * @param left milliseconds that its request has left
-   * @param expected outcomes of statements that nobody has waited for
-   * @throws what they failed with
+   * @throws what the first statement failed with that failed
    */
   async commit(
     audit: readonly AuditRow[],
@@ -319,7 +332,6 @@ export class Transaction {
     answer: idempotency.Answer | undefined,
     now: Date,
     left: number,
-    expected: readonly Promise<unknown>[] = [],
   ): Promise<void> {
     const { credential, claim } = this.#opening;
     const isAsked = this.#opened !== undefined || (!credential && !claim);
@@ -331,7 +343,7 @@ export class Transaction {
     const sql = this.#connection();
     // Where statements do not travel together, nothing else keeps the commit from what does not hold.
     if (!this.#lane?.chained && this.#opened && (await this.#opened) !== 'held') return;
-    const statements = [...expected];
+    const statements: Promise<unknown>[] = [];
     if (audit.length > 0) statements.push(insertAudit(sql, audit));
     if (events.length > 0) statements.push(insertEvents(sql, events));
     if (answer) statements.push(idempotency.save(sql, answer, now, this.#isFirst));
@@ -346,6 +358,7 @@ export class Transaction {
    * @returns false when another call with the key came in between, and nothing was kept
    */
   async keepFailure(answer: idempotency.Answer, now: Date, left: number): Promise<boolean> {
+    this.#expected.length = 0;
     if (this.#worked) {
       this.#send('rollback');
       this.#handle = undefined;
@@ -366,7 +379,7 @@ export class Transaction {
   /** Commits when all statements before were good and time is left, and rolls back otherwise. */
   async #commitAfter(statements: readonly Promise<unknown>[], left: number): Promise<void> {
     const deadline = performance.now() + left - answerTime;
-    const before = Promise.allSettled(statements);
+    const before = Promise.allSettled([...this.#expected.splice(0), ...statements]);
     const sql = this.#connection();
     const committing = this.#lane?.chained
       ? sql.unsafe('commit', [], {

@@ -98,8 +98,6 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   /** What is to run once the transaction is committed. */
   readonly later: (() => void)[] = [];
   readonly changes: Change[] = [];
-  /** Outcomes of statements that the handler went on without. */
-  readonly expected: Promise<unknown>[] = [];
   transaction: Transaction | undefined;
   /** True once nothing is left open of what its transaction asked of its opening. */
   isCertain = false;
@@ -169,7 +167,6 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   reset(): void {
     this.changes.length = 0;
     this.later.length = 0;
-    this.expected.length = 0;
   }
 
   get sql(): Sql {
@@ -198,15 +195,7 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
   }
 
   expect(outcome: Promise<unknown>): void {
-    // Whoever commits, or fails behind it, asks for it.
-    outcome.catch(() => undefined);
-    this.expected.push(outcome);
-  }
-
-  /** @returns why the first expected statement that failed did; undefined where none has */
-  async firstFailure(): Promise<unknown> {
-    const failed = (await Promise.allSettled(this.expected)).find(({ status }) => status === 'rejected');
-    return (failed as PromiseRejectedResult | undefined)?.reason;
+    this.transaction?.expect(outcome);
   }
 
   afterwards(work: () => void): void {

@@ -33,6 +33,10 @@ export interface Transaction {
   opened(): Promise<'held' | 'credential_changed' | 'key_taken'>;
   /** Claims an Idempotency-Key for as long as the transaction lasts, or tells what became of it. */
   claim(claim: IdempotencyClaim): Promise<ClaimVerdict>;
+  /** Goes on without the outcome of a statement that was sent: where it failed, nothing is committed, and the commit fails with that. */
+  expect(outcome: Promise<unknown>): void;
+  /** Tells why the first expected statement that failed did; undefined where none has. */
+  firstFailure(): Promise<unknown>;
   /** Has the statements that come planned once for each connection, for whatever values. */
   planOnce(): void;
   /** Waits for work that does not need the database; while nothing was written or locked, the connection serves others. */
@@ -48,15 +52,8 @@ export interface Transaction {
    * Writes audit rows, events and the idempotent answer with the change, and commits; one round trip. It may be sent before it is known whether
    * what must hold does: nothing is committed where it does not.
    * @param left milliseconds until the request's deadline, after which the database refuses to commit
-   * @param expected outcomes of statements that nobody has waited for: with one that failed nothing is committed
    */
-  commit(
-    changes: readonly Change[],
-    by: ChangeContext,
-    left: number,
-    answer?: KeptAnswer,
-    expected?: readonly Promise<unknown>[],
-  ): Promise<void>;
+  commit(changes: readonly Change[], by: ChangeContext, left: number, answer?: KeptAnswer): Promise<void>;
   /**
    * Undoes the work, keeps the failure as the answer for this Idempotency-Key, and commits in the same way.
    * @returns false when another call with the key came in between

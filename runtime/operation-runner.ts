@@ -325,7 +325,7 @@ export class OperationRunner {
       answer = this.#success(operation, await this.#handle(operation, call), caller, now, trace);
     } catch (error) {
       // A statement that failed takes those behind it along.
-      failure = error instanceof ApiError ? error : ((await call.firstFailure()) ?? error);
+      failure = error instanceof ApiError ? error : ((await transaction.firstFailure()) ?? error);
       // The caller has an answer, and the transaction was ended under the handler.
       if (deadline.passed) throw new DeadlinePassed();
     }
@@ -346,10 +346,10 @@ export class OperationRunner {
   }
 
   #commit({ operation, call, deadline, claim }: Attempt, answer: Answer, transaction: Transaction): Promise<void> {
-    const { caller, now, changes, expected } = call;
+    const { caller, now, changes } = call;
     const context = { caller, now, idempotencyKeyHash: claim ? sha256(claim.key) : null };
     const kept = claim && { claim, status: answer.status, body: this.#keptBody(operation, answer) };
-    return transaction.commit(changes, context, deadline.left, kept, expected);
+    return transaction.commit(changes, context, deadline.left, kept);
   }
 
   /** Undoes what the handler did before it failed, and keeps the failure where it is kept. */
@@ -361,13 +361,7 @@ export class OperationRunner {
     const { caller, now, changes } = call;
     const failed = this.#failures.answer(failure, trace, transaction.broken);
     if (failure instanceof ApiError && failure.keepsWork && !transaction.broken) {
-      await transaction.commit(
-        changes,
-        { caller, now, idempotencyKeyHash: null },
-        deadline.left,
-        undefined,
-        call.expected,
-      );
+      await transaction.commit(changes, { caller, now, idempotencyKeyHash: null }, deadline.left);
     } else if (claim && isKept(failed.status) && !transaction.broken) {
       const kept = { claim, status: failed.status, body: this.#keptBody(operation, failed) };
       if (!(await transaction.keepFailure(kept, deadline.left))) return 'key_taken';

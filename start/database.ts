@@ -408,6 +408,14 @@ class RequestTransaction implements Transaction {
     return this.#inner.claim(claim);
   }
 
+  expect(outcome: Promise<unknown>): void {
+    this.#inner.expect(outcome);
+  }
+
+  firstFailure(): Promise<unknown> {
+    return this.#inner.firstFailure();
+  }
+
   planOnce(): void {
     this.#inner.planOnce();
   }
@@ -424,16 +432,10 @@ class RequestTransaction implements Transaction {
     return this.#inner.resume();
   }
 
-  async commit(
-    changes: readonly Change[],
-    context: ChangeContext,
-    left: number,
-    answer?: KeptAnswer,
-    expected?: readonly Promise<unknown>[],
-  ): Promise<void> {
+  async commit(changes: readonly Change[], context: ChangeContext, left: number, answer?: KeptAnswer): Promise<void> {
     const audit = changes.map((change) => auditRow(change, context));
     const events = changes.flatMap((change) => eventRows(change, context));
-    await this.#inner.commit(audit, events, answer, context.now, left, expected);
+    await this.#inner.commit(audit, events, answer, context.now, left);
     if (events.length > 0) this.#told();
   }
 

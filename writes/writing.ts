@@ -1,7 +1,7 @@
 // What every write of records does: rows, tags, SLA clocks, what activities tell, and traces.
 import { retag, setAutomaticTags } from '../db/records/applied-tags.ts';
 import type { DeletedRecord } from '../db/records/deletion.ts';
-import { type ChangedRecord, insertRecords, updateRecords } from '../db/records/writing.ts';
+import { insertRecords, updateRecords, type WrittenRecords } from '../db/records/writing.ts';
 import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../db/sales/activity-effects.ts';
 import { insertLead } from '../db/sales/lead-writing.ts';
 import { answerClocks, changeClocks, startClocks } from '../db/settings/sla-clocks.ts';
@@ -19,6 +19,18 @@ import type { PreparedChange, PreparedRecord } from './preparing.ts';
 /** What the audit log says otherwise, or more, of a write than of any. */
 export type Traced = Pick<Change, 'metadata'> & { action?: string };
 
+/** Waits for records and what was sent with them; where it is certain what they are, the commit does. */
+async function recordsOf<Written>(
+  call: Writing,
+  { outcome, stored }: WrittenRecords<Written>,
+  certain: Written[] | undefined,
+  besides: readonly Promise<unknown>[],
+): Promise<Written[]> {
+  if (!certain) return (await Promise.all([stored(), ...besides]))[0];
+  for (const sent of [outcome, ...besides]) call.expect(sent);
+  return certain;
+}
+
 /** @returns the records as they are stored, in the order given; those that are certain before the database has answered */
 export async function writeNew(
   call: Writing,
@@ -28,14 +40,11 @@ export async function writeNew(
 ): Promise<StoredRecord[]> {
   const { sql, caller, now } = call;
   const planned = prepared.map(({ content }) => content);
-  const { stored, foreseen } = insertRecords(sql, caller, object.object, planned, now);
-  const sent = [
-    stored,
+  const written = insertRecords(sql, caller, object.object, planned, now);
+  const records = await recordsOf(call, written, written.foreseen, [
     setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
     startClocks(sql, caller, clocksOfNew(object.object, planned, workspace, now)),
-  ] as const;
-  if (foreseen) for (const outcome of sent) call.expect(outcome);
-  const records = foreseen ?? (await Promise.all(sent))[0];
+  ]);
   let moved: EntityChange[] = [];
   if (object.object === 'activities') {
     const contacts = records.map((record) => contactOf(record.values));
@@ -58,16 +67,12 @@ export async function writeChanges(
   const { sql, caller, now } = call;
   const changes = prepared.map(({ content }) => content);
   const merged = changes.map((change) => change.merged);
-  const { stored, foreseen } = updateRecords(sql, caller, object.object, merged, now);
-  const sent = [
-    stored,
-    setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, merged, now)),
-  ] as const;
+  const written = updateRecords(sql, caller, object.object, merged, now);
   // Who made a record is told of one that is taken from somebody, and is in the answer.
   const isTaken = changes.some(({ before, merged }) => before.values.assigned_to !== merged.values.assigned_to);
-  const certain = isTaken ? undefined : foreseen;
-  if (certain) for (const outcome of sent) call.expect(outcome);
-  const records: ChangedRecord[] = certain ?? (await Promise.all(sent))[0];
+  const records = await recordsOf(call, written, isTaken ? undefined : written.foreseen, [
+    setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, merged, now)),
+  ]);
   const pairs = changes.flatMap(({ before }, index) => {
     const after = records[index];
     return after ? [{ before, after }] : [];

@@ -25,6 +25,8 @@ const nothing: Transaction = {
   },
   opened: async () => 'held',
   claim: async () => ({ kind: 'ours' }),
+  expect: () => undefined,
+  firstFailure: async () => undefined,
   planOnce: () => undefined,
   aside: (work) => work,
   suspend: async () => undefined,

@@ -20,8 +20,10 @@ import {
 
 /** Records that are being written: the statement was sent. */
 export interface WrittenRecords<Written> {
+  /** Fails where they could not be written, or are stored otherwise than was foreseen. */
+  outcome: Promise<unknown>;
   /** As they are stored, in the order given, once the database has answered. */
-  stored: Promise<Written[]>;
+  stored(): Promise<Written[]>;
   /** The same before that, where it is certain what they will be like. */
   foreseen: Written[] | undefined;
 }
@@ -95,7 +97,7 @@ export function updateRecords(
   return written(table, next, answer, (row) => changedFromRow(table, row));
 }
 
-const nothing: WrittenRecords<never> = { stored: Promise.resolve([]), foreseen: [] };
+const nothing: WrittenRecords<never> = { outcome: Promise.resolve(), stored: async () => [], foreseen: [] };
 
 interface SentRow {
   id: string;
@@ -113,23 +115,20 @@ function written<Written extends StoredRecord>(
 ): WrittenRecords<Written | StoredRecord> {
   const [only] = rows;
   const row = only && rows.length === 1 ? foreseenRow(table, only) : undefined;
-  const foreseen = only &&
-    row && [{ ...fromRow(table, row), createdAt: new Date(only.created_at), updatedAt: new Date(only.updated_at) }];
-  return { stored: stored(table, rows, row, answer, read), foreseen };
-}
-
-async function stored<Written extends StoredRecord>(
-  table: RecordTable,
-  rows: readonly SentRow[],
-  foreseen: Row | undefined,
-  answer: Promise<readonly Row[]>,
-  read: (row: Row) => Written,
-): Promise<Written[]> {
-  const answered = await answer;
-  // Inserted, or locked before: none can be missing.
-  if (answered.length < rows.length) throw new Error(`a record of ${table.name} has gone`);
-  if (foreseen && !isForeseen(foreseen, answered[0] as Row))
-    throw new Error(`a record of ${table.name} is not stored as it was sent`);
-  const byId = new Map(answered.map(read).map((record) => [record.id, record]));
-  return rows.flatMap(({ id }) => byId.get(id) ?? []);
+  const outcome = answer.then((answered) => {
+    // Inserted, or locked before: none can be missing.
+    if (answered.length < rows.length) throw new Error(`a record of ${table.name} has gone`);
+    if (row && !isForeseen(row, answered[0] as Row))
+      throw new Error(`a record of ${table.name} is not stored as it was sent`);
+    return answered;
+  });
+  return {
+    outcome,
+    async stored() {
+      const byId = new Map((await outcome).map(read).map((record) => [record.id, record]));
+      return rows.flatMap(({ id }) => byId.get(id) ?? []);
+    },
+    foreseen: only &&
+      row && [{ ...fromRow(table, row), createdAt: new Date(only.created_at), updatedAt: new Date(only.updated_at) }],
+  };
 }

@@ -85,6 +85,7 @@ describe('a network that', () => {
 
   test.each<[Statement, Moment, boolean]>([
     ['change', 'sent', false],
+    ['change', 'answered', true],
     ['commit', 'answered', true],
   ])(
     'goes silent with %s %s does not keep the key taken for ever',
@@ -100,7 +101,7 @@ describe('a network that', () => {
           link.silence();
         },
       });
-      const key = `silent-${statement.replaceAll(' ', '-')}`;
+      const key = `silent-${statement}-${moment}`;
       expect((await ask('POST', accounts, key, { name: 'Once' })).status).toBe(503);
       expect(silent).toBe(true);
       let answer = await ask('POST', accounts, key, { name: 'Once' });

@@ -297,8 +297,8 @@ describe('what must hold of a transaction', () => {
     /** Sends a change and its commit in one turn. */
     async function send(asked: Opening, name: string | null, left = 1000) {
       const transaction = await opening(asked);
-      const expected = rename(transaction, name);
-      const committed = transaction.commit([row()], [], undefined, new Date(), left, [expected]);
+      transaction.expect(rename(transaction, name));
+      const committed = transaction.commit([row()], [], undefined, new Date(), left);
       const outcome = await committed.then(
         () => 'committed',
         (error: { code?: string }) => error.code,
