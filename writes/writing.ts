@@ -22,13 +22,12 @@ export type Traced = Pick<Change, 'metadata'> & { action?: string };
 /** Waits for records and what was sent with them; where it is certain what they are, the commit does. */
 async function recordsOf<Written>(
   call: Writing,
-  { outcome, stored }: WrittenRecords<Written>,
-  certain: Written[] | undefined,
+  { outcome, stored, foreseen }: WrittenRecords<Written>,
   besides: readonly Promise<unknown>[],
 ): Promise<Written[]> {
-  if (!certain) return (await Promise.all([stored(), ...besides]))[0];
+  if (!foreseen) return (await Promise.all([stored(), ...besides]))[0];
   for (const sent of [outcome, ...besides]) call.expect(sent);
-  return certain;
+  return foreseen;
 }
 
 /** @returns the records as they are stored, in the order given; those that are certain before the database has answered */
@@ -41,7 +40,7 @@ export async function writeNew(
   const { sql, caller, now } = call;
   const planned = prepared.map(({ content }) => content);
   const written = insertRecords(sql, caller, object.object, planned, now);
-  const records = await recordsOf(call, written, written.foreseen, [
+  const records = await recordsOf(call, written, [
     setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
     startClocks(sql, caller, clocksOfNew(object.object, planned, workspace, now)),
   ]);
@@ -67,10 +66,10 @@ export async function writeChanges(
   const { sql, caller, now } = call;
   const changes = prepared.map(({ content }) => content);
   const merged = changes.map((change) => change.merged);
-  const written = updateRecords(sql, caller, object.object, merged, now);
-  // Who made a record is told of one that is taken from somebody, and is in the answer.
+  // Who made a record is told of one that is taken from somebody.
   const isTaken = changes.some(({ before, merged }) => before.values.assigned_to !== merged.values.assigned_to);
-  const records = await recordsOf(call, written, isTaken ? undefined : written.foreseen, [
+  const written = updateRecords(sql, caller, object.object, merged, now, isTaken);
+  const records = await recordsOf(call, written, [
     setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, merged, now)),
   ]);
   const pairs = changes.flatMap(({ before }, index) => {

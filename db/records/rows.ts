@@ -1,5 +1,4 @@
 // Records as rows: which columns are read and written, and the way from row to values and back.
-import { isDeepStrictEqual } from 'node:util';
 import type { Fragment } from 'postgres';
 import type { StoredValue } from '../../domain/objects/field-values.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
@@ -19,8 +18,8 @@ const origin = ['created_by_kind', 'created_by_id', 'created_by_name', 'created_
 interface Layout {
   selected: string;
   writable: string;
-  /** Inserts rows, and answers with what is selected. */
-  insertion: Insertion;
+  /** Insert rows: without an answer, and with what is selected. */
+  insertions: { silent: Insertion; told: Insertion };
   /** The columns that are selected, with their types. */
   columns: readonly { name: string; type: ColumnType | 'other' }[];
   /** Fields other than those that every record has, with the places of their columns. */
@@ -43,10 +42,11 @@ function layoutOf(table: RecordTable): Layout {
   const writable = [...names.filter((name) => !fixed.has(name)), 'custom', 'version'];
   const columns = [...keys, ...(table.object === undefined ? [] : ['object']), ...origin, ...writable];
   const types = new Map([...table.columns.values()].map(({ name, type }) => [name, type]));
+  const inserted = { table: table.name, columns, documents: ['custom'] };
   const layout = {
     selected: read,
     writable: quoted(writable),
-    insertion: new Insertion({ table: table.name, columns, documents: ['custom'], returning: read }),
+    insertions: { silent: new Insertion(inserted), told: new Insertion({ ...inserted, returning: read }) },
     columns: selected.map((name) => ({ name, type: types.get(name) ?? ('other' as const) })),
     fields,
     blank: JSON.parse(`{${fields.map(({ field }) => `"${field}":null`).join(',')}}`),
@@ -72,9 +72,9 @@ export function writableColumns(sql: Sql, table: RecordTable): Fragment {
   return text(sql, layoutOf(table).writable);
 }
 
-/** Inserts rows that toRow made, and answers with what selection reads. */
-export function insertion(table: RecordTable): Insertion {
-  return layoutOf(table).insertion;
+/** Insert rows that toRow made: without an answer, and with what selection reads. */
+export function insertions(table: RecordTable): Layout['insertions'] {
+  return layoutOf(table).insertions;
 }
 
 /** Only for names that are written in this folder: they go into the statement as they are. */
@@ -131,8 +131,8 @@ const day = /^[1-9]\d{3}-\d\d-\d\d$/;
 const moment = /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /**
- * A row that was inserted as the database will answer with it: what is in it is sent as it is stored, and no column has a default or is set by
- * a trigger.
+ * A row that was inserted as the database would answer with it: each column that is read was written, what is in it is sent as it is stored,
+ * and none is computed or set by a trigger.
  * @param row as insertion takes it
  * @returns undefined where a value may come back otherwise than it was sent
  */
@@ -145,15 +145,4 @@ export function foreseenRow(table: RecordTable, row: Readonly<Record<string, unk
     values.push(value);
   }
   return values;
-}
-
-/** True where a row is as it was foreseen. */
-export function isForeseen(foreseen: Row, row: Row): boolean {
-  return foreseen.every((value, index) => {
-    const stored = row[index];
-    if (value === stored) return true;
-    if (stored instanceof Date) return stored.toISOString() === value;
-    // JSON, in which -0 is 0.
-    return typeof value === 'object' && value !== null && isDeepStrictEqual(stored, JSON.parse(JSON.stringify(value)));
-  });
 }

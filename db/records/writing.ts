@@ -6,21 +6,11 @@ import { createdColumns } from '../created-by.ts';
 import type { Scope } from '../reach.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { belongs, isNamed } from './reached.ts';
-import {
-  foreseenRow,
-  fromRow,
-  insertion,
-  isForeseen,
-  type Row,
-  restOfRow,
-  selection,
-  toRow,
-  writableColumns,
-} from './rows.ts';
+import { foreseenRow, fromRow, insertions, type Row, restOfRow, selection, toRow, writableColumns } from './rows.ts';
 
 /** Records that are being written: the statement was sent. */
 export interface WrittenRecords<Written> {
-  /** Fails where they could not be written, or are stored otherwise than was foreseen. */
+  /** Fails where they could not be written. */
   outcome: Promise<unknown>;
   /** As they are stored, in the order given, once the database has answered. */
   stored(): Promise<Written[]>;
@@ -48,13 +38,15 @@ export function insertRecords(
     updated_at: now.toISOString(),
   };
   const rows = records.map(({ id, values, custom }) => Object.assign(toRow(table, values, custom), columns, { id }));
-  const answer = insertion(table).of(sql, rows).values().execute();
-  return written(table, rows, answer, (row) => fromRow(table, row));
+  const { silent, told } = insertions(table);
+  const foreseen = foreseenRecord(table, rows);
+  if (foreseen) return certain(table, foreseen, silent.of(sql, rows).execute());
+  return awaited(table, rows, told.of(sql, rows).values().execute(), (row) => fromRow(table, row));
 }
 
 /** A record as it is stored after a change. */
 export interface ChangedRecord extends StoredRecord {
-  /** Who made it; undefined where the database has not answered yet. */
+  /** Who made it; undefined where the database was not asked. */
   createdBy?: NonNullable<Possession['createdBy']>;
 }
 
@@ -63,13 +55,17 @@ function changedFromRow(table: RecordTable, row: Row): ChangedRecord {
   return { ...fromRow(table, row), createdBy: { kind, id, userId } };
 }
 
-/** Writes records that are locked, each with its next version, in one statement. Sent at once. */
+/**
+ * Writes records that are locked, each with its next version, in one statement. Sent at once.
+ * @param whoMade whether who made them is asked for, too
+ */
 export function updateRecords(
   sql: Sql,
   scope: Scope,
   object: string,
   records: readonly StoredRecord[],
   now: Date,
+  whoMade: boolean,
 ): WrittenRecords<ChangedRecord> {
   if (records.length === 0) return nothing;
   const table = recordTable(object);
@@ -86,15 +82,16 @@ export function updateRecords(
     sql,
     records.map(({ id }) => id),
   );
-  const answer = sql`
+  const update = sql`
     update ${sql(table.name)} r
     set (${columns}) = (select ${columns} from (select next.*) as row)
     from json_populate_recordset(null::${sql(table.name)}, ${JSON.stringify(next)}::text::json) as next
-    where ${belongs(sql, scope, table)} and ${named} and r.id = next.id
-    returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`
-    .values()
-    .execute();
-  return written(table, next, answer, (row) => changedFromRow(table, row));
+    where ${belongs(sql, scope, table)} and ${named} and r.id = next.id`;
+  const foreseen = whoMade ? undefined : foreseenRecord(table, next);
+  if (foreseen) return certain(table, foreseen, update.execute());
+  const answer = sql`
+    ${update} returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`;
+  return awaited(table, next, answer.values().execute(), (row) => changedFromRow(table, row));
 }
 
 const nothing: WrittenRecords<never> = { outcome: Promise.resolve(), stored: async () => [], foreseen: [] };
@@ -106,29 +103,55 @@ interface SentRow {
   [column: string]: unknown;
 }
 
+/** The only one of some rows as a record, where it is certain how it will be stored. */
+function foreseenRecord(table: RecordTable, rows: readonly SentRow[]): StoredRecord | undefined {
+  const [only] = rows;
+  const row = only && rows.length === 1 ? foreseenRow(table, only) : undefined;
+  return only && row && { ...fromRow(table, row), ...agesOf(only) };
+}
+
+const agesOf = ({ created_at, updated_at }: SentRow) => ({
+  createdAt: new Date(created_at),
+  updatedAt: new Date(updated_at),
+});
+
+/** @param answer without the record: to send it, to read it and to compare it took a twentieth of a create */
+function certain(
+  table: RecordTable,
+  record: StoredRecord,
+  answer: Promise<{ count: number }>,
+): WrittenRecords<StoredRecord> {
+  const outcome = answer.then(({ count }) => checkCount(table, count, 1));
+  return {
+    outcome,
+    async stored() {
+      await outcome;
+      return [record];
+    },
+    foreseen: [record],
+  };
+}
+
 /** @param rows in the order given @param answer the same as they are stored, in any order */
-function written<Written extends StoredRecord>(
+function awaited<Written extends StoredRecord>(
   table: RecordTable,
   rows: readonly SentRow[],
   answer: Promise<readonly Row[]>,
   read: (row: Row) => Written,
-): WrittenRecords<Written | StoredRecord> {
-  const [only] = rows;
-  const row = only && rows.length === 1 ? foreseenRow(table, only) : undefined;
-  const outcome = answer.then((answered) => {
-    // Inserted, or locked before: none can be missing.
-    if (answered.length < rows.length) throw new Error(`a record of ${table.name} has gone`);
-    if (row && !isForeseen(row, answered[0] as Row))
-      throw new Error(`a record of ${table.name} is not stored as it was sent`);
-    return answered;
-  });
+): WrittenRecords<Written> {
   return {
-    outcome,
+    outcome: answer,
     async stored() {
-      const byId = new Map((await outcome).map(read).map((record) => [record.id, record]));
+      const answered = await answer;
+      checkCount(table, answered.length, rows.length);
+      const byId = new Map(answered.map(read).map((record) => [record.id, record]));
       return rows.flatMap(({ id }) => byId.get(id) ?? []);
     },
-    foreseen: only &&
-      row && [{ ...fromRow(table, row), createdAt: new Date(only.created_at), updatedAt: new Date(only.updated_at) }],
+    foreseen: undefined,
   };
+}
+
+/** Inserted, or locked before: none can be missing. */
+function checkCount(table: RecordTable, written: number, sent: number): void {
+  if (written !== sent) throw new Error(`a record of ${table.name} has gone`);
 }
