@@ -81,6 +81,7 @@ export async function runBilling(parts: BillingParts, now: Date, stop?: AbortSig
   const { follow } = parts;
   if (follow) await each(findDueCustomers, ({ companyId }) => follow(companyId, now));
   await each(findDueSubscriptions, (scope) => takeStep(parts, orders, scope, now));
+  await each(purge.findUnswept, (scope) => sweepCompany(parts, scope, now));
   return steps;
 }
 
@@ -156,6 +157,14 @@ async function purgeCompany(parts: BillingParts, scope: TenantScope, now: Date):
     return true;
   }
   await within((sql) => purge.noteRemoved(sql, companyId, removed, null));
+  return false;
+}
+
+/** Removes what was being written to a company while it was removed. @returns true when nothing is left */
+async function sweepCompany({ purges }: BillingParts, scope: TenantScope, now: Date): Promise<boolean> {
+  const sweep = (sql: Sql) => purge.sweepSome(sql, scope.companyId, purgeSteps.rows, now);
+  for (let step = 0; step < purgeSteps.steps; step += 1)
+    if ((await inTransaction(purges, scope, patience, sweep)) === 0) return true;
   return false;
 }
 

@@ -1,5 +1,6 @@
 // The end of a company: its rows and files, removed step by step, and the row that says so.
 import type { Sql } from '../connect.ts';
+import type { TenantScope } from '../tenant.ts';
 
 /** Closes a company: from now on no credential of it is good. @returns when its subscription ended */
 export async function closeCompany(sql: Sql, companyId: string): Promise<Date | null> {
@@ -64,4 +65,33 @@ export async function noteRemoved(
 /** Removes the company itself, with its subscription. */
 export async function removeCompany(sql: Sql, companyId: string): Promise<void> {
   await sql`delete from companies where id = ${companyId}`;
+}
+
+/** Milliseconds after which nothing is under way any more that began before a company was removed. */
+const stragglingTime = 10 * 60_000;
+
+/** Companies that were removed, and may have been written to meanwhile. */
+export async function findUnswept(
+  sql: Sql,
+  besides: readonly string[],
+  limit: number,
+  now: Date,
+): Promise<TenantScope[]> {
+  return await sql<TenantScope[]>`
+    select company_id as "companyId", false as "testMode" from purged_companies
+    where swept_at is null and purged_at <= ${new Date(now.getTime() - stragglingTime)} and company_id <> all(${[...besides]}::uuid[])
+    order by purged_at
+    limit ${limit}`;
+}
+
+/** Removes what was written to a company while it was removed. @returns how many rows; 0 when none are left, which is noted */
+export async function sweepSome(sql: Sql, companyId: string, most: number, now: Date): Promise<number> {
+  const [row] = await sql<{ removed: number }[]>`
+    select purge_some(${companyId}, ${most}) as removed from purged_companies where company_id = ${companyId}`;
+  const removed = row?.removed ?? 0;
+  await sql`
+    update purged_companies
+    set removed_rows = removed_rows + ${removed}, swept_at = ${removed === 0 ? now : null}
+    where company_id = ${companyId}`;
+  return removed;
 }

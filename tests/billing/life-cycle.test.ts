@@ -16,6 +16,7 @@ import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { database, newTenant, newUser, type Tenant, useDatabase } from '../support/tenants.ts';
 
 const { log } = openLog('silent');
+const minute = 60_000;
 const day = 86_400_000;
 const folder = mkdtempSync(join(tmpdir(), 'billing-'));
 const removed: string[] = [];
@@ -237,6 +238,20 @@ describe('after the end', () => {
     expect(last).toMatchObject({ ended_at: ended, removed_files: '1' });
     expect(Number(last?.removed_rows)).toBeGreaterThan(20);
     expect(await sql`select from companies where id = ${tenant.companyId}`).toHaveLength(0);
+
+    // What was under way meanwhile ends after it.
+    await sql`
+      insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
+      values (${tenant.companyId}, true, ${uuidv7()}, 'Late', 'system', 'x', now(), now())`;
+    await runBilling(parts(), new Date(Date.now() + 9 * minute));
+    expect(await rowsOf(tenant)).toEqual({ leads: 1, search_changes: 1 });
+    await runBilling(parts(), new Date(Date.now() + 11 * minute));
+    expect(await rowsOf(tenant)).toEqual({});
+    expect(await rowsOf(other)).toEqual(before);
+    const [swept] = await sql`select * from purged_companies where company_id = ${tenant.companyId}`;
+    expect(swept).toMatchObject({ swept_at: expect.any(Date), removed_rows: String(Number(last?.removed_rows) + 2) });
+    await runBilling(parts(), new Date(Date.now() + day));
+    expect(await sql`select * from purged_companies where company_id = ${tenant.companyId}`).toEqual([swept]);
   }, 60_000);
 
   test('every table with a company is open to the purge', async () => {

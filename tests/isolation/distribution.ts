@@ -135,6 +135,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/billing/due.ts findLeftOrders': 'finds whose orders were left in the middle, by an index',
   'db/billing/due.ts findDueSubscriptions': 'finds whose subscriptions are due, by an index',
   'db/billing/provider-customers.ts findCompanyOfCustomer': 'finds the company',
+  'db/billing/purge.ts findUnswept': 'finds which companies were removed and not looked at since, by an index',
   'db/billing/provider-customers.ts findDueCustomers': 'finds whose customers are to be looked at, by an index',
   'db/billing/provider-customers.ts sweepProviderEvents': 'finds whose events are past their time, by an index',
   'db/billing/usage.ts sweepKeyDays': 'finds whose counts of calls by day are past their time, by an index',

@@ -146,3 +146,21 @@ describe('ids of others', () => {
     expect((await readRecord(tenant.testKey, 'accounts', test.id)).name).toBe('A');
   });
 });
+
+test('whoever adds a record locks nothing that all of its company share', async () => {
+  const referring = await database()`
+    select conrelid::regclass::text as table from pg_constraint
+    where contype = 'f' and confrelid = 'companies'::regclass
+      and conrelid = any('{leads,deals,customers,accounts,tasks,activities,custom_records}'::regclass[])`;
+  expect(referring).toEqual([]);
+  const undo = new Error('undo');
+  const adding = database().begin(async (sql) => {
+    await sql`
+      insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
+      values (${tenant.companyId}, false, ${randomUUID()}, 'Lead', 'system', 'x', now(), now())`;
+    // On another connection, which does not wait.
+    expect(await database()`select from companies where id = ${tenant.companyId} for update nowait`).toHaveLength(1);
+    throw undo;
+  });
+  await expect(adding).rejects.toBe(undo);
+});
