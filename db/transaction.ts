@@ -1,15 +1,9 @@
 // A transaction of one request: begun with its first statement, ended with all it must write.
-import { type Beforehand, begin, beginWith, Entrance, type Planning } from './beforehand.ts';
+import { type Beforehand, begin, beginWith, Entrance } from './beforehand.ts';
 import type { Lane, Pool, Sql } from './connect.ts';
 import * as idempotency from './idempotency.ts';
-import {
-  entrance,
-  isChanged,
-  isKeyUnchanged,
-  type KeyVersion,
-  readingEntrance,
-  stampQuestion,
-} from './key-versions.ts';
+import { entrance, isChanged, isKeyUnchanged, type KeyVersion, stampQuestion } from './key-versions.ts';
+import { Reading } from './reading.ts';
 import { type TenantScope, tenantSettings } from './tenant.ts';
 import { type AuditRow, type EventRow, insertAudit, insertEvents } from './traces.ts';
 
@@ -180,8 +174,8 @@ export class Transaction {
 
   /** Asks by a statement of its own where no other was answered. */
   async #askReading(reading: Reading): Promise<Opened> {
-    if (reading.opened === undefined) await this.sql`select`;
-    return reading.opened as Opened;
+    if (reading.isUnchanged === undefined) await this.sql`select`;
+    return reading.isUnchanged ? 'held' : 'credential_changed';
   }
 
   /** The driver's functions that statements are made of, behind a check: one sent after the end would run in somebody else's transaction. */
@@ -470,48 +464,4 @@ function readsAlone(pool: Pool, scope: Scope, { reads, claim }: Opening): boolea
 /** What our patch of the driver reads of a statement. */
 interface Entering {
   options: { before?: Beforehand };
-}
-
-/** What the statements of a call that only reads have in front of them. */
-class Reading {
-  readonly #scope: TenantScope;
-  readonly #credential: KeyVersion | undefined;
-  #entrance: Beforehand | undefined;
-  #planning: Planning = 'auto';
-  #answered: () => void = () => undefined;
-  /** Undefined until the database answered. */
-  opened: Opened | undefined;
-
-  constructor(scope: TenantScope, credential: KeyVersion | undefined) {
-    this.#scope = scope;
-    this.#credential = credential;
-  }
-
-  planOnce(): void {
-    this.#planning = 'once';
-    this.#entrance = undefined;
-  }
-
-  /** Takes a connection. @param answered runs with each answer */
-  standOn(answered: () => void): void {
-    this.#answered = answered;
-    this.#entrance = undefined;
-  }
-
-  /** Asks about the key until the first answer. */
-  entrance(): Beforehand {
-    this.#entrance ??= this.#newEntrance(this.#planning, this.#answered);
-    return this.#entrance;
-  }
-
-  #newEntrance(planning: Planning, answered: () => void): Beforehand {
-    const credential = this.opened === undefined ? this.#credential : undefined;
-    const entrance = readingEntrance(this.#scope, credential, planning, (stamp) => {
-      answered();
-      if (this.opened !== undefined) return;
-      this.opened = credential && !isKeyUnchanged(stamp, credential) ? 'credential_changed' : 'held';
-      this.#entrance = undefined;
-    });
-    return { ...entrance, planned: (how) => this.#newEntrance(how, answered) };
-  }
 }
