@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MemoryCounters } from '../../runtime/limits/rate-limit-memory.ts';
 import { RedisCounters } from '../../runtime/limits/rate-limit-redis.ts';
-import { type Counters, type Layer, networkOf, refuse } from '../../runtime/limits/rate-limits.ts';
+import { type Counters, type Layer, networkOf, refuse, type Verdict } from '../../runtime/limits/rate-limits.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { TestRedis } from '../support/redis.ts';
 
@@ -126,6 +126,56 @@ describe('counters in process', () => {
       fc.asyncProperty(fillings, (given) => waitOut(new MemoryCounters(), given)),
       { numRuns: 300 },
     );
+  });
+
+  test('of many calls refuse none that a limit allows, and let through a 2,000th more of them at most', () => {
+    const bursts = fc.array(
+      fc.record({ pause: fc.integer({ min: 0, max: minute / 2 }), calls: fc.integer({ min: 0, max: 9000 }) }),
+      { minLength: 4, maxLength: 20 },
+    );
+    let most = 0;
+    fc.assert(
+      fc.property(bursts, fc.integer({ min: 1, max: 20_000 }), fc.integer({ min: 0, max: 9 }), (given, limit, gap) => {
+        const counters = new MemoryCounters();
+        const passed: number[] = [];
+        let oldest = 0;
+        let time = start;
+        for (const { pause, calls } of given) {
+          time += pause;
+          for (let call = 0; call < calls; call += 1) {
+            if (call % 100 === 0) time += gap;
+            while ((passed[oldest] ?? time) <= time - minute) oldest += 1;
+            const inside = passed.length - oldest;
+            const verdict = counters.take([{ key: 'busy', limit, window: minute }], time) as Verdict;
+            if (verdict.allowed) passed.push(time);
+            else if (inside < limit) throw new Error(`refused with ${inside} of ${limit}`);
+            if (verdict.allowed && inside >= limit) most = Math.max(most, (inside + 1 - limit) / limit);
+          }
+        }
+      }),
+      { numRuns: 100 },
+    );
+    expect(most).toBeLessThanOrEqual(1 / 2000);
+  });
+
+  test('of many calls say when the next may pass, also where the limit was lowered meanwhile', () => {
+    const counters = new MemoryCounters();
+    const take = (limit: number, at: number) =>
+      counters.take([{ key: 'lowered', limit, window: minute }], at) as Verdict;
+    // Five each millisecond, which share a time.
+    for (let call = 0; call < 10_000; call += 1) expect(take(10_000, start + Math.floor(call / 5)).allowed).toBe(true);
+    expect(take(10_000, start + 2000)).toMatchObject({ allowed: false, reset: start + minute });
+    expect(take(1, start + 2000)).toMatchObject({ allowed: false, reset: start + 1999 + minute });
+    expect(take(1, start + 1998 + minute).allowed).toBe(false);
+    expect(take(1, start + 1999 + minute).allowed).toBe(true);
+  });
+
+  test('take no more room for a million calls of one caller than for some thousands', () => {
+    const counters = new MemoryCounters();
+    const before = process.memoryUsage().arrayBuffers;
+    for (let call = 0; call < 1_000_000; call += 1)
+      counters.take([{ key: 'unlimited', limit: 2 ** 31 - 1, window: 60 * minute }], start + call);
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000);
   });
 
   test('answer without a promise', () => {
