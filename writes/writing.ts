@@ -22,11 +22,11 @@ export type Traced = Pick<Change, 'metadata'> & { action?: string };
 /** Waits for records and what was sent with them; where it is certain what they are, the commit does. */
 async function recordsOf<Written>(
   call: Writing,
-  { outcome, stored, foreseen }: WrittenRecords<Written>,
+  { stored, foreseen }: WrittenRecords<Written>,
   besides: readonly Promise<unknown>[],
 ): Promise<Written[]> {
-  if (!foreseen) return (await Promise.all([stored(), ...besides]))[0];
-  for (const sent of [outcome, ...besides]) call.expect(sent);
+  if (!foreseen) return (await Promise.all([stored, ...besides]))[0];
+  for (const sent of [stored, ...besides]) call.expect(sent);
   return foreseen;
 }
 

@@ -10,10 +10,8 @@ import { foreseenRow, fromRow, insertions, type Row, restOfRow, selection, toRow
 
 /** Records that are being written: the statement was sent. */
 export interface WrittenRecords<Written> {
-  /** Fails where they could not be written. */
-  outcome: Promise<unknown>;
-  /** As they are stored, in the order given, once the database has answered. */
-  stored(): Promise<Written[]>;
+  /** As they are stored, in the order given, once the database has answered; fails where they could not be written. */
+  stored: Promise<Written[]>;
   /** The same before that, where it is certain what they will be like. */
   foreseen: Written[] | undefined;
 }
@@ -41,7 +39,8 @@ export function insertRecords(
   const { silent, told } = insertions(table);
   const foreseen = foreseenRecord(table, rows);
   if (foreseen) return certain(table, foreseen, silent.of(sql, rows).execute());
-  return awaited(table, rows, told.of(sql, rows).values().execute(), (row) => fromRow(table, row));
+  const answer = told.of(sql, rows).values().execute();
+  return { stored: readAnswer(table, rows, answer, (row) => fromRow(table, row)), foreseen: undefined };
 }
 
 /** A record as it is stored after a change. */
@@ -91,10 +90,11 @@ export function updateRecords(
   if (foreseen) return certain(table, foreseen, update.execute());
   const answer = sql`
     ${update} returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`;
-  return awaited(table, next, answer.values().execute(), (row) => changedFromRow(table, row));
+  const answered = answer.values().execute();
+  return { stored: readAnswer(table, next, answered, (row) => changedFromRow(table, row)), foreseen: undefined };
 }
 
-const nothing: WrittenRecords<never> = { outcome: Promise.resolve(), stored: async () => [], foreseen: [] };
+const nothing: WrittenRecords<never> = { stored: Promise.resolve([]), foreseen: [] };
 
 interface SentRow {
   id: string;
@@ -107,13 +107,10 @@ interface SentRow {
 function foreseenRecord(table: RecordTable, rows: readonly SentRow[]): StoredRecord | undefined {
   const [only] = rows;
   const row = only && rows.length === 1 ? foreseenRow(table, only) : undefined;
-  return only && row && { ...fromRow(table, row), ...agesOf(only) };
+  if (!only || !row) return undefined;
+  // Sent as texts.
+  return { ...fromRow(table, row), createdAt: new Date(only.created_at), updatedAt: new Date(only.updated_at) };
 }
-
-const agesOf = ({ created_at, updated_at }: SentRow) => ({
-  createdAt: new Date(created_at),
-  updatedAt: new Date(updated_at),
-});
 
 /** @param answer without the record: to send it, to read it and to compare it took a twentieth of a create */
 function certain(
@@ -121,34 +118,25 @@ function certain(
   record: StoredRecord,
   answer: Promise<{ count: number }>,
 ): WrittenRecords<StoredRecord> {
-  const outcome = answer.then(({ count }) => checkCount(table, count, 1));
-  return {
-    outcome,
-    async stored() {
-      await outcome;
-      return [record];
-    },
-    foreseen: [record],
-  };
+  const foreseen = [record];
+  const stored = answer.then(({ count }) => {
+    checkCount(table, count, foreseen.length);
+    return foreseen;
+  });
+  return { stored, foreseen };
 }
 
 /** @param rows in the order given @param answer the same as they are stored, in any order */
-function awaited<Written extends StoredRecord>(
+async function readAnswer<Written extends StoredRecord>(
   table: RecordTable,
   rows: readonly SentRow[],
   answer: Promise<readonly Row[]>,
   read: (row: Row) => Written,
-): WrittenRecords<Written> {
-  return {
-    outcome: answer,
-    async stored() {
-      const answered = await answer;
-      checkCount(table, answered.length, rows.length);
-      const byId = new Map(answered.map(read).map((record) => [record.id, record]));
-      return rows.flatMap(({ id }) => byId.get(id) ?? []);
-    },
-    foreseen: undefined,
-  };
+): Promise<Written[]> {
+  const answered = await answer;
+  checkCount(table, answered.length, rows.length);
+  const byId = new Map(answered.map(read).map((record) => [record.id, record]));
+  return rows.flatMap(({ id }) => byId.get(id) ?? []);
 }
 
 /** Inserted, or locked before: none can be missing. */
