@@ -22,7 +22,8 @@ export interface LoadResult {
   requests: number;
   milliseconds: number;
   perSecond: number;
-  /** Milliseconds from a request's first byte sent to its answer's last byte read. */
+  /** Milliseconds from a request's first byte sent to its answer's last byte read, the shortest first. */
+  latencies: readonly number[];
   p50: number;
   p99: number;
 }
@@ -54,6 +55,7 @@ export async function load(options: Load): Promise<LoadResult> {
     requests: latencies.length,
     milliseconds,
     perSecond: (latencies.length / milliseconds) * 1000,
+    latencies,
     p50: at(0.5),
     p99: at(0.99),
   };

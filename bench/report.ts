@@ -9,8 +9,8 @@ export interface Value {
   name: string;
   value: number;
   unit: string;
-  /** At most this, unless it says at least. */
-  target: number;
+  /** At most this, unless it says at least; undefined: it is told beside others. */
+  target?: number | undefined;
   atLeast?: true;
 }
 
@@ -51,9 +51,9 @@ export function print(result: Result): void {
     );
   }
   for (const { name, value, unit, target, atLeast } of result.values) {
-    const [sign, reached] = atLeast ? ['≥', value >= target] : ['≤', value <= target];
+    const shown = value.toFixed(value < 10 ? 2 : 0);
     lines.push(
-      `  ${name}: ${value.toFixed(value < 10 ? 2 : 0)} ${unit}, target ${sign} ${target} ${unit}${mark(reached)}`,
+      `  ${name}: ${shown} ${unit}${target === undefined ? '' : verdict(Number(shown), unit, target, atLeast)}`,
     );
   }
   process.stdout.write(`${lines.join('\n')}\n`);
@@ -70,6 +70,12 @@ const figure = (value: number, digits: number): string => (Number.isNaN(value) ?
 
 function row(cells: string[]): string {
   return cells.map((cell, index) => (index === 0 ? `  ${cell.padEnd(12)}` : cell.padStart(14))).join('');
+}
+
+/** On what is shown: a figure that reads as its target has reached it. */
+function verdict(value: number, unit: string, target: number, atLeast?: true): string {
+  const [sign, reached] = atLeast ? ['≥', value >= target] : ['≤', value <= target];
+  return `, target ${sign} ${target} ${unit}${mark(reached)}`;
 }
 
 const mark = (reached: boolean): string => (reached ? '' : '   not reached');
