@@ -166,9 +166,7 @@ export async function peopleOf(
   ]);
   return users.map((user) => {
     const calendar = calendars?.get(user.id);
-    const own = (taken.get(user.id) ?? []).map(({ start, end, isHeld }): Busy => {
-      return { start, end, reason: isHeld ? 'reservation' : 'booking' };
-    });
+    const own = taken.get(user.id) ?? [];
     const external = (calendar?.busy ?? []).map(({ start, end }): Busy => ({ start, end, reason: 'external_event' }));
     const busy = external.length === 0 ? own : [...own, ...external];
     return {

@@ -1,4 +1,5 @@
 // When people are taken, by reservations and by bookings: nobody twice at the same time.
+import type { Busy } from '../../domain/scheduling/slots.ts';
 import type { Sql } from '../connect.ts';
 import type { TenantScope } from '../tenant.ts';
 import { lockValues } from '../value-locks.ts';
@@ -167,13 +168,6 @@ export async function isHeld(
   return row !== undefined;
 }
 
-/** What a user is taken by, in milliseconds since 1970. */
-export interface TakenTime {
-  start: number;
-  end: number;
-  isHeld: boolean;
-}
-
 /** Milliseconds that a meeting with its buffers may last beyond its beginning, or lie before it. */
 const longestReach = (480 + 240) * 60_000;
 
@@ -184,7 +178,7 @@ export async function findTakenTimes(
   userIds: readonly string[],
   { from, to }: { from: Date; to: Date },
   now: Date,
-): Promise<Map<string, TakenTime[]>> {
+): Promise<Map<string, Busy[]>> {
   // As lists of numbers, one row for each user: thousands of rows would take longer to read than to find.
   const rows = await sql<{ userId: string; starts: number[]; ends: number[]; held: boolean[] }[]>`
     select user_id as "userId", array_to_json(array_agg(lower(during))) as starts, array_to_json(array_agg(upper(during))) as ends,
@@ -197,7 +191,11 @@ export async function findTakenTimes(
   return new Map(
     rows.map(({ userId, starts, ends, held }) => [
       userId,
-      starts.map((start, index) => ({ start, end: ends[index] ?? start, isHeld: held[index] ?? false })),
+      starts.map((start, index) => ({
+        start,
+        end: ends[index] ?? start,
+        reason: held[index] ? 'reservation' : 'booking',
+      })),
     ]),
   );
 }

@@ -62,7 +62,6 @@ interface Calendar {
   duration: number;
   before: number;
   after: number;
-  working: Occupied<Interval>;
   off: Occupied<Interval & { reason: DayOffReason }>;
   busy: Occupied<Busy>;
   /** Bookings and holds by date, and the clock that says the date; undefined: they are not counted. */
@@ -85,27 +84,31 @@ export function findSlots(
 ): { slots: FreeSlot[]; truncated: boolean } {
   const { within, intervalMinutes } = rules;
   const duration = rules.durationMinutes * minute;
+  const shifts = new Map<string, Shift>();
   const people = members.map((member) => ({
     userId: member.userId,
+    shift: shiftOf(member.hours, shifts, within, clocks),
     calendar: calendarOf(member, rules, within, clocks),
-  }));
-  // Those with the same hours have the same grid.
-  const grids = [...new Map(members.map(({ hours }) => [JSON.stringify(hours), hours])).values()].map((hours) => ({
-    timezone: hours.timezone,
-    windows: windowsByWeekday(hours),
   }));
   const slots: FreeSlot[] = [];
   // All members day by day, so that what is beyond the limit is not looked at.
   for (let from = within.start; from < within.end && slots.length <= limit; from += day) {
     const part = { start: from, end: Math.min(from + day, within.end) };
     const starts = new Set<number>();
-    for (const { timezone, windows } of grids)
+    for (const { timezone, windows } of shifts.values())
       for (const start of gridStarts(clocks.days(timezone, part), windows, intervalMinutes * minute)) starts.add(start);
     const offered = [...starts]
       .sort((a, b) => a - b)
       .map((start): FreeSlot => ({ start, end: start + duration, userIds: [] }));
-    for (const { userId, calendar } of people)
-      for (const slot of offered) if (refusal(calendar, slot.start) === undefined) slot.userIds.push(userId);
+    const workable = new Map<Shift, FreeSlot[]>();
+    for (const shift of shifts.values())
+      workable.set(
+        shift,
+        offered.filter(({ start, end }) => isIn(shift.working, start, end)),
+      );
+    for (const { userId, shift, calendar } of people)
+      for (const slot of workable.get(shift) ?? [])
+        if (refusalAtWork(calendar, slot.start) === undefined) slot.userIds.push(userId);
     slots.push(...offered.filter(({ userIds }) => userIds.length > 0));
   }
   return { slots: slots.slice(0, limit), truncated: slots.length > limit };
@@ -124,7 +127,27 @@ export function canTake(
   clocks = new ZoneClocks(),
 ): Refusal | undefined {
   const slot = { start, end: start + demand.durationMinutes * minute };
-  return refusal(calendarOf(member, demand, slot, clocks), start);
+  const working = new Occupied(workingTime(member.hours, slot, clocks));
+  if (!isIn(working, slot.start, slot.end)) return 'outside_working_hours';
+  return refusalAtWork(calendarOf(member, demand, slot, clocks), start);
+}
+
+/** The hours of all who have the same. */
+interface Shift {
+  timezone: string;
+  windows: readonly (readonly WindowOfDay[])[];
+  working: Occupied<Interval>;
+}
+
+/** @param shifts those that are known, by what their hours are; grows */
+function shiftOf(hours: WorkingHours, shifts: Map<string, Shift>, within: Interval, clocks: ZoneClocks): Shift {
+  const key = JSON.stringify(hours);
+  const known = shifts.get(key);
+  if (known) return known;
+  const working = new Occupied(workingTime(hours, within, clocks));
+  const shift = { timezone: hours.timezone, windows: windowsByWeekday(hours), working };
+  shifts.set(key, shift);
+  return shift;
 }
 
 /** @param within has in it all slots that will be asked for */
@@ -133,7 +156,6 @@ function calendarOf(member: Member, demand: SlotDemand, within: Interval, clocks
     duration: demand.durationMinutes * minute,
     before: demand.bufferBeforeMinutes * minute,
     after: demand.bufferAfterMinutes * minute,
-    working: new Occupied(workingTime(member.hours, within, clocks)),
     off: new Occupied(daysOff(member.daysOff, member.daysOffTimezone, within, clocks)),
     busy: new Occupied(member.busy),
     daily: dailyCounts(member, demand, within, clocks),
@@ -158,11 +180,15 @@ function dailyCounts(
   return { stretches, counts, most: maxPerDay };
 }
 
-function refusal(calendar: Calendar, start: number): Refusal | undefined {
-  const { working, off, busy, daily } = calendar;
-  const end = start + calendar.duration;
+function isIn(working: Occupied<Interval>, start: number, end: number): boolean {
   const work = working.firstMeeting(start, end);
-  if (!work || work.start > start || work.end < end) return 'outside_working_hours';
+  return work !== undefined && work.start <= start && work.end >= end;
+}
+
+/** Why somebody cannot take a slot that is in their working hours. */
+function refusalAtWork(calendar: Calendar, start: number): Refusal | undefined {
+  const { off, busy, daily } = calendar;
+  const end = start + calendar.duration;
   const dayOff = off.firstMeeting(start, end);
   if (dayOff) return dayOff.reason;
   if (busy.firstMeeting(start - calendar.before, end + calendar.after))

@@ -50,21 +50,17 @@ export function widened(list: readonly Interval[], before: number, after: number
 /** Intervals that may overlap, arranged to be asked which one meets a slot: quick where questions come in order of time. */
 export class Occupied<Entry extends Interval> {
   readonly #entries: readonly Entry[];
-  readonly #starts: Float64Array;
   /** The latest end among an entry and all before it, so that it never falls. */
-  readonly #latestEnds: Float64Array;
+  readonly #latestEnds: readonly number[];
   /** Where the last question was answered: the next one is mostly answered near it. */
   #index = 0;
 
   constructor(entries: readonly Entry[]) {
     this.#entries = inOrder(entries);
-    this.#starts = new Float64Array(this.#entries.length);
-    this.#latestEnds = new Float64Array(this.#entries.length);
     let latest = Number.NEGATIVE_INFINITY;
-    this.#entries.forEach(({ start, end }, index) => {
+    this.#latestEnds = this.#entries.map(({ end }) => {
       latest = Math.max(latest, end);
-      this.#starts[index] = start;
-      this.#latestEnds[index] = latest;
+      return latest;
     });
   }
 
@@ -76,7 +72,8 @@ export class Occupied<Entry extends Interval> {
     while (index < ends.length && (ends[index] as number) <= start) index += 1;
     this.#index = index;
     // The first that raises the latest end above start ends after start itself, and all before it have ended.
-    return index < ends.length && (this.#starts[index] as number) < end ? this.#entries[index] : undefined;
+    const entry = this.#entries[index];
+    return entry && entry.start < end ? entry : undefined;
   }
 }
 
