@@ -188,6 +188,10 @@ export interface Operations {
    * Fires one `record.deleted`, for the record itself and not for what goes with it. There is no way back: send the `ETag` of your copy as `If-Match` to
    * delete only what you have seen. After a change by somebody else the answer is **409** CONFLICT, `details.reason`
    * `version_mismatch`.
+   *
+   * A record that tens of thousands of others refer to, e.g. an account with so many customers, can be too much for one call: **503** with
+   * `details.reason` `query_timeout`, time and again, and nothing was done. Take their references away first, a hundred at a time, by
+   * `PATCH /v1/objects/{object}/records:batch`, and delete it then.
    */
   deleteRecord: Method<'deleteRecord'>;
   /**
