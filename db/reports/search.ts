@@ -59,7 +59,7 @@ interface Look {
 }
 
 /** Blocks that are read, the newest first: what is in more of them is not rare. Fewer where enough was found that ranks lower. */
-const mostBlocks = { all: 160, higher: 64 } as const;
+const mostBlocks = { all: 160, higher: 48 } as const;
 /** Changes that wait for the job, of which a search looks at the newest. */
 const mostWaiting = 5000;
 
