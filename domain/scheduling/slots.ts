@@ -100,12 +100,9 @@ export function findSlots(
     const offered = [...starts]
       .sort((a, b) => a - b)
       .map((start): FreeSlot => ({ start, end: start + duration, userIds: [] }));
-    const workable = new Map<Shift, FreeSlot[]>();
-    for (const shift of shifts.values())
-      workable.set(
-        shift,
-        offered.filter(({ start, end }) => isIn(shift.working, start, end)),
-      );
+    const workable = new Map(
+      [...shifts.values()].map((shift) => [shift, offered.filter((slot) => isIn(shift.working, slot))]),
+    );
     for (const { userId, shift, calendar } of people)
       for (const slot of workable.get(shift) ?? [])
         if (refusalAtWork(calendar, slot.start) === undefined) slot.userIds.push(userId);
@@ -128,7 +125,7 @@ export function canTake(
 ): Refusal | undefined {
   const slot = { start, end: start + demand.durationMinutes * minute };
   const working = new Occupied(workingTime(member.hours, slot, clocks));
-  if (!isIn(working, slot.start, slot.end)) return 'outside_working_hours';
+  if (!isIn(working, slot)) return 'outside_working_hours';
   return refusalAtWork(calendarOf(member, demand, slot, clocks), start);
 }
 
@@ -180,7 +177,8 @@ function dailyCounts(
   return { stretches, counts, most: maxPerDay };
 }
 
-function isIn(working: Occupied<Interval>, start: number, end: number): boolean {
+/** Whether all of it is working time. */
+function isIn(working: Occupied<Interval>, { start, end }: Interval): boolean {
   const work = working.firstMeeting(start, end);
   return work !== undefined && work.start <= start && work.end >= end;
 }
