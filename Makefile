@@ -34,7 +34,7 @@ torture: $(packages) $(stripped) ## Kill, pause and cut off everything under wri
 mutants: $(packages) ## Take every condition on a company or a mode out of the SQL, one at a time, and fail where nothing notices
 	@MUTANTS=all vitest run tests/isolation/isolation.test.ts
 
-bench: $(packages) $(stripped) ## Measure the figures of docs/performance.md, in about half an hour (see there for what can be changed)
+bench: $(packages) $(stripped) ## Measure the figures of docs/performance.md, in twelve minutes with ROUNDS=4 (see there for what can be changed)
 	@node bench/run.ts
 
 seed-large: $(packages) ## Fill the database of the figures search, list-page and list-orders: SEED_ROWS leads (1000000) and a hundred other workspaces

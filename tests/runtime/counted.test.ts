@@ -29,6 +29,6 @@ test('a read leaves nothing in the log of the database but the counts of the mon
 });
 
 test('a lead takes no more of the log and of the disk than it should', () => {
-  expect(counts.log.create).toBeLessThan(7000);
+  expect(counts.log.create).toBeLessThan(5800);
   expect(counts.disk).toBeLessThan(2100);
 });
