@@ -21,7 +21,7 @@ function member(index: number): Member {
     userId: `member ${index}`,
     hours: {
       timezone: 'Europe/Berlin',
-      weekly: [0, 1, 2, 3, 4].map((weekday) => ({ weekday, start: '09:00', end: '17:00' })),
+      weekly: [1, 2, 3, 4, 5].map((weekday) => ({ weekday, start: '09:00', end: '17:00' })),
     },
     daysOff: [{ from: '2026-10-03', to: '2026-10-03', reason: 'holiday' }],
     daysOffTimezone: 'Europe/Berlin',

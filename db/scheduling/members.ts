@@ -27,12 +27,19 @@ export async function findMembers(
     where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and ${userInReach(sql, reach, 'u')}`;
 }
 
+/** Locks the user, so that changes of the same hours follow each other. */
+export async function lockMember(sql: Sql, companyId: string, userId: string): Promise<void> {
+  await sql`select from users where company_id = ${companyId} and id = ${userId} for no key update`;
+}
+
 export interface NewHours {
-  timezone: string;
-  weekly: readonly WorkingWindow[];
+  /** null, like weekly: the user keeps to the hours of the default policy. */
+  timezone: string | null;
+  weekly: readonly WorkingWindow[] | null;
   daysOff: readonly DayOff[];
 }
 
+/** Stores hours and days off in place of those that the user had. */
 export async function saveHours(
   sql: Sql,
   companyId: string,
@@ -42,7 +49,7 @@ export async function saveHours(
 ): Promise<void> {
   await sql`
     insert into user_working_hours (company_id, user_id, timezone, weekly, days_off, created_at, updated_at)
-    values (${companyId}, ${userId}, ${timezone}, ${sql.json(weekly as never)}, ${sql.json(daysOff as never)}, ${now}, ${now})
+    values (${companyId}, ${userId}, ${timezone}, ${weekly && sql.json(weekly as never)}, ${sql.json(daysOff as never)}, ${now}, ${now})
     on conflict (company_id, user_id) do update
     set timezone = excluded.timezone, weekly = excluded.weekly, days_off = excluded.days_off, updated_at = excluded.updated_at`;
 }

@@ -38,6 +38,8 @@ export interface DemoMeetings {
 
 const titles = ['First call', 'Roof survey', 'Offer talk', 'Questions about the offer', 'Yield forecast', 'Hand-over'];
 
+const isWorkday = (weekday: number): boolean => weekday >= 1 && weekday <= 5;
+
 /** The same seed, data and moment give the same meetings. */
 export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date): DemoMeetings {
   const random = new Random(seed);
@@ -49,9 +51,9 @@ export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date
     end: addDays(now, 8).getTime(),
   });
   const bookings = days
-    .filter(({ weekday }) => weekday < 5)
+    .filter(({ weekday }) => isWorkday(weekday))
     .flatMap(({ midnight }) => sellers.flatMap((userId) => inventDay(random, userId, midnight, known, now)));
-  const week = days.filter(({ weekday, midnight }) => weekday < 5 && midnight > now.getTime());
+  const week = days.filter(({ weekday, midnight }) => isWorkday(weekday) && midnight > now.getTime());
   const [first, second] = [week[0]?.midnight ?? now.getTime(), week[1]?.midnight ?? now.getTime()];
   // In the evening, where nothing else is booked.
   const examples = [exampleIds.booking, exampleIds.bookingToCancel].map((id, index) =>

@@ -40,7 +40,7 @@ export function standardPolicy(timezone: string): PolicySettings {
     reservation_ttl_seconds: 600,
     reservation_hard_cap_seconds: 1800,
     timezone,
-    working_hours: [0, 1, 2, 3, 4].map((weekday) => ({ weekday, start: '09:00', end: '17:00' })),
+    working_hours: [1, 2, 3, 4, 5].map((weekday) => ({ weekday, start: '09:00', end: '17:00' })),
     assignment_strategy: 'round_robin',
     exposure: 'individual',
     max_bookings_per_day: null,

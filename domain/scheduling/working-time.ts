@@ -5,7 +5,7 @@ import { timeOfDay } from '../settings/sla-clock.ts';
 
 /** Hours of one day of the week; those of one day may touch or overlap. */
 export interface WorkingWindow {
-  /** 0 for Monday. */
+  /** 0 for Sunday. */
   weekday: number;
   /** HH:MM */
   start: string;
@@ -36,7 +36,7 @@ export interface WindowOfDay {
   end: number;
 }
 
-/** The windows of each day of the week, from Monday. */
+/** The windows of each day of the week, from Sunday. */
 export function windowsByWeekday({ weekly }: WorkingHours): readonly (readonly WindowOfDay[])[] {
   return Array.from({ length: 7 }, (_, weekday) =>
     weekly

@@ -5,6 +5,20 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-28-partial-changes',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'Working hours and the email engagement setting are changed by PATCH, a calendar is connected by POST, and the inbound secret is rotated by POST /v1/settings/inbound/rotate-secret. A change of working hours keeps what it does not send.',
+    operations: ['updateWorkingHours', 'updateEmailEngagement', 'connectCalendar', 'rotateInboundSecret'],
+  },
+  {
+    id: '2026-11-28-weekdays-and-time-zones',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'Weekdays are 0 for Sunday to 6 for Saturday everywhere. Every name of the IANA database is accepted as a time zone, for example Asia/Kolkata, Europe/Kyiv and Etc/UTC.',
+    operations: ['updateWorkingHours', 'createSchedulingPolicy', 'updateSchedulingPolicy'],
+  },
+  {
     id: '2026-11-27-search-in-reach',
     date: '2026-11-27',
     kind: 'changed',
@@ -114,7 +128,7 @@ export const changelog: readonly ChangelogEntry[] = [
       'getWorkingHours',
       'updateWorkingHours',
       'getCalendar',
-      'updateCalendar',
+      'connectCalendar',
       'deleteCalendar',
       'listBookings',
       'createBooking',

@@ -14,7 +14,7 @@ export interface Stretch extends Interval {
 export interface WallDay extends Interval {
   /** Days since 1970-01-01. */
   date: number;
-  /** 0 for Monday. */
+  /** 0 for Sunday. */
   weekday: number;
   /** The moment at which this wall shows its 00:00, or would if it had not been changed before. */
   midnight: number;
@@ -83,7 +83,7 @@ function wallDays(stretches: readonly Stretch[], within: Interval): WallDay[] {
     for (let date = Math.floor((from + stretch.offset) / day); date * day - stretch.offset < to; date += 1) {
       const midnight = date * day - stretch.offset;
       const [start, end] = [Math.max(midnight, from), Math.min(midnight + day, to)];
-      if (start < end) days.push({ start, end, date, midnight, weekday: (((date + 3) % 7) + 7) % 7 });
+      if (start < end) days.push({ start, end, date, midnight, weekday: (((date + 4) % 7) + 7) % 7 });
     }
   }
   return days;

@@ -1,10 +1,32 @@
-// Which time zones and currencies there are.
-const timezones = new Set([...Intl.supportedValuesOf('timeZone'), 'UTC']);
+// Time zones and currencies that this server knows.
+
+/** Names that were checked: making a DateTimeFormat costs more than the rest of a validation. */
+const checkedTimezones = new Map<string, boolean>();
+const maxCheckedTimezones = 2_000;
 const currencies = new Set(Intl.supportedValuesOf('currency'));
 
-/** True for an IANA time zone. */
+/**
+ * True for every name and link of the IANA database that the runtime knows, such as Asia/Kolkata, Europe/Kyiv and
+ * Etc/UTC. `Intl.supportedValuesOf` lists only one name of each group of links, so it cannot be asked.
+ */
 export function isTimezone(name: string): boolean {
-  return timezones.has(name);
+  let isKnown = checkedTimezones.get(name);
+  if (isKnown === undefined) {
+    isKnown = isAcceptedByRuntime(name);
+    if (checkedTimezones.size >= maxCheckedTimezones) checkedTimezones.clear();
+    checkedTimezones.set(name, isKnown);
+  }
+  return isKnown;
+}
+
+function isAcceptedByRuntime(name: string): boolean {
+  // Intl also accepts offsets such as +02:00, which are no names.
+  if (!/^[A-Za-z]/.test(name)) return false;
+  try {
+    return Intl.DateTimeFormat('en', { timeZone: name }) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 /** True for an ISO 4217 currency. */

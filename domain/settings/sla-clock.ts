@@ -18,8 +18,7 @@ export function deadline(startedAt: Date, minutes: number, hours: BusinessHours 
   const clocks = new ZoneClocks();
   for (let from = started; ; from += week) {
     for (const { weekday, midnight, start, end } of clocks.days(hours.timezone, { start: from, end: from + week })) {
-      // A policy counts from Sunday.
-      if (!hours.days.includes((weekday + 1) % 7)) continue;
+      if (!hours.days.includes(weekday)) continue;
       const [begin, close] = [Math.max(start, midnight + opens), Math.min(end, midnight + closes)];
       if (begin >= close) continue;
       if (remaining <= close - begin) return new Date(begin + remaining);
@@ -37,14 +36,4 @@ export function minutesOfWeek({ start, end, days }: Pick<BusinessHours, 'start' 
 export function timeOfDay(text: string): number {
   const [hours = 0, minutes = 0] = text.split(':').map(Number);
   return hours * hour + minutes * minute;
-}
-
-export function isTimezone(name: string): boolean {
-  // Offsets such as +02:00 are taken for zones too, and are none.
-  if (!/^[A-Za-z]/.test(name)) return false;
-  try {
-    return Intl.DateTimeFormat('en', { timeZone: name }) !== undefined;
-  } catch {
-    return false;
-  }
 }

@@ -1,7 +1,8 @@
 // SLA policies as a workspace has them: which one a record falls under, and what is wrong with one.
 import type { Escalation, SlaPolicy } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { isTimezone, minutesOfWeek, timeOfDay } from './sla-clock.ts';
+import { isTimezone } from '../service/zones-and-currencies.ts';
+import { minutesOfWeek, timeOfDay } from './sla-clock.ts';
 import { placeholders } from './sla-messages.ts';
 
 const entityTypes: Readonly<Record<string, SlaPolicy['entityType']>> = {

@@ -14,7 +14,6 @@ export const updateEmailEngagement: Handler<'updateEmailEngagement'> = async (ca
   const before = await lockEngagementNoted(sql, caller.companyId);
   await setEngagementNoted(sql, caller.companyId, enabled);
   const changes = settingChanges({ enabled: before }, { enabled });
-  // A whole that is put is noted even where it is what there was.
   call.record({ action: 'settings.email_engagement.update', object: 'email_engagement', changes });
   return { status: 200, data: { email_engagement: { enabled } } };
 };

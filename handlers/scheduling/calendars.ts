@@ -14,7 +14,7 @@ export const getCalendar: Handler<'getCalendar'> = async (call) => {
   return { status: 200, data: { calendar: await shownNow(call, await userIn(call)) } };
 };
 
-export const updateCalendar: Handler<'updateCalendar'> = async (call) => {
+export const connectCalendar: Handler<'connectCalendar'> = async (call) => {
   const { body, caller, now } = call;
   const userId = await userIn(call);
   const problems = [...(await addressProblems(call)), ...combinationProblems(call)];
@@ -36,7 +36,7 @@ export const updateCalendar: Handler<'updateCalendar'> = async (call) => {
 
 export const deleteCalendar: Handler<'deleteCalendar'> = async (call) => disconnect(call, await userIn(call));
 
-type AnyCall = Call<'getCalendar'> | Call<'updateCalendar'> | Call<'deleteCalendar'>;
+type AnyCall = Call<'getCalendar'> | Call<'connectCalendar'> | Call<'deleteCalendar'>;
 
 /** @throws ApiError 404 for a user that there is not in reach; 403 for a person who may not */
 async function userIn(call: AnyCall): Promise<string> {
@@ -44,7 +44,7 @@ async function userIn(call: AnyCall): Promise<string> {
   return found(await findUser(call.sql, call.caller, call.path.id)).id;
 }
 
-async function addressProblems(call: Call<'updateCalendar'>): Promise<FieldProblem[]> {
+async function addressProblems(call: Call<'connectCalendar'>): Promise<FieldProblem[]> {
   const { provider, url } = call.body;
   if (provider !== 'caldav' || url === undefined) return [];
   const refusal = await call.aside(call.calendars.refusalOf(url));
@@ -54,7 +54,7 @@ async function addressProblems(call: Call<'updateCalendar'>): Promise<FieldProbl
 
 const ofCaldav = ['url', 'username', 'password'] as const;
 
-function combinationProblems({ body }: Call<'updateCalendar'>): FieldProblem[] {
+function combinationProblems({ body }: Call<'connectCalendar'>): FieldProblem[] {
   const { provider } = body;
   return ofCaldav
     .filter((name) => (provider === 'caldav') === (body[name] === undefined))
@@ -66,7 +66,7 @@ function combinationProblems({ body }: Call<'updateCalendar'>): FieldProblem[] {
 }
 
 /** @throws ApiError 422 where there is no calendar that may be written; 503 where nobody answers */
-async function verify(call: Call<'updateCalendar'>, sealed: SealedConnection): Promise<void> {
+async function verify(call: Call<'connectCalendar'>, sealed: SealedConnection): Promise<void> {
   const connection = openConnection(sealed, (text) => call.secrets.decrypt(text));
   try {
     await call.aside(call.calendars.verify(connection));
@@ -84,7 +84,7 @@ async function verify(call: Call<'updateCalendar'>, sealed: SealedConnection): P
 }
 
 async function disconnect(
-  call: Call<'updateCalendar'> | Call<'deleteCalendar'>,
+  call: Call<'connectCalendar'> | Call<'deleteCalendar'>,
   userId: string,
 ): Promise<{ status: 200; data: { calendar: Shown } }> {
   const { sql, caller } = call;
@@ -95,7 +95,7 @@ async function disconnect(
 
 /** The address may lead into somebody's calendar without a password: of it, the host is noted. */
 function note(
-  call: Call<'updateCalendar'> | Call<'deleteCalendar'>,
+  call: Call<'connectCalendar'> | Call<'deleteCalendar'>,
   what: 'connect' | 'disconnect',
   userId: string,
   before: db.CalendarRow | undefined,

@@ -1,5 +1,5 @@
 // Working hours and days off of users.
-import { findMembers, type MemberRow, saveHours } from '../../db/scheduling/members.ts';
+import { findMembers, lockMember, type MemberRow, saveHours } from '../../db/scheduling/members.ts';
 import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
 import { dayOffProblems, timezoneProblems, windowProblems } from '../../domain/scheduling/policies.ts';
 import { settingChanges } from '../../domain/settings/setting-changes.ts';
@@ -17,16 +17,25 @@ export const getWorkingHours: Handler<'getWorkingHours'> = async (call) => {
 
 export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) => {
   const { sql, body, caller, now } = call;
-  const member = await memberOf(call);
-  const before = await shown(call, member);
-  const daysOff = body.days_off.map(({ from, to, reason }) => ({ from, to, reason }));
+  const daysOff = body.days_off?.map(({ from, to, reason }) => ({ from, to, reason }));
   const problems = [
-    ...timezoneProblems('timezone', body.timezone),
-    ...windowProblems('weekly', body.weekly),
-    ...dayOffProblems(daysOff),
+    ...(body.timezone === undefined ? [] : timezoneProblems('timezone', body.timezone)),
+    ...windowProblems('weekly', body.weekly ?? []),
+    ...dayOffProblems(daysOff ?? []),
   ];
   if (problems.length > 0) throw validationFailed(problems, 400);
-  await saveHours(sql, caller.companyId, member.id, { timezone: body.timezone, weekly: body.weekly, daysOff }, now);
+  const { id } = await memberOf(call);
+  await lockMember(sql, caller.companyId, id);
+  const member = await memberOf(call);
+  const before = await shown(call, member);
+  // Days off alone leave a user without own hours on those of the default policy.
+  const getsOwnHours = before.is_own || body.timezone !== undefined || body.weekly !== undefined;
+  const hours = {
+    timezone: getsOwnHours ? (body.timezone ?? before.timezone) : null,
+    weekly: getsOwnHours ? (body.weekly ?? before.weekly) : null,
+    daysOff: daysOff ?? member.daysOff ?? [],
+  };
+  await saveHours(sql, caller.companyId, id, hours, now);
   const after = await shown(call, await memberOf(call));
   const changes = settingChanges({ ...before }, { ...after });
   call.record({ action: 'user.working_hours.update', object: 'users', recordId: member.id, changes });

@@ -34,6 +34,7 @@ const verbs = [
   'schedule',
   'pause',
   'resume',
+  'connect',
 ];
 const operationExtensions = new Set([
   'x-idempotency',
@@ -66,6 +67,14 @@ const operationIdVerb = () => ({
     const known = verbs.some((verb) => new RegExp(`^${verb}[A-Z][A-Za-z0-9]*$`).test(operation.operationId ?? ''));
     if (!known)
       ctx.report({ message: `operationId must be one of ${verbs.join(', ')} followed by a noun in camelCase` });
+  },
+});
+
+/** Changes are partial, so they are PATCH. The only PUT is that of the duplicate check, which the product fixes. */
+const noOtherPut = () => ({
+  Operation(operation, ctx) {
+    if (ctx.key === 'put' && operation.operationId !== 'updateDuplicateCheck')
+      ctx.report({ message: `${operation.operationId} must be PATCH or POST: only updateDuplicateCheck is PUT` });
   },
 });
 
@@ -313,6 +322,7 @@ export default function crm() {
     rules: {
       oas3: {
         'operation-id-verb': operationIdVerb,
+        'no-other-put': noOtherPut,
         'error-answers': errorAnswers,
         'known-extensions': knownExtensions,
         'limited-by-address': limitedByAddress,

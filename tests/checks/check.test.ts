@@ -328,6 +328,8 @@ test('make check reports every kind of violation in a project that has one of ea
       .replaceAll('HealthStatus', 'Record')
       .replace('../common.yaml#/schemas/Timestamp', '#/schemas/Timestamp')
       .replace('example: 1.0.0 }', "enum: ['1.0.0', '2.0.0'], example: 1.0.0 }");
+    const engagement = join(copy, 'spec/messaging/email-engagement.yaml');
+    writeFileSync(engagement, readFileSync(engagement, 'utf8').replace('    patch:', '    put:'));
     writeFileSync(health, `${broken}  Timestamp: { type: string, format: date-time }\n`);
     mkdirSync(join(copy, 'domain/utils'));
     writeFileSync(join(copy, 'domain/utils/again.ts'), "import './wrong.ts';\n");
@@ -348,6 +350,7 @@ test('make check reports every kind of violation in a project that has one of ea
     expect(run.stdout).toContain('generated/openapi.json is not what spec/ derives');
     expect(run.stdout).toContain('domain/utils/wrong.ts:5 writes a function into a property');
     expect(run.stdout).toContain('getHealth must list the answer 429');
+    expect(run.stdout).toContain('updateEmailEngagement must be PATCH or POST');
     expect(run.stdout).toContain('TypeScript, Java, C# would rename the schema Record');
     expect(run.stdout).toContain('two areas use the schema name Timestamp');
     expect(run.stdout).toContain('give this enum a name under schemas');

@@ -56,7 +56,7 @@ afterAll(async () => {
 
 const setting = '/v1/settings/email-engagement';
 const noteEngagement = ({ key }: Tenant, enabled: boolean): Promise<unknown> =>
-  expectStatus(200, 'PUT', setting, { key, body: { enabled } });
+  expectStatus(200, 'PATCH', setting, { key, body: { enabled } });
 
 interface Options {
   body?: string;

@@ -158,7 +158,12 @@ describe('the secret', () => {
   test('is shown once, and good at once; the one before is good as long as was asked for', async () => {
     const of = await newTenant();
     const rotate = async (body?: object): Promise<Json> =>
-      (await expectStatus(200, 'PUT', '/v1/settings/inbound', { key: of.key, ...(body ? { body } : {}) })).body.data;
+      (
+        await expectStatus(200, 'POST', '/v1/settings/inbound/rotate-secret', {
+          key: of.key,
+          ...(body ? { body } : {}),
+        })
+      ).body.data;
     const statuses = (secrets: string[]) =>
       Promise.all(
         secrets.map(

@@ -34,15 +34,15 @@ describe('the calendar of a user', () => {
   test('is the internal one until another is connected', async () => {
     const { id } = await newUser(tenant);
     expect(await read(id)).toEqual({ user_id: id, ...internal });
-    const put = await expectStatus(200, 'PUT', pathOf(id), { key: tenant.key, body: { provider: 'test' } });
+    const put = await expectStatus(200, 'POST', pathOf(id), { key: tenant.key, body: { provider: 'test' } });
     expect(put.body.data.calendar).toMatchObject({ provider: 'test', url: null, status: 'connected' });
     expect(await read(id, tenant.testKey)).toMatchObject({ provider: 'test' });
     for (const body of [undefined, undefined]) {
       const { body: deleted } = await expectStatus(200, 'DELETE', pathOf(id), { key: tenant.key, body });
       expect(deleted.data.calendar).toEqual({ user_id: id, ...internal });
     }
-    await expectStatus(200, 'PUT', pathOf(id), { key: tenant.key, body: { provider: 'test' } });
-    const { body } = await expectStatus(200, 'PUT', pathOf(id), { key: tenant.key, body: { provider: 'internal' } });
+    await expectStatus(200, 'POST', pathOf(id), { key: tenant.key, body: { provider: 'test' } });
+    const { body } = await expectStatus(200, 'POST', pathOf(id), { key: tenant.key, body: { provider: 'internal' } });
     expect(body.data.calendar).toEqual({ user_id: id, ...internal });
     const audit = await database()`select action from audit_logs where record_id = ${id} order by seq`;
     expect(audit.map(({ action }) => action.replace('user.calendar.', ''))).toEqual([
@@ -71,7 +71,7 @@ describe('the calendar of a user', () => {
     ],
     ['a provider that there is not', { provider: 'google' }, ['provider']],
   ])('is refused as %s', async (_, body, fields) => {
-    const { error } = (await expectStatus(400, 'PUT', pathOf(tenant.admin.id), { key: tenant.key, body })).body;
+    const { error } = (await expectStatus(400, 'POST', pathOf(tenant.admin.id), { key: tenant.key, body })).body;
     expect(error.details.fields.map(({ field }: Json) => field)).toEqual(fields);
   });
 
@@ -80,13 +80,13 @@ describe('the calendar of a user', () => {
     const other = await newPerson(tenant);
     const body = { provider: 'test' };
     for (const token of [await tokenFor(tenant, own), (await signIn(tenant)).access_token]) {
-      await expectStatus(200, 'PUT', pathOf(own.id), { token, body });
+      await expectStatus(200, 'POST', pathOf(own.id), { token, body });
       await expectStatus(200, 'GET', pathOf(own.id), { token });
       await expectStatus(200, 'DELETE', pathOf(own.id), { token });
     }
     const token = await tokenFor(tenant, other);
     await expectStatus(403, 'GET', pathOf(own.id), { token });
-    await expectStatus(403, 'PUT', pathOf(own.id), { token, body });
+    await expectStatus(403, 'POST', pathOf(own.id), { token, body });
     await expectStatus(403, 'DELETE', pathOf(own.id), { token });
   });
 
@@ -100,7 +100,7 @@ describe('the calendar of a user', () => {
     const receiver = await Receiver.start(answering(status));
     const { id } = await newUser(tenant);
     const body = { provider: 'caldav', url: receiver.url, username: 'omar', password: 'x' };
-    const { error } = (await expectStatus(expected, 'PUT', pathOf(id), { key: tenant.key, body })).body;
+    const { error } = (await expectStatus(expected, 'POST', pathOf(id), { key: tenant.key, body })).body;
     if (field) expect(error.details.fields).toMatchObject([{ field }]);
     else expect(error.details).toMatchObject({ reason: 'provider_error' });
     expect(await read(id)).toMatchObject({ provider: 'internal' });
@@ -121,7 +121,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     const calendar = await radicale.newCalendar(name);
     const { url, username, password } = calendar;
     const body = { provider: 'caldav', url, username, password };
-    await expectStatus(200, 'PUT', pathOf(id), { key: tenant.key, body });
+    await expectStatus(200, 'POST', pathOf(id), { key: tenant.key, body });
     return { id, calendar, body };
   }
 
@@ -129,7 +129,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     const { id, body } = await connected('stored');
     const shown = { user_id: id, provider: 'caldav', url: body.url, username: 'omar', status: 'connected' };
     expect(await read(id)).toEqual({ ...shown, checked_at: expect.any(String) });
-    const put = (more: object) => call('PUT', pathOf(id), { key: tenant.key, body: { ...body, ...more } });
+    const put = (more: object) => call('POST', pathOf(id), { key: tenant.key, body: { ...body, ...more } });
     const wrong = await put({ password: 'wrong' });
     expect([wrong.status, wrong.body.error.details.fields[0].field]).toEqual([422, 'password']);
     for (const url of [new URL('/omar/nothing/', body.url).href, new URL('/omar/', body.url).href])

@@ -9,7 +9,7 @@ const within = part('00:00', '20:00');
 const somebody: Person = {
   isActive: true,
   calendar: 'connected',
-  hours: { timezone: 'Europe/Berlin', weekly: [{ weekday: 0, start: '09:00', end: '17:00' }] },
+  hours: { timezone: 'Europe/Berlin', weekly: [{ weekday: 1, start: '09:00', end: '17:00' }] },
   daysOff: [],
   daysOffTimezone: 'Europe/Berlin',
   busy: [],

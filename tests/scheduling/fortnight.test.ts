@@ -84,7 +84,7 @@ async function arrange(zone: string, start: number): Promise<Floor> {
       const date = off === null ? null : new Date(start + off * day).toISOString().slice(0, 10);
       const days_off = date === null ? [] : [{ from: date, to: date, reason: 'holiday' }];
       const body = { timezone, weekly: member.weekly, days_off };
-      await expectStatus(200, 'PUT', `/v1/users/${id}/working-hours`, { key: tenant.key, body });
+      await expectStatus(200, 'PATCH', `/v1/users/${id}/working-hours`, { key: tenant.key, body });
       // Merged and in order, as a look leaves them.
       const busy = union(eventsOf(start, events)).flatMap((event) => [event.start, event.end]);
       await database()`

@@ -24,7 +24,7 @@ describe('a workspace', () => {
       { name: 'Standard', is_default: true, timezone: 'Europe/Berlin', duration_minutes: 30, exposure: 'individual' },
     ]);
     const [{ working_hours: hours }] = policies;
-    expect(hours.map(({ weekday }: Json) => weekday)).toEqual([0, 1, 2, 3, 4]);
+    expect(hours.map(({ weekday }: Json) => weekday)).toEqual([1, 2, 3, 4, 5]);
   });
 
   test('has exactly one default, whatever is made one', async () => {

@@ -25,7 +25,7 @@ export function wall(timezone: string, moment: number): Wall {
   if (known) return known;
   const shown = new Date(full + IANAZone.create(timezone).offset(full) * minute);
   const text = shown.toISOString();
-  const found = { date: text.slice(0, 10), weekday: (shown.getUTCDay() + 6) % 7, time: text.slice(11, 16) };
+  const found = { date: text.slice(0, 10), weekday: shown.getUTCDay(), time: text.slice(11, 16) };
   if (walls.size > 50_000) walls.clear();
   walls.set(key, found);
   return found;

@@ -65,7 +65,7 @@ describe('the slots of users', () => {
     const weekly = [0, 1, 2, 3, 4, 5, 6].map((weekday) => ({ weekday, start: '20:00', end: '21:00' }));
     const today = new Date().toISOString().slice(0, 10);
     const off = new Date(Date.now() + 2 * day).toISOString().slice(0, 10);
-    await expectStatus(200, 'PUT', `/v1/users/${own.id}/working-hours`, {
+    await expectStatus(200, 'PATCH', `/v1/users/${own.id}/working-hours`, {
       key: tenant.key,
       body: { timezone: 'UTC', weekly, days_off: [{ from: off, to: off }] },
     });

@@ -24,7 +24,7 @@ const availability = async (ids: string, key = tenant.key): Promise<Json[]> => {
 const hours = (start: string, end: string) => [0, 1, 2, 3, 4, 5, 6].map((weekday) => ({ weekday, start, end }));
 const work = async (id: string, weekly: object[], days_off: object[] = []): Promise<void> => {
   const body = { timezone: 'UTC', weekly, days_off };
-  await expectStatus(200, 'PUT', `/v1/users/${id}/working-hours`, { key: tenant.key, body });
+  await expectStatus(200, 'PATCH', `/v1/users/${id}/working-hours`, { key: tenant.key, body });
 };
 
 describe('a person', () => {

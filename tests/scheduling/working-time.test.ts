@@ -129,7 +129,7 @@ describe('working time', () => {
 
   test('is of the weekday that the wall shows', () => {
     // In Kiritimati Monday begins on Sunday at ten.
-    const hours = { timezone: 'Pacific/Kiritimati', weekly: [{ weekday: 0, start: '00:00', end: '24:00' }] };
+    const hours = { timezone: 'Pacific/Kiritimati', weekly: [{ weekday: 1, start: '00:00', end: '24:00' }] };
     expect(shown(workingTime(hours, { start: at('2026-01-01'), end: at('2026-01-12') }))).toEqual([
       '2026-01-04T10:00:00.000Z 1440',
       '2026-01-11T10:00:00.000Z 840',

@@ -140,7 +140,7 @@ export async function scheduled(tenant: Tenant): Promise<void> {
   const [userId] = pool.member_ids;
   const weekly = [{ weekday: 0, start: '09:00', end: '17:00' }];
   const body = { timezone: 'UTC', weekly, days_off: [{ from: '2030-01-01', to: '2030-01-01' }] };
-  await expectStatus(200, 'PUT', `/v1/users/${userId}/working-hours`, { key: tenant.key, body });
+  await expectStatus(200, 'PATCH', `/v1/users/${userId}/working-hours`, { key: tenant.key, body });
   for (const key of [tenant.key, tenant.testKey]) {
     await newReservation(tenant, key);
     await newBooking(tenant, key);

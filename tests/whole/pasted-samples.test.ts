@@ -90,7 +90,7 @@ async function signIn(): Promise<string> {
 /** The secret that the page tells its readers to make. */
 async function inboundSecret(): Promise<string> {
   const headers = { 'x-api-key': kept.live };
-  const answer = await fetch(`${server.url}/v1/settings/inbound`, { method: 'PUT', headers });
+  const answer = await fetch(`${server.url}/v1/settings/inbound/rotate-secret`, { method: 'POST', headers });
   return ((await answer.json()) as { data: { secret: string } }).data.secret;
 }
 

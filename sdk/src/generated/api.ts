@@ -3142,6 +3142,11 @@ export interface paths {
          * @description Off unless it was switched on. Needs `settings:view`. Live and test keys see the same.
          */
         get: operations["getEmailEngagement"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
         /**
          * Note opens and clicks, or stop it
          * @description Counts for emails that are sent from the next moment on. **Ask whoever you write to first**: in many countries such pictures and links need
@@ -3157,12 +3162,7 @@ export interface paths {
          *
          *     Emails of test mode are not sent, and so never noted. Needs `settings:configure` and a live key.
          */
-        put: operations["updateEmailEngagement"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
+        patch: operations["updateEmailEngagement"];
         trace?: never;
     };
     "/v1/settings/inbound": {
@@ -3183,6 +3183,23 @@ export interface paths {
          *     Needs `settings:view`. Live and test keys see the same.
          */
         get: operations["getInboundSettings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/inbound/rotate-secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
         /**
          * Replace the secret that gateways sign with, or make the first one
          * @description Makes a new secret for one mode and answers it, **once**. For `overlap_hours` reports that are signed with the one before are taken, too, so that
@@ -3190,10 +3207,9 @@ export interface paths {
          *
          *     What is reported under the test secret becomes test data alone, so that a gateway can be tried.
          *
-         *     Needs `settings:configure` and a live key. Called again it makes another secret.
+         *     Needs `settings:configure` and a live key. Each call makes another secret.
          */
-        put: operations["rotateInboundSecret"];
-        post?: never;
+        post: operations["rotateInboundSecret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4600,19 +4616,23 @@ export interface paths {
          *     Needs `bookings:view`, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
          */
         get: operations["getWorkingHours"];
-        /**
-         * Set the working hours of a user
-         * @description Replaces all of it. The hours hold wherever a policy leaves `working_hours` null; days off hold under every policy. What is booked stays booked.
-         *
-         *     Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
-         *     **400**: a time zone that there is not, a window or a day off that ends before it begins.
-         */
-        put: operations["updateWorkingHours"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Set the working hours of a user
+         * @description Each key that is sent replaces its part; the others stay as they are. The hours apply under every policy whose `working_hours` is null; days off apply
+         *     under every policy. Existing bookings stay.
+         *
+         *     A user who has no hours of their own yet gets them with `timezone` or `weekly`; the other of the two is then copied from the default policy. `days_off` alone
+         *     leaves the user on the hours of the default policy.
+         *
+         *     Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+         *     **400**: an unknown time zone, a window or a day off that ends before it begins, or a body without any of the three keys.
+         */
+        patch: operations["updateWorkingHours"];
         trace?: never;
     };
     "/v1/users/{id}/calendar": {
@@ -4636,10 +4656,11 @@ export interface paths {
          *     Needs `bookings:view`, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
          */
         get: operations["getCalendar"];
+        put?: never;
         /**
          * Connect the calendar of a user
-         * @description Takes the place of the one before, once it was asked whether it is there and may be written. Live bookings are written into it as events, and
-         *     whatever else takes time in it keeps the user from being booked.
+         * @description Replaces the calendar that was connected before, once the new one has been checked: it must exist and accept events. Live bookings are written into it as
+         *     events, and all other events in it keep the user from being booked.
          *
          *     - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
          *       this service alone:
@@ -4654,8 +4675,7 @@ export interface paths {
          *     calendar for events at `url`, or it does not take `username` and `password`, or does not let them write. **503** `provider_error`: it did not
          *     answer; nothing was changed.
          */
-        put: operations["updateCalendar"];
-        post?: never;
+        post: operations["connectCalendar"];
         /**
          * Delete the connection to the calendar of a user
          * @description What was written into it stays there. Where none is connected it answers the same.
@@ -9568,7 +9588,7 @@ export interface components {
             business_hours_start?: components["schemas"]["SlaTimeOfDay"];
             business_hours_end?: components["schemas"]["SlaTimeOfDay"];
             /**
-             * @description Days of the week that count, 0 is Sunday.
+             * @description Days of the week that count, 0 is Sunday and 6 is Saturday.
              * @example [
              *       1,
              *       2,
@@ -9640,7 +9660,7 @@ export interface components {
             business_hours_start?: components["schemas"]["SlaTimeOfDay"];
             business_hours_end?: components["schemas"]["SlaTimeOfDay"];
             /**
-             * @description Days of the week that count, 0 is Sunday.
+             * @description Days of the week that count, 0 is Sunday and 6 is Saturday.
              * @example [
              *       1,
              *       2,
@@ -11101,8 +11121,8 @@ export interface components {
         /** @description A stretch of a day of the week. On the night on which clocks change it is as long as the clock on the wall says. */
         WorkingWindow: {
             /**
-             * @description 0 is Monday.
-             * @example 0
+             * @description 0 is Sunday and 6 is Saturday.
+             * @example 1
              */
             weekday: number;
             /**
@@ -11287,7 +11307,7 @@ export interface components {
          * @enum {string}
          */
         DayOffReason: "time_off" | "holiday";
-        /** @description Days on which somebody is not met, the last one included. */
+        /** @description Days on which a user cannot be booked, the last one included. */
         DayOff: {
             /**
              * Format: date
@@ -11309,7 +11329,7 @@ export interface components {
             timezone: string;
             weekly: components["schemas"]["WorkingWindow"][];
             days_off: components["schemas"]["DayOff"][];
-            /** @description False where they are those of the default policy. */
+            /** @description Whether the user has hours of their own; false if `timezone` and `weekly` are those of the default policy. */
             is_own: boolean;
             /** Format: date-time */
             updated_at: string | null;
@@ -11322,18 +11342,15 @@ export interface components {
             data: components["schemas"]["WorkingHoursItem"];
             meta: components["schemas"]["Meta"];
         };
-        WorkingHoursPut: {
+        WorkingHoursUpdate: {
             /**
              * @description IANA name of the time zone of the hours and days.
              * @example Europe/Berlin
              */
-            timezone: string;
-            /** @description Empty for somebody who never works. */
-            weekly: components["schemas"]["WorkingWindow"][];
-            /**
-             * @description Days on which the user is not met.
-             * @default []
-             */
+            timezone?: string;
+            /** @description Hours of each day of the week; an empty list means that the user never works. */
+            weekly?: components["schemas"]["WorkingWindow"][];
+            /** @description Days on which the user cannot be booked. */
             days_off?: components["schemas"]["DayOff"][];
             readonly user_id?: unknown;
             readonly is_own?: unknown;
@@ -11367,7 +11384,7 @@ export interface components {
             data: components["schemas"]["CalendarItem"];
             meta: components["schemas"]["Meta"];
         };
-        CalendarPut: {
+        CalendarConnection: {
             provider: components["schemas"]["UserCalendarProvider"];
             /**
              * @description With `caldav`: the address of the calendar itself.
@@ -27391,12 +27408,12 @@ export interface operations {
                      *             "timezone": "Europe/Berlin",
                      *             "working_hours": [
                      *               {
-                     *                 "weekday": 0,
+                     *                 "weekday": 1,
                      *                 "start": "09:00",
                      *                 "end": "17:00"
                      *               },
                      *               {
-                     *                 "weekday": 1,
+                     *                 "weekday": 2,
                      *                 "start": "09:00",
                      *                 "end": "17:00"
                      *               }
@@ -27446,12 +27463,12 @@ export interface operations {
                  *       "slot_interval_minutes": 15,
                  *       "working_hours": [
                  *         {
-                 *           "weekday": 0,
+                 *           "weekday": 1,
                  *           "start": "09:00",
                  *           "end": "17:00"
                  *         },
                  *         {
-                 *           "weekday": 1,
+                 *           "weekday": 2,
                  *           "start": "09:00",
                  *           "end": "17:00"
                  *         }
@@ -27491,12 +27508,12 @@ export interface operations {
                      *           "timezone": "Europe/Berlin",
                      *           "working_hours": [
                      *             {
-                     *               "weekday": 0,
+                     *               "weekday": 1,
                      *               "start": "09:00",
                      *               "end": "17:00"
                      *             },
                      *             {
-                     *               "weekday": 1,
+                     *               "weekday": 2,
                      *               "start": "09:00",
                      *               "end": "17:00"
                      *             }
@@ -27573,12 +27590,12 @@ export interface operations {
                      *           "timezone": "Europe/Berlin",
                      *           "working_hours": [
                      *             {
-                     *               "weekday": 0,
+                     *               "weekday": 1,
                      *               "start": "09:00",
                      *               "end": "17:00"
                      *             },
                      *             {
-                     *               "weekday": 1,
+                     *               "weekday": 2,
                      *               "start": "09:00",
                      *               "end": "17:00"
                      *             }
@@ -27716,12 +27733,12 @@ export interface operations {
                      *           "timezone": "Europe/Berlin",
                      *           "working_hours": [
                      *             {
-                     *               "weekday": 0,
+                     *               "weekday": 1,
                      *               "start": "09:00",
                      *               "end": "17:00"
                      *             },
                      *             {
-                     *               "weekday": 1,
+                     *               "weekday": 2,
                      *               "start": "09:00",
                      *               "end": "17:00"
                      *             }
@@ -27789,12 +27806,12 @@ export interface operations {
                      *           "timezone": "Europe/Berlin",
                      *           "weekly": [
                      *             {
-                     *               "weekday": 0,
+                     *               "weekday": 1,
                      *               "start": "09:00",
                      *               "end": "17:00"
                      *             },
                      *             {
-                     *               "weekday": 1,
+                     *               "weekday": 2,
                      *               "start": "09:00",
                      *               "end": "17:00"
                      *             }
@@ -27844,31 +27861,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                /**
-                 * @example {
-                 *       "timezone": "Europe/Berlin",
-                 *       "weekly": [
-                 *         {
-                 *           "weekday": 0,
-                 *           "start": "09:00",
-                 *           "end": "17:00"
-                 *         },
-                 *         {
-                 *           "weekday": 1,
-                 *           "start": "09:00",
-                 *           "end": "17:00"
-                 *         }
-                 *       ],
-                 *       "days_off": [
-                 *         {
-                 *           "from": "2026-12-24",
-                 *           "to": "2026-12-26",
-                 *           "reason": "holiday"
-                 *         }
-                 *       ]
-                 *     }
-                 */
-                "application/json": components["schemas"]["WorkingHoursPut"];
+                "application/json": components["schemas"]["WorkingHoursUpdate"];
             };
         };
         responses: {
@@ -27891,12 +27884,12 @@ export interface operations {
                      *           "timezone": "Europe/Berlin",
                      *           "weekly": [
                      *             {
-                     *               "weekday": 0,
+                     *               "weekday": 1,
                      *               "start": "09:00",
                      *               "end": "17:00"
                      *             },
                      *             {
-                     *               "weekday": 1,
+                     *               "weekday": 2,
                      *               "start": "09:00",
                      *               "end": "17:00"
                      *             }
@@ -27989,7 +27982,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    updateCalendar: {
+    connectCalendar: {
         parameters: {
             query?: never;
             header?: never;
@@ -28009,7 +28002,7 @@ export interface operations {
                  *       "provider": "test"
                  *     }
                  */
-                "application/json": components["schemas"]["CalendarPut"];
+                "application/json": components["schemas"]["CalendarConnection"];
             };
         };
         responses: {

@@ -1690,7 +1690,7 @@ export interface Operations {
    *
    * What is reported under the test secret becomes test data alone, so that a gateway can be tried.
    *
-   * Needs `settings:configure` and a live key. Called again it makes another secret.
+   * Needs `settings:configure` and a live key. Each call makes another secret.
    */
   rotateInboundSecret: Method<'rotateInboundSecret'>;
   /**
@@ -2406,10 +2406,14 @@ export interface Operations {
   /**
    * Set the working hours of a user
    *
-   * Replaces all of it. The hours hold wherever a policy leaves `working_hours` null; days off hold under every policy. What is booked stays booked.
+   * Each key that is sent replaces its part; the others stay as they are. The hours apply under every policy whose `working_hours` is null; days off apply
+   * under every policy. Existing bookings stay.
+   *
+   * A user who has no hours of their own yet gets them with `timezone` or `weekly`; the other of the two is then copied from the default policy. `days_off` alone
+   * leaves the user on the hours of the default policy.
    *
    * Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
-   * **400**: a time zone that there is not, a window or a day off that ends before it begins.
+   * **400**: an unknown time zone, a window or a day off that ends before it begins, or a body without any of the three keys.
    */
   updateWorkingHours: Method<'updateWorkingHours'>;
   /**
@@ -2424,8 +2428,8 @@ export interface Operations {
   /**
    * Connect the calendar of a user
    *
-   * Takes the place of the one before, once it was asked whether it is there and may be written. Live bookings are written into it as events, and
-   * whatever else takes time in it keeps the user from being booked.
+   * Replaces the calendar that was connected before, once the new one has been checked: it must exist and accept events. Live bookings are written into it as
+   * events, and all other events in it keep the user from being booked.
    *
    * - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
    *   this service alone:
@@ -2440,7 +2444,7 @@ export interface Operations {
    * calendar for events at `url`, or it does not take `username` and `password`, or does not let them write. **503** `provider_error`: it did not
    * answer; nothing was changed.
    */
-  updateCalendar: Method<'updateCalendar'>;
+  connectCalendar: Method<'connectCalendar'>;
   /**
    * Delete the connection to the calendar of a user
    *
@@ -2815,9 +2819,9 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   releasePhoneNumber: { method: 'POST', path: '/v1/phone-numbers/{id}/release', takesKey: true },
   receiveInboundReport: { method: 'POST', path: '/v1/inbound/generic' },
   getEmailEngagement: { method: 'GET', path: '/v1/settings/email-engagement' },
-  updateEmailEngagement: { method: 'PUT', path: '/v1/settings/email-engagement' },
+  updateEmailEngagement: { method: 'PATCH', path: '/v1/settings/email-engagement' },
   getInboundSettings: { method: 'GET', path: '/v1/settings/inbound' },
-  rotateInboundSecret: { method: 'PUT', path: '/v1/settings/inbound' },
+  rotateInboundSecret: { method: 'POST', path: '/v1/settings/inbound/rotate-secret' },
   listTaskTypes: { method: 'GET', path: '/v1/task-types', items: 'task_types' },
   listAttachments: { method: 'GET', path: '/v1/objects/{object}/records/{id}/attachments', items: 'attachments' },
   createAttachment: { method: 'POST', path: '/v1/objects/{object}/records/{id}/attachments', takesKey: true },
@@ -2878,9 +2882,9 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   updateSchedulingPolicy: { method: 'PATCH', path: '/v1/scheduling/policies/{id}' },
   deleteSchedulingPolicy: { method: 'DELETE', path: '/v1/scheduling/policies/{id}' },
   getWorkingHours: { method: 'GET', path: '/v1/users/{id}/working-hours' },
-  updateWorkingHours: { method: 'PUT', path: '/v1/users/{id}/working-hours' },
+  updateWorkingHours: { method: 'PATCH', path: '/v1/users/{id}/working-hours' },
   getCalendar: { method: 'GET', path: '/v1/users/{id}/calendar' },
-  updateCalendar: { method: 'PUT', path: '/v1/users/{id}/calendar' },
+  connectCalendar: { method: 'POST', path: '/v1/users/{id}/calendar' },
   deleteCalendar: { method: 'DELETE', path: '/v1/users/{id}/calendar' },
   listPlans: { method: 'GET', path: '/v1/plans', items: 'plans' },
   listModules: { method: 'GET', path: '/v1/modules', items: 'modules' },

@@ -1,0 +1,53 @@
+// Time zones and currencies, compared with lists that others keep.
+import { describe, expect, test } from 'vitest';
+import { isCurrency, isTimezone } from '../../domain/service/zones-and-currencies.ts';
+import { call, expectStatus } from '../support/client.ts';
+import { database, newTenant } from '../support/tenants.ts';
+
+/** Names of PostgreSQL that are files of its folder, or that only POSIX knows: the IANA database has none of them. */
+const isForeign = (name: string): boolean => /^posix|^localtime$|^Factory$/.test(name);
+
+describe('time zones', () => {
+  test('accepts every name and link of the IANA database, as PostgreSQL lists them', async () => {
+    const rows = await database()<{ name: string }[]>`select name from pg_timezone_names order by name`;
+    const names = rows.map(({ name }) => name).filter((name) => !isForeign(name));
+    expect(names.length).toBeGreaterThan(550);
+    expect(names.filter((name) => !isTimezone(name))).toEqual([]);
+  });
+
+  test('rejects what is no name of a time zone', () => {
+    const wrong = ['+02:00', '-0530', '', 'Mars/Olympus', 'Europe/Berlin ', 'system', 'Etc', '\0UTC'];
+    expect(wrong.filter(isTimezone)).toEqual([]);
+  });
+
+  test('accepts and stores current names as sent, wherever the API takes a time zone', async () => {
+    const tenant = await newTenant();
+    const { key } = tenant;
+    for (const timezone of ['Asia/Kolkata', 'Europe/Kyiv', 'Asia/Ho_Chi_Minh', 'Etc/UTC']) {
+      const hours = await expectStatus(200, 'PATCH', `/v1/users/${tenant.admin.id}/working-hours`, {
+        key,
+        body: { timezone },
+      });
+      expect(hours.body.data.working_hours.timezone).toBe(timezone);
+      const policy = await expectStatus(201, 'POST', '/v1/scheduling/policies', {
+        key,
+        body: { name: timezone, timezone },
+      });
+      expect(policy.body.data.policy.timezone).toBe(timezone);
+      const sla = await expectStatus(201, 'POST', '/v1/settings/sla-policies', {
+        key,
+        body: { name: timezone, entity_type: 'lead', first_response_time: 60, timezone },
+      });
+      expect(sla.body.data.sla_policy.timezone).toBe(timezone);
+    }
+    const unknown = await call('POST', '/v1/scheduling/policies', {
+      key,
+      body: { name: 'Mars', timezone: 'Mars/Base' },
+    });
+    expect(unknown.body.error.details.fields).toMatchObject([{ field: 'timezone', code: 'INVALID_FORMAT' }]);
+  });
+});
+
+test('accepts currencies of ISO 4217 only', () => {
+  expect(['EUR', 'AED', 'JPY', 'XXZ', 'eur', ''].map(isCurrency)).toEqual([true, true, true, false, false, false]);
+});
