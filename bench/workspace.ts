@@ -98,6 +98,7 @@ export async function addCompany(sql: postgres.Sql, name: string): Promise<strin
       leadStatuses,
       activityTypes,
       taskTypes,
+      sources: [],
       trial,
       policy: standardPolicy(company.timezone),
     };

@@ -1,26 +1,42 @@
-// The record that something is about, where a body names one.
+// The record that a body refers to by `object` and `record_id`.
 
 import { holdRecord } from '../db/records/records.ts';
 import { isVisible } from '../domain/records/reading.ts';
-import { problem, validationFailed } from '../runtime/errors.ts';
+import { type FieldProblem, problem, validationFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
+
+type ReadingCall = Pick<Call, 'sql' | 'caller' | 'workspace'>;
+interface Named {
+  object?: string;
+  record_id?: string;
+}
+interface About {
+  object: string | null;
+  recordId: string | null;
+}
 
 /**
  * Keeps the record from being deleted until the transaction ends.
- * @returns nulls where the body names none
- * @throws ApiError 422 for an object or a record that the caller does not see
+ * @returns nulls if the body names none; a problem for an object or a record that the caller cannot see
  */
-export async function aboutRecord(
-  call: Pick<Call, 'sql' | 'caller' | 'workspace'>,
-  { object, record_id: recordId }: { object?: string; record_id?: string },
-): Promise<{ object: string | null; recordId: string | null }> {
+export async function findAboutRecord(
+  call: ReadingCall,
+  { object, record_id: recordId }: Named,
+): Promise<About | { problem: FieldProblem }> {
   if (recordId === undefined) return { object: null, recordId: null };
   const name = object ?? 'leads';
   const { sql, caller } = call;
   const known = await call.workspace();
   if (!known.objects.has(name) || !isVisible(name, known, caller))
-    throw validationFailed([problem('object', 'NOT_FOUND', `there is no object ${name}`)], 422);
+    return { problem: problem('object', 'NOT_FOUND', `there is no object ${name}`) };
   if (!(await holdRecord(sql, caller, name, recordId)))
-    throw validationFailed([problem('record_id', 'NOT_FOUND', `there is no record with this id in ${name}`)], 422);
+    return { problem: problem('record_id', 'NOT_FOUND', `there is no record with this id in ${name}`) };
   return { object: name, recordId: recordId.toLowerCase() };
+}
+
+/** As findAboutRecord. @throws ApiError 422 for an object or a record that the caller cannot see */
+export async function aboutRecord(call: ReadingCall, body: Named): Promise<About> {
+  const found = await findAboutRecord(call, body);
+  if ('problem' in found) throw validationFailed([found.problem], 422);
+  return found;
 }

@@ -144,6 +144,8 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     leadStatuses,
     activityTypes,
     taskTypes,
+    // The demo workspace has sources of its own.
+    sources: [],
     trial: { packageCode: 'enterprise', endsAt: now },
     policy: standardPolicy(demoCompany.timezone),
   };

@@ -40,6 +40,7 @@ export interface Defaults {
   leadStatuses: readonly { name: string; outcome: string }[];
   activityTypes: readonly string[];
   taskTypes: readonly string[];
+  sources: readonly string[];
   trial: { packageCode: string; endsAt: Date };
   policy: PolicySettings;
 }
@@ -92,6 +93,14 @@ export async function createCompany(
     order_position: index + 1,
   }));
   await sql`insert into task_types ${sql(taskTypes)}`;
+  const sources = defaults.sources.map((name) => ({
+    company_id: company.id,
+    id: uuidv7(),
+    name,
+    created_at: now,
+    updated_at: now,
+  }));
+  if (sources.length > 0) await sql`insert into sources ${sql(sources)}`;
   await sql`
     insert into duplicate_checks (company_id, object, enabled, fields)
     values (${company.id}, 'leads', false, '{}'), (${company.id}, 'deals', false, '{}')`;

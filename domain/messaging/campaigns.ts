@@ -137,10 +137,14 @@ export function messagesFor(
   });
 }
 
-/** How many drafts are in which status. */
-export type StatusCounts = Record<DraftStatus, number>;
+/** How many drafts are in which status, and how many messages in one that only a provider reports. */
+export type StatusCounts = Record<DraftStatus | 'queued' | 'delivered', number>;
 
-export const noDrafts: StatusCounts = { draft: 0, approved: 0, sent: 0, failed: 0, rejected: 0, withdrawn: 0 };
+export const noDrafts: StatusCounts = {
+  ...{ draft: 0, approved: 0, sent: 0, failed: 0, rejected: 0, withdrawn: 0 },
+  // No connected provider reports these two yet.
+  ...{ queued: 0, delivered: 0 },
+};
 
 /** A run that is about to begin. */
 export function newRun(id: string, campaignId: string, content: RunContent, now: Date): StoredRun {

@@ -24,9 +24,9 @@ export function shownDraft(
     campaign_id: draft.campaign_id,
     run_id: draft.run_id,
     created_by: createdBy,
-    approved_by: deciderOf(draft.approved_by, draft.approved_by_name),
+    approved_by: toDecider(draft.approved_by, draft.approved_by_name),
     approved_at: draft.approved_at?.toISOString() ?? null,
-    rejected_by: deciderOf(draft.rejected_by, draft.rejected_by_name),
+    rejected_by: toDecider(draft.rejected_by, draft.rejected_by_name),
     rejected_at: draft.rejected_at?.toISOString() ?? null,
     rejection_reason: draft.rejection_reason,
     withdrawal_reason: draft.withdrawal_reason,
@@ -40,4 +40,6 @@ export function shownDraft(
   };
 }
 
-const deciderOf = (id: string | null, name: string | null) => (id === null ? null : { id, full_name: name ?? '' });
+/** Only people decide on drafts. */
+const toDecider = (id: string | null, name: string | null) =>
+  id === null ? null : { kind: 'user' as const, id, name };

@@ -35,6 +35,8 @@ export const activityTypes: readonly string[] = [
   'Other',
 ];
 
+export const sources: readonly string[] = ['Website', 'Referral', 'Phone', 'Email', 'Event', 'Other'];
+
 export const taskTypes: readonly string[] = [
   'Call',
   'Email',

@@ -5,6 +5,20 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-28-sources-and-drafts',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'New workspaces have the sources Website, Referral, Phone, Email, Event and Other. A message draft or campaign whose values break a rule is answered with 400 and every problem; approved_by and rejected_by of a draft are actors; by_status of a campaign also counts queued and delivered.',
+    operations: [
+      'createOnboarding',
+      'createMessageDraft',
+      'getMessageDraft',
+      'createCampaign',
+      'updateCampaign',
+      'getCampaign',
+    ],
+  },
+  {
     id: '2026-11-28-partial-changes',
     date: '2026-11-28',
     kind: 'changed',

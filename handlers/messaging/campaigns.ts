@@ -15,7 +15,7 @@ import { placeholderProblems } from '../../domain/objects/placeholders.ts';
 import { builtinOf } from '../../domain/objects/workspace.ts';
 import type { components } from '../../generated/api.ts';
 import { requireCompanyReach } from '../../reads/company-reach.ts';
-import { conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { bodyRejected, conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 
@@ -186,8 +186,8 @@ function refuseSilent({ channels }: db.CampaignRow): void {
 
 /**
  * Who is written to and what, as it is kept.
- * @throws ApiError 403 for a caller that does not see the whole audience; 400 for a filter that cannot be read; 422 for texts, numbers and
- *   addresses that cannot be sent
+ * @throws ApiError 403 for a caller that does not see the whole audience; 400 for a filter that cannot be read; 400 or 422 with every
+ *   problem of the channels
  */
 async function writingOf(
   call: WritingCall,
@@ -205,35 +205,35 @@ async function writingOf(
   const problems: FieldProblem[] = [];
   const channels: CampaignChannel[] = [];
   for (const [index, each] of asked.channels.entries()) {
-    const at = `channels.${index}`;
+    const at = `channels[${index}]`;
     const isEmail = each.channel_type === 'email';
     const { channel_type, enabled, phone_number_id, subject, body } = each;
     const channel = { channel_type, enabled, phone_number_id, from: null as string | null, subject, body };
     if (channels.some((other) => other.channel_type === channel_type))
-      problems.push(problem(`${at}.channel_type`, 'DUPLICATE', `${channel_type} is there already`));
+      problems.push(problem(`${at}.channel_type`, 'DUPLICATE', `channel_type ${channel_type} must not be repeated`));
     if (isEmail && subject === null)
-      problems.push(problem(`${at}.subject`, 'REQUIRED', 'subject is needed for an email'));
+      problems.push(problem(`${at}.subject`, 'REQUIRED', 'subject is required for an email'));
     for (const name of isEmail ? (['phone_number_id'] as const) : (['subject', 'from'] as const))
       if (each[name] !== null)
-        problems.push(problem(`${at}.${name}`, 'CONFLICTING_FIELDS', `${channel_type} has no ${name}`));
+        problems.push(problem(`${at}.${name}`, 'CONFLICTING_FIELDS', `${name} must be left out for ${channel_type}`));
     if (channel_type === 'sms' && [...body].length > longestText)
-      problems.push(problem(`${at}.body`, 'TOO_LONG', `body must have at most ${longestText} characters`));
+      problems.push(problem(`${at}.body`, 'TOO_LONG', `body must have at most ${longestText} characters for sms`));
     const number = phone_number_id === null ? undefined : numbers.get(phone_number_id.toLowerCase());
     if (!isEmail && phone_number_id !== null && !(number?.status === 'active' && number.can_sms)) {
-      const message = 'phone_number_id is not an active number that can send texts';
+      const message = 'phone_number_id must be an active phone number of the workspace that can send texts';
       problems.push(problem(`${at}.phone_number_id`, 'NOT_FOUND', message));
     }
     if (isEmail && each.from !== null) {
       const read = readAddress('email', `${at}.from`, each.from, null);
-      const isKnown = 'value' in read && (await isActiveUser(call.sql, call.caller.companyId, { email: read.value }));
-      if ('value' in read) channel.from = read.value;
-      if (!isKnown) problems.push(problem(`${at}.from`, 'NOT_FOUND', 'from is not the address of an active user'));
+      if ('problem' in read) problems.push(read.problem);
+      else if (await isActiveUser(call.sql, call.caller.companyId, { email: read.value })) channel.from = read.value;
+      else problems.push(problem(`${at}.from`, 'NOT_FOUND', 'from must be the email address of an active user'));
     }
     for (const [name, text] of Object.entries({ subject, body }))
       if (text !== null) problems.push(...placeholderProblems(`${at}.${name}`, text, object));
     channels.push(channel);
   }
-  if (problems.length > 0) throw validationFailed(problems, 422);
+  if (problems.length > 0) throw bodyRejected(problems);
   return { object: asked.object, filter: asked.filter, channels };
 }
 

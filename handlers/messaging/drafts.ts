@@ -8,8 +8,8 @@ import { isActiveUser } from '../../db/people/users.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { shownDraft } from '../../domain/messaging/draft-view.ts';
 import { draftEvent, longestText, newDraft } from '../../domain/messaging/drafts.ts';
-import { aboutRecord } from '../../reads/about-record.ts';
-import { conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { findAboutRecord } from '../../reads/about-record.ts';
+import { bodyRejected, conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 
@@ -33,12 +33,7 @@ export const getMessageDraft: Handler<'getMessageDraft'> = async (call) => {
 
 export const createMessageDraft: Handler<'createMessageDraft'> = async (call) => {
   const { sql, caller, body, now } = call;
-  const { recipient, sender } = await addressesOf(call);
-  if ((body.object === undefined) !== (body.record_id === undefined)) {
-    const missing = body.object === undefined ? 'object' : 'record_id';
-    throw validationFailed([problem(missing, 'REQUIRED', 'object and record_id are sent together')], 400);
-  }
-  const about = await aboutRecord(call, body);
+  const { recipient, sender, about } = await checkDraft(call);
   const draft = newDraft(
     {
       ...{ id: uuidv7(), channel: body.channel, recipient, sender, body: body.body },
@@ -81,33 +76,44 @@ export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call
 };
 
 /**
- * Whom it goes to and comes from, as they are kept.
- * @throws ApiError 400 for what cannot be read; 422 for a subject or a length that the channel does not know, and for a foreign sender
+ * Checks what the schema cannot: addresses, and what each channel allows.
+ * @returns the addresses as they are stored, and the record that the draft is about
+ * @throws ApiError 400 or 422 with every problem
  */
-async function addressesOf(call: Call<'createMessageDraft'>): Promise<{ recipient: string; sender: string | null }> {
-  const { channel, to, from, subject, body } = call.body;
+async function checkDraft(call: Call<'createMessageDraft'>) {
+  const { channel, to, from, subject, body, object, record_id: recordId } = call.body;
   const { country } = await call.workspace();
+  const problems: FieldProblem[] = [];
   const kind = channel === 'email' ? 'email' : 'phone';
-  const recipient = readAddress(kind, 'to', to, country);
-  const sender = from === undefined ? { value: null } : readAddress(kind, 'from', from, country);
-  const unreadable = [recipient, sender].flatMap((each) => ('problem' in each ? [each.problem] : []));
-  if ('problem' in recipient || 'problem' in sender) throw validationFailed(unreadable, 400);
-  const problems = [];
+  const readInto = (field: string, text: string): string | null => {
+    const read = readAddress(kind, field, text, country);
+    if ('value' in read) return read.value;
+    problems.push(read.problem);
+    return null;
+  };
+  const recipient = readInto('to', to);
   if (channel === 'email' && subject === undefined)
-    problems.push(problem('subject', 'REQUIRED', 'subject is needed for an email'));
+    problems.push(problem('subject', 'REQUIRED', 'subject is required for an email'));
   if (channel !== 'email' && subject !== undefined)
-    problems.push(problem('subject', 'CONFLICTING_FIELDS', `subject is for emails; ${channel} has none`));
+    problems.push(problem('subject', 'CONFLICTING_FIELDS', `subject is for emails only; leave it out for ${channel}`));
   if (channel === 'sms' && [...body].length > longestText)
-    problems.push(problem('body', 'TOO_LONG', `body must have at most ${longestText} characters in a text message`));
-  if (sender.value !== null && !(await isOwn(call, kind, sender.value))) {
+    problems.push(problem('body', 'TOO_LONG', `body must have at most ${longestText} characters for sms`));
+  const sender = from === undefined ? null : readInto('from', from);
+  if (sender !== null && !(await isOwn(call, kind, sender))) {
     const message =
       kind === 'email'
-        ? 'from is not the address of an active user'
-        : 'from is not an active number of the workspace that can send texts';
+        ? 'from must be the email address of an active user'
+        : 'from must be an active phone number of the workspace that can send texts';
     problems.push(problem('from', 'NOT_FOUND', message));
   }
-  if (problems.length > 0) throw validationFailed(problems, 422);
-  return { recipient: recipient.value, sender: sender.value };
+  if ((object === undefined) !== (recordId === undefined)) {
+    const missing = object === undefined ? 'object' : 'record_id';
+    problems.push(problem(missing, 'REQUIRED', 'object and record_id must be sent together'));
+  }
+  const about = await findAboutRecord(call, object === undefined ? {} : call.body);
+  if ('problem' in about) problems.push(about.problem);
+  if (problems.length > 0 || recipient === null || 'problem' in about) throw bodyRejected(problems);
+  return { recipient, sender, about };
 }
 
 async function isOwn({ sql, caller }: Call, kind: 'email' | 'phone', address: string): Promise<boolean> {

@@ -2,7 +2,14 @@
 import { v7 as uuidv7 } from 'uuid';
 import { createCompany, signInExists } from '../../db/onboarding/onboarding.ts';
 import { trialDays } from '../../domain/billing/catalogue.ts';
-import { activityTypes, dealStatuses, leadStatuses, regions, taskTypes } from '../../domain/onboarding/defaults.ts';
+import {
+  activityTypes,
+  dealStatuses,
+  leadStatuses,
+  regions,
+  sources,
+  taskTypes,
+} from '../../domain/onboarding/defaults.ts';
 import { standardPolicy } from '../../domain/scheduling/policies.ts';
 import { isCurrency, isTimezone } from '../../domain/service/zones-and-currencies.ts';
 import { generatePassword, hashPassword } from '../../runtime/credentials/passwords.ts';
@@ -58,7 +65,7 @@ async function onboard(
     call.sql,
     company,
     admin,
-    { dealStatuses, leadStatuses, activityTypes, taskTypes, trial, policy: standardPolicy(company.timezone) },
+    { dealStatuses, leadStatuses, activityTypes, taskTypes, sources, trial, policy: standardPolicy(company.timezone) },
     now,
   );
   if (!created) throw refused();
@@ -99,6 +106,7 @@ async function onboard(
         deal_statuses: dealStatuses.length,
         lead_statuses: leadStatuses.length,
         activity_types: activityTypes.length,
+        sources: sources.length,
       },
     },
   };

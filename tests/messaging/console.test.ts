@@ -81,7 +81,7 @@ describe('a decision', () => {
     });
     const after = await draftOf(id);
     expect(['approved', 'sent']).toContain(after.status);
-    expect(after.approved_by).toEqual({ id: tenant.admin.id, full_name: expect.any(String) });
+    expect(after.approved_by).toEqual({ kind: 'user', id: tenant.admin.id, name: expect.any(String) });
     const [row] = await database()`
       select actor_kind, actor_id from audit_logs where company_id = ${tenant.companyId} and record_id = ${id} and action = 'message_draft.approve'`;
     expect(row).toEqual({ actor_kind: 'user', actor_id: tenant.admin.id });

@@ -140,7 +140,7 @@ describe('a draft', () => {
     const read = await expectStatus(200, 'GET', `/v1/messages/drafts/${draft.id}`, { key: tenant.key });
     expect(read.body.data.draft).toMatchObject({
       ...{ status: 'rejected', rejection_reason: 'Too early' },
-      rejected_by: { id: tenant.admin.id, full_name: 'Ada Admin' },
+      rejected_by: { kind: 'user', id: tenant.admin.id, name: 'Ada Admin' },
     });
     expect(await told(draft.id)).toEqual([{ from: 'draft', to: 'rejected', by: 'user' }]);
     await expect(approve(draft, hash)).rejects.toMatchObject({

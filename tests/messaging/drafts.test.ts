@@ -44,9 +44,9 @@ describe('a draft', () => {
     [{ channel: 'sms', to: '12', body: 'Hello' }, 400, 'to', 'INVALID_FORMAT'],
     [{ ...email, to: 'sara' }, 400, 'to', 'INVALID_FORMAT'],
     [{ channel: 'fax', to: '+971501234567', body: 'Hello' }, 400, 'channel', 'INVALID_OPTION'],
-    [{ ...email, subject: undefined }, 422, 'subject', 'REQUIRED'],
-    [{ channel: 'sms', to: '+971501234567', subject: 'Quote', body: 'Hello' }, 422, 'subject', 'CONFLICTING_FIELDS'],
-    [{ channel: 'sms', to: '+971501234567', body: 'x'.repeat(1601) }, 422, 'body', 'TOO_LONG'],
+    [{ ...email, subject: undefined }, 400, 'subject', 'REQUIRED'],
+    [{ channel: 'sms', to: '+971501234567', subject: 'Quote', body: 'Hello' }, 400, 'subject', 'CONFLICTING_FIELDS'],
+    [{ channel: 'sms', to: '+971501234567', body: 'x'.repeat(1601) }, 400, 'body', 'TOO_LONG'],
     [{ channel: 'sms', to: '+971501234567', body: 'Hello', from: '+971501234568' }, 422, 'from', 'NOT_FOUND'],
     [{ ...email, from: 'nobody@bluelake.example' }, 422, 'from', 'NOT_FOUND'],
     [{ ...email, object: 'leads' }, 400, 'record_id', 'REQUIRED'],
@@ -55,6 +55,15 @@ describe('a draft', () => {
   ])('%j is refused with %i for %s', async (body, status, field, code) => {
     const answer = await post(body as object);
     expect([answer.status, fieldsOf(answer)]).toMatchObject([status, [{ field, code }]]);
+  });
+
+  test('lists every problem of a draft, with 422 if one of them names a thing that does not exist', async () => {
+    const values = await post({ channel: 'email', to: 'sara', from: 'omar', body: 'Hello', object: 'leads' });
+    expect(values.status).toBe(400);
+    expect(fieldsOf(values).map(({ field }: Json) => field)).toEqual(['to', 'subject', 'from', 'record_id']);
+    const both = await post({ channel: 'email', to: 'sara', body: 'Hello', object: 'leads', record_id: nobody });
+    expect(both.status).toBe(422);
+    expect(fieldsOf(both).map(({ field }: Json) => field)).toEqual(['to', 'subject', 'record_id']);
   });
 
   test('of a text may have 1,600 characters, whatever they are', async () => {

@@ -37,6 +37,16 @@ describe('POST /v1/onboarding', () => {
     expect(counts).toEqual({ deals: 6, leads: 5, types: 10, audit: 1 });
   });
 
+  test('creates the usual sources, so that a first lead can name one', async () => {
+    const { body } = await expectStatus(201, 'POST', '/v1/onboarding', { body: signup() });
+    expect(body.data.defaults.sources).toBe(6);
+    const key = await newKey({ companyId: body.data.company.id }, { scopes: ['settings:view'] });
+    const list = await expectStatus(200, 'GET', '/v1/settings/sources', { key });
+    expect(list.body.data.sources).toMatchObject(
+      ['Email', 'Event', 'Other', 'Phone', 'Referral', 'Website'].map((name) => ({ name, is_enabled: true })),
+    );
+  });
+
   test('makes a password of 16 characters with every class when none is given', async () => {
     const { body } = await expectStatus(201, 'POST', '/v1/onboarding', { body: signup() });
     expect(body.data.temp_password).toMatch(/^(?=.*[A-Z])(?=.*[a-z])(?=.*\d)(?=.*[^A-Za-z0-9]).{16}$/);

@@ -72,7 +72,15 @@ export async function newTenant(name = 'Tenant'): Promise<Tenant> {
         mustChangePassword: false,
         metadata: {},
       },
-      { dealStatuses, leadStatuses, activityTypes, taskTypes, trial, policy: standardPolicy(company.timezone) },
+      {
+        dealStatuses,
+        leadStatuses,
+        activityTypes,
+        taskTypes,
+        sources: [],
+        trial,
+        policy: standardPolicy(company.timezone),
+      },
       now,
     ),
   );

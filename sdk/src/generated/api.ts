@@ -156,7 +156,7 @@ export interface paths {
         /**
          * Create a workspace
          * @description Signs a company up: the company, its default branch `Main Branch`, the first user as `Company_Admin`, a 14-day trial
-         *     of the package growth, and the default statuses, activity types and task types. All of it or nothing.
+         *     of the package growth, and the default statuses, activity types, task types and sources. All of it or nothing.
          *
          *     No credential is needed; each address may sign up five times an hour. **Every refusal looks the same**, whether the
          *     payload is wrong or the admin's email is already in use, so that nobody can find out who has an account.
@@ -2640,8 +2640,8 @@ export interface paths {
          *     draft is kept, and will not be sent as long as that holds.
          *
          *     Needs `inbox:create`, and the add-on inbox in the plan. In test mode an approved draft is never sent: `provider_ref` says `dry_run`. **400**: a
-         *     number or an address that cannot be read. **422**: an email without `subject`, a text with one, more than 1,600 characters in a text, a `from`
-         *     that is none of the workspace's, a record that there is not or that this key cannot see.
+         *     number or an address that cannot be read, an email without `subject`, another channel with one, more than 1,600 characters for sms. **422**: a `from` that does
+         *     not belong to the workspace, an object or record that does not exist or that this key cannot see.
          */
         post: operations["createMessageDraft"];
         delete?: never;
@@ -2729,9 +2729,8 @@ export interface paths {
          *     other fields in double braces are filled in from the record, with nothing where a record has no value.
          *
          *     Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company (403 `company_reach_required`), and
-         *     campaigns in the plan. **400**: a filter that cannot be read. **422**: an object that there is not, a channel twice, an email without subject or
-         *     another channel with one, more than 1,600 characters in a text message, a placeholder that is no field of the object, a number or an
-         *     address that is none of the workspace's.
+         *     campaigns in the plan. **400**: a filter that cannot be read, a repeated channel, an email without subject or another channel with one, more than 1,600 characters for
+         *     sms. **422**: a placeholder that is not a field of the object, a number or an address that does not belong to the workspace.
          */
         post: operations["createCampaign"];
         delete?: never;
@@ -5606,6 +5605,7 @@ export interface components {
             deal_statuses: number;
             lead_statuses: number;
             activity_types: number;
+            sources: number;
         };
         Onboarded: {
             company: components["schemas"]["OnboardedCompany"];
@@ -8333,11 +8333,6 @@ export interface components {
          * @enum {string}
          */
         MessageDraftStatus: "draft" | "approved" | "sent" | "failed" | "rejected" | "withdrawn";
-        Decider: {
-            id: components["schemas"]["Uuid"];
-            /** @example Omar Nasser */
-            full_name: string;
-        };
         /**
          * @description The first two: the recipient said stop. `no_sender`: no number of the workspace can send it any more, or the user whose address it comes from is not active. `module_disabled`: the plan lost the inbox.
          *     `refused`: the provider does not take it. `undeliverable`: the provider could not be reached for a day.
@@ -8395,12 +8390,12 @@ export interface components {
              */
             run_id: string | null;
             created_by: components["schemas"]["Actor"];
-            /** @description Who let it go. */
-            approved_by: components["schemas"]["Decider"] | null;
+            /** @description Who approved it. */
+            approved_by: components["schemas"]["Actor"] | null;
             /** Format: date-time */
             approved_at: string | null;
-            /** @description Who refused it. */
-            rejected_by: components["schemas"]["Decider"] | null;
+            /** @description Who rejected it. */
+            rejected_by: components["schemas"]["Actor"] | null;
             /** Format: date-time */
             rejected_at: string | null;
             rejection_reason: string | null;
@@ -8642,8 +8637,18 @@ export interface components {
             draft: number;
             /** @example 6 */
             approved: number;
+            /**
+             * @description Accepted by a provider that has not sent them yet; 0 until a provider reports it.
+             * @example 0
+             */
+            queued: number;
             /** @example 380 */
             sent: number;
+            /**
+             * @description Delivered to the recipient; 0 until a provider reports it.
+             * @example 0
+             */
+            delivered: number;
             /** @example 2 */
             failed: number;
             /** @example 0 */
@@ -12333,7 +12338,8 @@ export interface components {
                  *         "defaults": {
                  *           "deal_statuses": 6,
                  *           "lead_statuses": 5,
-                 *           "activity_types": 10
+                 *           "activity_types": 10,
+                 *           "sources": 6
                  *         }
                  *       },
                  *       "meta": {
@@ -21139,7 +21145,9 @@ export interface operations {
                      *             "by_status": {
                      *               "draft": 10,
                      *               "approved": 6,
+                     *               "queued": 0,
                      *               "sent": 380,
+                     *               "delivered": 0,
                      *               "failed": 2,
                      *               "rejected": 0,
                      *               "withdrawn": 0,

@@ -62,7 +62,7 @@ export interface Operations {
    * Create a workspace
    *
    * Signs a company up: the company, its default branch `Main Branch`, the first user as `Company_Admin`, a 14-day trial
-   * of the package growth, and the default statuses, activity types and task types. All of it or nothing.
+   * of the package growth, and the default statuses, activity types, task types and sources. All of it or nothing.
    *
    * No credential is needed; each address may sign up five times an hour. **Every refusal looks the same**, whether the
    * payload is wrong or the admin's email is already in use, so that nobody can find out who has an account.
@@ -1421,8 +1421,8 @@ export interface Operations {
    * draft is kept, and will not be sent as long as that holds.
    *
    * Needs `inbox:create`, and the add-on inbox in the plan. In test mode an approved draft is never sent: `provider_ref` says `dry_run`. **400**: a
-   * number or an address that cannot be read. **422**: an email without `subject`, a text with one, more than 1,600 characters in a text, a `from`
-   * that is none of the workspace's, a record that there is not or that this key cannot see.
+   * number or an address that cannot be read, an email without `subject`, another channel with one, more than 1,600 characters for sms. **422**: a `from` that does
+   * not belong to the workspace, an object or record that does not exist or that this key cannot see.
    */
   createMessageDraft: Method<'createMessageDraft'>;
   /**
@@ -1458,9 +1458,8 @@ export interface Operations {
    * other fields in double braces are filled in from the record, with nothing where a record has no value.
    *
    * Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company (403 `company_reach_required`), and
-   * campaigns in the plan. **400**: a filter that cannot be read. **422**: an object that there is not, a channel twice, an email without subject or
-   * another channel with one, more than 1,600 characters in a text message, a placeholder that is no field of the object, a number or an
-   * address that is none of the workspace's.
+   * campaigns in the plan. **400**: a filter that cannot be read, a repeated channel, an email without subject or another channel with one, more than 1,600 characters for
+   * sms. **422**: a placeholder that is not a field of the object, a number or an address that does not belong to the workspace.
    */
   createCampaign: Method<'createCampaign'>;
   /**
