@@ -9,7 +9,7 @@ import { builtinOf, type Workspace } from '../domain/objects/workspace.ts';
 import type { StoredRecord } from '../domain/records/draft.ts';
 import { changesBetween, creationOf, deletionOf, showRecord, updateOf } from '../domain/records/view.ts';
 import { changedContact, contactOf } from '../domain/records/writes.ts';
-import { clockChange, clocksEndedWith, clocksOfNew, responsesOf } from '../domain/settings/sla-tracking.ts';
+import { clockChange, clocksEndedWith, clocksOfNew, findResponses } from '../domain/settings/sla-tracking.ts';
 import { moveEvent } from '../domain/settings/status-effects.ts';
 import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/settings/tags.ts';
 import type { Change } from '../runtime/handler.ts';
@@ -49,7 +49,7 @@ export async function writeNew(
     const contacts = records.map((record) => contactOf(record.values));
     moved = await noteContacts(sql, caller, contacts, now);
     await retag(sql, caller, leadsToRetag(workspace, contacts, now));
-    await answerClocks(sql, caller, responsesOf(contacts, workspace), now);
+    await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
   for (const record of records) call.record({ ...creationOf(object, record.id, now), ...traced });
   traceEntities(call, workspace, moved);
@@ -82,7 +82,7 @@ export async function writeChanges(
     // One after the other: of several of one lead, the last says what comes next.
     for (const contact of contacts) moved.push(...(await noteChange(sql, caller, contact, now)));
     await retag(sql, caller, leadsToRetag(workspace, contacts, now));
-    await answerClocks(sql, caller, responsesOf(contacts, workspace), now);
+    await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
   const clocks = pairs.flatMap(({ before, after }) => clockChange(object.object, before, after, workspace, now) ?? []);
   await changeClocks(sql, caller, clocks, now);

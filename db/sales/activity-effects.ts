@@ -45,14 +45,14 @@ const tableOf = { lead: 'leads', deal: 'deals' } as const;
 export async function noteContacts(
   sql: Sql,
   scope: Scope,
-  contacts: readonly LoggedContact[],
+  contacts: readonly Pick<LoggedContact, 'entityType' | 'entityId' | 'contactedAt' | 'followupAt'>[],
   now: Date,
 ): Promise<EntityChange[]> {
   const changes: EntityChange[] = [];
   for (const entityType of ['lead', 'deal'] as const) {
     const rows = contacts
       .filter((contact) => contact.entityType === entityType && (contact.contactedAt ?? contact.followupAt) !== null)
-      .map((contact, index) => ({ ...contact, position: index }));
+      .map(({ entityId, contactedAt, followupAt }, position) => ({ entityId, contactedAt, followupAt, position }));
     if (rows.length === 0) continue;
     const named = isNamed(sql, [...new Set(rows.map(({ entityId }) => entityId))]);
     const changed = await sql<ChangedRow[]>`

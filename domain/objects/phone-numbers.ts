@@ -1,5 +1,11 @@
 // Telephone numbers: read as people write them, kept as E.164.
-import { type CountryCode, getCountries, isSupportedCountry, parsePhoneNumberFromString } from 'libphonenumber-js';
+import {
+  type CountryCode,
+  getCountries,
+  isSupportedCountry,
+  type PhoneNumber,
+  parsePhoneNumberFromString,
+} from 'libphonenumber-js';
 
 export type { CountryCode };
 
@@ -32,13 +38,27 @@ export function callingCountry(country: string | null): CountryCode | undefined 
 }
 
 /**
- * A number in E.164, e.g. +971501234567.
- * @param country of numbers in national form; without it only the international form is read
+ * A number in E.164, e.g. +971501234567. Reads the international form with +, with 00 and as bare digits, the national form of the
+ * country, and each of them as a tel: address.
+ * @param country of numbers in national form; without it only international forms are read
  * @returns undefined when it cannot be a number of its country, or carries an extension, which E.164 has no place for
  */
 export function toE164(text: string, country: CountryCode | undefined): string | undefined {
+  const dialed = text.replace(/^tel:/i, '');
+  const asWritten = parseNumber(dialed, country);
+  if (asWritten?.isValid()) return asWritten.number;
+  // Not a number of the country: the country code may be written with 00, or without any prefix.
+  const digits = dialed.replace(/[\s().\-/]/g, '');
+  const international = /^(?:00)?[1-9]\d{7,14}$/.test(digits)
+    ? parseNumber(`+${digits.replace(/^00/, '')}`)
+    : undefined;
+  if (international?.isValid()) return international.number;
+  return asWritten?.isPossible() ? asWritten.number : undefined;
+}
+
+function parseNumber(text: string, country?: CountryCode): PhoneNumber | undefined {
   const number = parsePhoneNumberFromString(text, { extract: false, ...(country ? { defaultCountry: country } : {}) });
-  return number?.isPossible() && !number.ext ? number.number : undefined;
+  return number?.ext ? undefined : number;
 }
 
 /** The country of a number in E.164; undefined for numbers of none, such as those of satellites. */

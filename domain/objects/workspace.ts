@@ -9,6 +9,7 @@ import {
   type Lookup,
 } from './builtin.ts';
 import type { NamedItem, WorkspaceRows } from './configuration.ts';
+import { foldName } from './name-folding.ts';
 import { type CountryCode, callingCountry } from './phone-numbers.ts';
 
 /** A field as this tenant has it. */
@@ -155,8 +156,12 @@ function lookupItems(lookup: Lookup, rows: WorkspaceRows): readonly NamedItem[] 
   }
 }
 
-/** Finds an item of a configured list by its name, without case. */
+/** Finds an item of a configured list by its name; names that differ in case only are the same. */
 export function findByName<Item extends { name: string }>(items: readonly Item[], name: string): Item | undefined {
-  const wanted = name.trim().toLowerCase();
-  return items.find((item) => item.name.toLowerCase() === wanted);
+  const trimmed = name.trim();
+  // Most callers send a name as it is stored, and folding every name of the list costs more.
+  const exact = items.find((item) => item.name === trimmed);
+  if (exact) return exact;
+  const wanted = foldName(trimmed);
+  return items.find((item) => foldName(item.name) === wanted);
 }

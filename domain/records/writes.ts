@@ -66,8 +66,12 @@ export function mergedRecord<Stored extends { values: Values; custom: Values; up
 export interface LoggedContact {
   entityType: 'lead' | 'deal';
   entityId: string;
-  /** When somebody was in contact; null for activities that are none, such as notes. */
+  /** When the activity was performed; null if an update left that time as it was. */
   contactedAt: string | null;
+  /** The types that the activity has and had, by id; the same if no update changed it. */
+  activityTypeId: string;
+  previousTypeId: string;
+  performedAt: string | null;
   /** The next contact that was agreed on; null: none. */
   followupAt: string | null;
 }
@@ -78,6 +82,9 @@ export function contactOf(values: Values): LoggedContact {
     entityType: values.entity_type === 'deal' ? 'deal' : 'lead',
     entityId: String(values.entity_id),
     contactedAt: textOf(values.performed_at),
+    activityTypeId: String(values.activity_type),
+    previousTypeId: String(values.activity_type),
+    performedAt: textOf(values.performed_at),
     followupAt: textOf(values.followup_at),
   };
 }
@@ -92,6 +99,7 @@ export function changedContact(before: Values, after: Values): ChangedContact {
   const contact = contactOf(after);
   return {
     ...contact,
+    previousTypeId: String(before.activity_type),
     contactedAt: before.performed_at === after.performed_at ? null : contact.contactedAt,
     followupAt: before.followup_at === after.followup_at ? null : contact.followupAt,
     followupCleared: before.followup_at !== null && contact.followupAt === null,

@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-28-names-numbers-and-notes',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'Names of sources, statuses, tags and types are the same without case in every script, Turkish included. Telephone numbers are also read with 00, as bare international digits and as tel: addresses. An activity of the type Note satisfies no SLA clock.',
+    operations: ['createLead', 'createRecord', 'createActivity', 'createSource'],
+  },
+  {
     id: '2026-11-28-sources-and-drafts',
     date: '2026-11-28',
     kind: 'changed',

@@ -78,16 +78,31 @@ export interface Responses {
   restarted(answered: readonly AnsweredClock[]): NewClock[];
 }
 
-/** What logged activities are to the clocks; changes that leave the time of the contact as it was are nothing. */
-export function responsesOf(
-  logged: readonly { entityType: 'lead' | 'deal'; entityId: string; contactedAt: string | null }[],
-  workspace: Workspace,
-): Responses {
+/** An activity that was logged or changed. */
+export interface LoggedActivity {
+  entityType: 'lead' | 'deal';
+  entityId: string;
+  activityTypeId: string;
+  previousTypeId: string;
+  /** null if the time was not changed. */
+  contactedAt: string | null;
+  performedAt: string | null;
+}
+
+/**
+ * Responses among activities that were logged or changed. An internal note is no response to a customer, so the type Note that
+ * every workspace starts with, and that keeps its name, satisfies no clock until it becomes another type.
+ */
+export function findResponses(logged: readonly LoggedActivity[], workspace: Workspace): Responses {
   const contacts: Responses['contacts'] = [];
-  if (workspace.slaPolicies.length > 0)
-    for (const { entityType, entityId, contactedAt } of logged)
-      if (contactedAt !== null)
-        contacts.push({ object: entityType === 'lead' ? 'leads' : 'deals', recordId: entityId, at: contactedAt });
+  if (workspace.slaPolicies.length > 0) {
+    const noteTypeId = workspace.activityTypes.find(({ isSystem, name }) => isSystem && name === 'Note')?.id;
+    for (const { entityType, entityId, activityTypeId, previousTypeId, contactedAt, performedAt } of logged) {
+      if (activityTypeId === noteTypeId) continue;
+      const at = previousTypeId === noteTypeId ? performedAt : contactedAt;
+      if (at !== null) contacts.push({ object: entityType === 'lead' ? 'leads' : 'deals', recordId: entityId, at });
+    }
+  }
   return { contacts, restarted: (answered) => restartedClocks(answered, workspace) };
 }
 

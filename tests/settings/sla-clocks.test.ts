@@ -174,6 +174,27 @@ describe('contacts', () => {
     expect((await breaches(lead.id)).map((each) => each.data.sla.type)).toEqual(['every_response']);
   });
 
+  test('of type Note satisfy no clock until they become another type, and are shown as the last contact all the same', async () => {
+    const tenant = await newTenant();
+    await createPolicy(tenant, all);
+    const lead = await createLead(tenant);
+    const at = new Date(Date.parse(lead.created_at) + minute).toISOString();
+    const note = {
+      entity_type: 'lead',
+      entity_id: lead.id,
+      activity_type: 'note',
+      details: 'Call tomorrow.',
+      performed_at: at,
+    };
+    const { body } = await expectStatus(201, 'POST', '/v1/activities', { key: tenant.key, body: note });
+    expect(body.data.entity.last_contacted_at).toBe(at);
+    expect((await clocksOf(lead.id)).filter(({ satisfied_at }) => satisfied_at !== null)).toEqual([]);
+    const change = { key: tenant.key, body: { activity_type: 'Call' } };
+    await expectStatus(200, 'PATCH', `/v1/activities/${body.data.activity.id}`, change);
+    const satisfied = (await clocksOf(lead.id)).filter(({ satisfied_at }) => satisfied_at?.toISOString() === at);
+    expect(satisfied.map(({ kind }) => kind)).toEqual(['every_response', 'first_response']);
+  });
+
   test('made after the deadline leave the breach to be told', async () => {
     const tenant = await newTenant();
     await createPolicy(tenant, { first_response_time: 1 });

@@ -3495,7 +3495,8 @@ export interface paths {
          *
          *     **Clocks.** Each time that is set is a clock on every such record, in minutes from its start:
          *
-         *     - `first_response_time`: from the creation of the record until the first activity on it, at its `performed_at`.
+         *     - `first_response_time`: from the creation of the record until the first activity on it, at its `performed_at`. Activities of the type Note are internal and
+         *       do not count.
          *     - `every_response_time`: the same, and begins anew with each such activity.
          *     - `resolution_time`: from the creation until the record enters a status that is won, lost, converted or disqualified, which
          *       ends its other clocks too; a record that leaves it starts anew. Customers have no status, and so no such clock.
