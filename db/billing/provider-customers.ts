@@ -89,6 +89,11 @@ export async function endLook(sql: Sql, companyId: string, { number }: Look, now
   return written.count === 1;
 }
 
+/** Asks for a look at a customer by a moment, if none is due before. */
+export async function askForLook(sql: Sql, companyId: string, by: Date): Promise<void> {
+  await sql`update provider_customers set due_at = least(due_at, ${by}) where company_id = ${companyId}`;
+}
+
 /** Days that the ids of events are kept: the provider sends an event again for three. */
 const keptDays = 30;
 

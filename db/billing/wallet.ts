@@ -1,4 +1,5 @@
 // The wallet: what was paid into it and taken out of it, each payment once.
+import { v7 as uuidv7 } from 'uuid';
 import type { Sql } from '../connect.ts';
 import type { TenantScope } from '../tenant.ts';
 
@@ -21,4 +22,41 @@ export async function addToWallet(
     insert into wallet_entries (company_id, test_mode, payment_id, amount_minor, created_at)
     values (${companyId}, ${testMode}, ${paymentId}, ${amountMinor}, ${now})
     on conflict (company_id, test_mode, payment_id) do nothing`;
+}
+
+export type ReversalReason = 'refund' | 'dispute';
+
+/** What a payment into the wallet has to give back by now, in minor units. */
+export interface Reversal {
+  paymentId: string;
+  reason: ReversalReason;
+  amountMinor: number;
+}
+
+/**
+ * Takes credit out of the wallet until each payment has given back what it has to, and returns credit if it gave back too much.
+ * Call it under the lock of the subscription: two callers at once would take the same credit twice.
+ * @returns what was changed; an amount below 0 was taken out of the wallet
+ */
+export async function reversePayments(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  reversals: readonly Reversal[],
+  now: Date,
+): Promise<Reversal[]> {
+  const booked = await sql<{ paymentId: string; reason: ReversalReason; amount: number }[]>`
+    select reverses as "paymentId", reason, sum(amount_minor)::bigint as amount from wallet_entries
+    where company_id = ${companyId} and test_mode = ${testMode} and reverses is not null
+    group by reverses, reason`;
+  const changed = reversals
+    .map(({ paymentId, reason, amountMinor }) => {
+      const own = booked.find((each) => each.paymentId === paymentId && each.reason === reason);
+      return { paymentId, reason, amountMinor: -amountMinor - (own?.amount ?? 0) };
+    })
+    .filter(({ amountMinor }) => amountMinor !== 0);
+  for (const { paymentId, reason, amountMinor } of changed)
+    await sql`
+      insert into wallet_entries (company_id, test_mode, payment_id, reverses, reason, amount_minor, created_at)
+      values (${companyId}, ${testMode}, ${uuidv7()}, ${paymentId}, ${reason}, ${amountMinor}, ${now})`;
+  return changed;
 }

@@ -6,6 +6,7 @@ export type EventCategory =
   | 'appointments'
   | 'messages'
   | 'attachments'
+  | 'billing'
   | 'settings'
   | 'api_keys'
   | 'webhooks';
@@ -337,6 +338,18 @@ const described: readonly Described[] = [
       ...{ api_key_id: '019a9f2e-0000-7000-8000-000000000007', name: 'Website' },
       expires_at: '2026-11-27T09:30:00.000Z',
     },
+    by: 'system',
+  },
+  {
+    name: 'wallet.adjusted',
+    category: 'billing',
+    description:
+      'The balance of the wallet changed because a payment into it was taken back: `reason` is `refund` or `dispute` (a dispute that was lost). `amount_minor` is below 0 if credit was taken out, and above 0 if it was returned, for example because a refund failed. `balance_minor` is the balance since then and can be below 0.',
+    fields: [
+      ...[always('reason', 'string'), always('amount_minor', 'integer'), always('balance_minor', 'integer')],
+      ...[always('currency', 'string'), occurredAt],
+    ],
+    example: { reason: 'refund', amount_minor: -5000, balance_minor: -1200, currency: 'USD' },
     by: 'system',
   },
   {

@@ -35,8 +35,16 @@ export function extraSeats({ packageCode, seats }: Pick<Items, 'packageCode' | '
   return Math.max(0, (seats ?? 0) - (plans[packageCode]?.includedSeats ?? 0));
 }
 
-/** What an item costs for a period of the cycle. A year of seats costs as much as ten months, as everything does. */
-export function itemsOf(items: Items): Item[] {
+/**
+ * Prices that count instead of the catalogue's: minor units of one unit for a period, by item. null: there is no single price.
+ */
+export type KeptPrices = Readonly<Record<string, number | null>>;
+
+/**
+ * What an item costs for a period of the cycle. A year of seats costs as much as ten months, as everything does.
+ * @param kept prices of a subscription that began when the catalogue had others
+ */
+export function itemsOf(items: Items, kept: KeptPrices = {}): Item[] {
   const { packageCode, billingCycle, currency } = items;
   const plan = plans[packageCode];
   const found: Item[] = [];
@@ -63,12 +71,12 @@ export function itemsOf(items: Items): Item[] {
     if (addOn && unitMinor !== undefined)
       found.push({ key: `module.${key}`, description: addOn.name, quantity: 1, unitMinor });
   }
-  return found;
+  return found.map((item) => ({ ...item, unitMinor: kept[item.key] ?? item.unitMinor }));
 }
 
 /** The lines of a whole period. */
-export function periodLines(items: Items): InvoiceLine[] {
-  return itemsOf(items).map(({ description, quantity, unitMinor }) => ({
+export function periodLines(items: Items, kept?: KeptPrices): InvoiceLine[] {
+  return itemsOf(items, kept).map(({ description, quantity, unitMinor }) => ({
     description,
     quantity,
     unit_amount_minor: unitMinor,

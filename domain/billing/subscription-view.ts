@@ -1,5 +1,6 @@
 // A subscription as the API shows it: seats, modules, entitlements, and what is to come.
 import type { components } from '../../generated/api.ts';
+import { type ProviderBill, selectBill } from './bills.ts';
 import { addOns, plans } from './catalogue.ts';
 import { keptUntil } from './life-cycle.ts';
 import { callsPerDay, callsPerMinute, seatAllowance } from './plans.ts';
@@ -25,13 +26,17 @@ const billingStatuses = {
   none: 'NONE',
 } as const;
 
-/** @param usedSeats active users */
+/**
+ * @param usedSeats active users
+ * @param providerBill prices and discounts as a provider with books of its own has them
+ */
 export function shownSubscription(
   subscription: Subscription,
   agreed: AgreedLimits,
   usedSeats: number,
   testMode: boolean,
   now: Date,
+  providerBill: ProviderBill | undefined,
 ): Shown {
   const { trialEndsAt, periodEnd, packageCode, billingCycle, currency, cancelAtPeriodEnd, endedAt } = subscription;
   // A trial is over when its time is, whether or not that was noted yet.
@@ -39,6 +44,8 @@ export function shownSubscription(
   const status = isTrialOver ? 'none' : subscription.status;
   const isServed = isPaid(subscription) || status === 'trialing';
   const plan = plans[packageCode];
+  const bill = selectBill(subscription, providerBill);
+  const kept = bill?.prices[`plan.${packageCode}`];
   const allowance = seatAllowance(packageCode, subscription.seats);
   const changes = subscription.scheduled.map((change) => shownChange(change, periodEnd));
   const cancel = {
@@ -60,7 +67,8 @@ export function shownSubscription(
             package_code: packageCode,
             name: plan?.name ?? packageCode,
             billing_cycle: billingCycle,
-            price_minor: plan?.prices?.[billingCycle][currency] ?? null,
+            // null is a price, too: as agreed.
+            price_minor: kept === undefined ? (plan?.prices?.[billingCycle][currency] ?? null) : kept,
             currency,
           },
     current_period: isServed ? { start: subscription.periodStart.toISOString(), end: periodEnd.toISOString() } : null,
@@ -74,7 +82,8 @@ export function shownSubscription(
       used: usedSeats,
       available: Math.max(0, allowance - usedSeats),
     },
-    modules: modulesOf(subscription, isServed),
+    modules: modulesOf(subscription, isServed, bill),
+    discounts: bill?.discounts ?? [],
     entitlements: entitlementsOf(subscription, agreed, isServed),
     scheduled_change: all[0] ?? null,
     scheduled_changes: all,
@@ -120,15 +129,16 @@ export function moduleStatus(subscription: Subscription, key: string): Shown['mo
   return pendingAddOns.includes(key) ? 'pending_webhook' : 'inactive';
 }
 
-function modulesOf(subscription: Subscription, isServed: boolean): Shown['modules'] {
+function modulesOf(subscription: Subscription, isServed: boolean, bill: ProviderBill | undefined): Shown['modules'] {
   const { packageCode, addOns: bought, billingCycle, currency } = subscription;
   const included = plans[packageCode]?.addOns ?? [];
   return [...new Set([...included, ...bought, ...subscription.pendingAddOns])].map((key) => {
     const until = bought.includes(key) ? leavesAt(subscription, key) : null;
+    const price = bill?.prices[`module.${key}`] ?? addOns[key]?.prices[billingCycle][currency] ?? 0;
     return {
       module_key: key,
       status: isServed ? moduleStatus(subscription, key) : 'inactive',
-      price_minor: included.includes(key) ? 0 : (addOns[key]?.prices[billingCycle][currency] ?? 0),
+      price_minor: included.includes(key) ? 0 : price,
       active_until: until?.toISOString() ?? null,
     };
   });

@@ -1,8 +1,7 @@
 // Invoices, and the bill to come.
 import { listInvoices as findInvoices, type InvoiceRow } from '../../db/billing/invoices.ts';
-import { nextPeriod } from '../../domain/billing/changes.ts';
-import { periodLines, totalOf, withCredit } from '../../domain/billing/proration.ts';
-import { isPaid, type Subscription } from '../../domain/billing/subscription.ts';
+import { findProviderBill } from '../../db/billing/provider-bills.ts';
+import { findPending } from '../../domain/billing/bills.ts';
 import type { components } from '../../generated/api.ts';
 import { readSubscription } from '../../reads/subscription.ts';
 import type { Handler } from '../../runtime/handler.ts';
@@ -14,25 +13,13 @@ const newest = 24;
 export const listInvoices: Handler<'listInvoices'> = async (call) => {
   const { sql, caller } = call;
   const subscription = await readSubscription(call);
-  const invoices = await findInvoices(sql, { companyId: caller.companyId, testMode: caller.testMode }, newest);
+  const [invoices, bill] = await Promise.all([
+    findInvoices(sql, { companyId: caller.companyId, testMode: caller.testMode }, newest),
+    caller.testMode ? undefined : findProviderBill(sql, caller.companyId),
+  ]);
   const { rows, ...rest } = pageOfWhole(call, ['invoices'], invoices, ({ id }) => id);
-  return { status: 200, data: { invoices: rows.map(shown), pending: pendingOf(subscription), ...rest } };
+  return { status: 200, data: { invoices: rows.map(shown), pending: findPending(subscription, bill), ...rest } };
 };
-
-/** What the next period will be charged, as things stand; null where there is none. */
-function pendingOf(subscription: Subscription): components['schemas']['PendingBill'] | null {
-  if (!isPaid(subscription) || subscription.cancelAtPeriodEnd) return null;
-  const { lines } = withCredit(periodLines(nextPeriod(subscription)), subscription.creditMinor);
-  const total = totalOf(lines);
-  return {
-    currency: subscription.currency,
-    subtotal_minor: total,
-    tax_minor: 0,
-    total_minor: total,
-    next_charge_at: subscription.periodEnd.toISOString(),
-    lines,
-  };
-}
 
 function shown(row: InvoiceRow): components['schemas']['Invoice'] {
   return {

@@ -1,4 +1,5 @@
 // The subscription of the workspace: shown and changed.
+import { findProviderBill } from '../../db/billing/provider-bills.ts';
 import { findAgreedLimits } from '../../db/billing/subscriptions.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { addOns, plans } from '../../domain/billing/catalogue.ts';
@@ -12,13 +13,14 @@ import { changeSubscription, type Told } from '../../writes/subscription-orders.
 export const getSubscription: Handler<'getSubscription'> = async (call) => {
   const { sql, caller, now } = call;
   const subscription = await readSubscription(call);
-  const [{ used }, agreed] = await Promise.all([
+  const [{ used }, agreed, bill] = await Promise.all([
     findSeats(sql, caller.companyId),
     findAgreedLimits(sql, { companyId: caller.companyId, testMode: caller.testMode }),
+    caller.testMode ? undefined : findProviderBill(sql, caller.companyId),
   ]);
   return {
     status: 200,
-    data: { subscription: shownSubscription(subscription, agreed, used, caller.testMode, now) },
+    data: { subscription: shownSubscription(subscription, agreed, used, caller.testMode, now, bill) },
   };
 };
 

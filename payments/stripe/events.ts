@@ -3,7 +3,7 @@ import type Stripe from 'stripe';
 import { findCompanyOfCustomer, takeEvent } from '../../db/billing/provider-customers.ts';
 import type { Pool } from '../../db/connect.ts';
 import { inTransaction } from '../../jobs/transactions.ts';
-import { ApiError } from '../../runtime/errors.ts';
+import { ApiError, providerFailed } from '../../runtime/errors.ts';
 import type { Screen, ScreenRequest } from '../../runtime/screens.ts';
 
 export interface EventParts {
@@ -25,8 +25,9 @@ const tolerance = 300;
 
 /** What begins like one of these is about what is looked at. */
 const kinds = [
-  ...['checkout.session.', 'customer.subscription.', 'customer.updated', 'subscription_schedule.', 'invoice.'],
-  ...['payment_method.', 'charge.refunded', 'charge.dispute.created'],
+  ...['checkout.session.', 'customer.subscription.', 'customer.updated', 'customer.discount.', 'customer.tax_id.'],
+  ...['subscription_schedule.', 'invoice.', 'invoiceitem.', 'payment_method.'],
+  ...['charge.refunded', 'charge.refund.', 'charge.dispute.', 'refund.'],
 ];
 
 export function eventDoorbell(parts: EventParts): Screen {
@@ -36,7 +37,8 @@ export function eventDoorbell(parts: EventParts): Screen {
     limit: 'provider-event',
     show: async (request) => {
       const event = readEvent(parts, request);
-      const customer = kinds.some((kind) => event.type.startsWith(kind)) ? customerOf(event) : undefined;
+      const isHeard = kinds.some((kind) => event.type.startsWith(kind));
+      const customer = isHeard ? (customerOf(event) ?? (await findCustomerOfCharge(parts.stripe, event))) : undefined;
       const companyId = customer && (await parts.platform.use((sql) => findCompanyOfCustomer(sql, customer)));
       if (companyId) {
         const scope = { companyId, testMode: false };
@@ -63,6 +65,23 @@ function readEvent({ stripe, webhookSecret }: EventParts, { body, headers, now }
   throw new ApiError('VALIDATION_ERROR', 'The header Stripe-Signature does not fit the body.', {
     reason: 'invalid_signature',
   });
+}
+
+/** Refunds and disputes name a charge, and not whose it is. */
+async function findCustomerOfCharge(stripe: Stripe, { data }: Stripe.Event): Promise<string | undefined> {
+  const { charge } = data.object as { charge?: string | { id: string } | null };
+  const id = typeof charge === 'string' ? charge : charge?.id;
+  if (!id) return undefined;
+  try {
+    const { customer } = await stripe.charges.retrieve(id);
+    return (typeof customer === 'string' ? customer : customer?.id) ?? undefined;
+  } catch (error) {
+    const { type, code } = error as Stripe.errors.StripeError;
+    if (typeof type !== 'string' || !type.startsWith('Stripe')) throw error;
+    if (code === 'resource_missing') return undefined;
+    // Stripe sends the event again.
+    throw providerFailed();
+  }
 }
 
 function customerOf({ data }: Stripe.Event): string | undefined {

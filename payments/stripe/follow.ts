@@ -4,7 +4,8 @@ import type Stripe from 'stripe';
 import { completeCheckout } from '../../db/billing/checkout-sessions.ts';
 import { mirrorInvoice } from '../../db/billing/invoices.ts';
 import { findPendingOrder } from '../../db/billing/orders.ts';
-import { beginLook, endLook, type Look } from '../../db/billing/provider-customers.ts';
+import { saveProviderBill } from '../../db/billing/provider-bills.ts';
+import { askForLook, beginLook, endLook, type Look } from '../../db/billing/provider-customers.ts';
 import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
 import { addToWallet } from '../../db/billing/wallet.ts';
 import type { Pool, Sql } from '../../db/connect.ts';
@@ -13,11 +14,14 @@ import { mailOfTurn } from '../../domain/billing/life-cycle.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
 import { inTransaction } from '../../jobs/transactions.ts';
 import { tellAdmins } from '../mails.ts';
-import { type Projection, projectionOf } from './projection.ts';
+import { type Projection, projectionOf, type WalletPayment } from './projection.ts';
 import { type CustomerState, fetchState } from './state.ts';
+import { takeBackCredit } from './wallet.ts';
 
 /** Milliseconds after which a transaction is given up. */
 const patience = 5000;
+/** Milliseconds after which a preview that failed is asked for again. */
+const previewAgain = 300_000;
 
 /**
  * Looks at the customer of a company, and writes what there is.
@@ -37,13 +41,14 @@ export async function follow(
   const look = await inTransaction(tenants, scope, patience, (sql) => beginLook(sql, companyId, dueBy, now));
   if (!look) return undefined;
   const state = await fetchState(stripe, look.customerId);
-  return inTransaction(tenants, scope, patience, async (sql, _tell, note) => {
+  return inTransaction(tenants, scope, patience, async (sql, tell, note) => {
     const before = await lockSubscription(sql, scope);
     if (!before) return undefined;
     // Whoever carries an order out relies on what there was when it was made, and looks by itself.
     const pending = await findPendingOrder(sql, scope);
     if (pending && pending.id !== orderId) return undefined;
-    const { after, isTurned } = await writeLook(sql, companyId, look, state, before, now);
+    const { after, isTurned, payments } = await writeLook(sql, companyId, look, state, before, now);
+    await takeBackCredit(sql, scope, after.currency, payments, now, tell, note);
     if (isTurned) {
       const changes = { status: { from: before.status, to: after.status } };
       note(ownAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));
@@ -60,20 +65,21 @@ async function writeLook(
   state: CustomerState,
   before: Subscription,
   now: Date,
-): Promise<{ after: Subscription; isTurned: boolean }> {
-  if (!(await endLook(sql, companyId, look, now))) return { after: before, isTurned: false };
+): Promise<{ after: Subscription; isTurned: boolean; payments: readonly WalletPayment[] }> {
+  if (!(await endLook(sql, companyId, look, now))) return { after: before, isTurned: false, payments: [] };
   const projection = projectionOf(state, before);
   await write(sql, companyId, projection, before, now);
-  const { after } = projection;
+  if (state.preview.isTransient) await askForLook(sql, companyId, new Date(now.getTime() + previewAgain));
+  const { after, payments } = projection;
   const mail = mailOfTurn(before.status, after.status);
   if (mail) await tellAdmins(sql, { companyId, testMode: false }, mail, after, now);
-  return { after, isTurned: before.status !== after.status };
+  return { after, isTurned: before.status !== after.status, payments };
 }
 
 async function write(
   sql: Sql,
   companyId: string,
-  { after, invoices, payments, completed }: Projection,
+  { after, invoices, payments, bill, completed }: Projection,
   before: Subscription,
   now: Date,
 ): Promise<void> {
@@ -84,6 +90,7 @@ async function write(
     isDeepStrictEqual(before, after) ? undefined : saveSubscription(sql, scope, after, now),
     ...invoices.map((invoice) => mirrorInvoice(sql, scope, invoice)),
     ...payments.map(({ id, amountMinor }) => addToWallet(sql, scope, id, amountMinor, now)),
+    bill && saveProviderBill(sql, companyId, bill, now),
     ...completed.map((id) => completeCheckout(sql, scope, id, now)),
   ]);
 }

@@ -1,25 +1,37 @@
 // What we keep of a customer of Stripe: a function of what was fetched, whatever happened before.
 import type Stripe from 'stripe';
 import type { MirroredInvoice } from '../../db/billing/invoices.ts';
+import type { ProviderBill } from '../../domain/billing/bills.ts';
 import { ended } from '../../domain/billing/life-cycle.ts';
-import { creditLine, type InvoiceLine } from '../../domain/billing/proration.ts';
 import type { PaymentMethod, Subscription } from '../../domain/billing/subscription.ts';
+import { readAmounts, readBill } from './bills.ts';
 import { keyOf, readItems } from './items.ts';
 import { readScheduled } from './schedules.ts';
-import { type CustomerState, liveSubscription, scheduleOf } from './state.ts';
+import { type CustomerState, chargeOf, liveSubscription, scheduleOf } from './state.ts';
 
 export interface Projection {
   after: Subscription;
   invoices: MirroredInvoice[];
   /** What was paid into the wallet, by payment. */
-  payments: { id: string; amountMinor: number }[];
+  payments: WalletPayment[];
+  /** What the next invoice asks for, at which prices; null without a subscription. */
+  bill: ProviderBill | null;
   /** Our ids of checkouts that were paid. */
   completed: string[];
+}
+
+export interface WalletPayment {
+  id: string;
+  amountMinor: number;
+  /** What was refunded of it, and what a lost dispute took back: minor units of the credit. */
+  refundedMinor: number;
+  disputedMinor: number;
 }
 
 /** @param before what is ours alone is kept of it: agreements, a trial, and what follows an end */
 export function projectionOf(state: CustomerState, before: Subscription): Projection {
   const paid = state.checkouts.filter(({ payment_status }) => payment_status !== 'unpaid');
+  const live = liveSubscription(state.subscriptions);
   return {
     after: subscriptionOf(state, before),
     // The oldest first, so that of two of the same second the newer gets the higher id.
@@ -27,12 +39,8 @@ export function projectionOf(state: CustomerState, before: Subscription): Projec
       .filter(({ status }) => status !== 'draft')
       .map(invoiceOf)
       .toReversed(),
-    payments: paid
-      .filter(({ mode }) => mode === 'payment')
-      .map(({ id, payment_intent, amount_subtotal }) => ({
-        id: idOf(payment_intent) ?? id,
-        amountMinor: amount_subtotal ?? 0,
-      })),
+    payments: paid.filter(({ mode }) => mode === 'payment').map((session) => paymentOf(session, state.disputes)),
+    bill: live ? readBill(live, state.customer, state.preview) : null,
     completed: paid.flatMap(({ client_reference_id }) => client_reference_id ?? []),
   };
 }
@@ -40,6 +48,21 @@ export function projectionOf(state: CustomerState, before: Subscription): Projec
 const time = (seconds: number): Date => new Date(seconds * 1000);
 const idOf = (thing: string | { id: string } | null): string | undefined =>
   typeof thing === 'string' ? thing : thing?.id;
+
+/** What was charged beyond the credit, such as tax, comes back in the same proportion. */
+function paymentOf(session: Stripe.Checkout.Session, disputes: readonly Stripe.Dispute[]): WalletPayment {
+  const { id, payment_intent, amount_subtotal } = session;
+  const amountMinor = amount_subtotal ?? 0;
+  const charge = chargeOf(session);
+  const lost = disputes
+    .filter((dispute) => dispute.status === 'lost' && idOf(dispute.charge) === charge?.id)
+    .reduce((total, { amount }) => total + amount, 0);
+  const creditFor = (charged: number): number =>
+    charge ? Math.round((amountMinor * Math.min(charged, charge.amount)) / charge.amount) : 0;
+  const refundedMinor = creditFor(charge?.amount_refunded ?? 0);
+  const disputedMinor = Math.min(creditFor(lost), amountMinor - refundedMinor);
+  return { id: idOf(payment_intent) ?? id, amountMinor, refundedMinor, disputedMinor };
+}
 
 function subscriptionOf({ customer, subscriptions }: CustomerState, before: Subscription): Subscription {
   const creditMinor = Math.max(0, -customer.balance);
@@ -95,11 +118,8 @@ function cardOf(method: string | Stripe.PaymentMethod | null): PaymentMethod | n
   return card ? { brand: card.brand, last4: card.last4, exp_month: card.exp_month, exp_year: card.exp_year } : null;
 }
 
-/** Credit that was used or kept becomes a line, so that an invoice is the sum of its lines with the tax. */
 function invoiceOf(invoice: Stripe.Invoice): MirroredInvoice {
   const issuedAt = time(invoice.status_transitions.finalized_at ?? invoice.created);
-  const taxMinor = (invoice.total_taxes ?? []).reduce((total, { amount }) => total + amount, 0);
-  const credit = invoice.amount_due - invoice.total;
   const periods = invoice.lines.data.map(({ period }) => period);
   return {
     providerId: invoice.id,
@@ -107,9 +127,7 @@ function invoiceOf(invoice: Stripe.Invoice): MirroredInvoice {
     status: statusOf(invoice),
     kind: invoice.metadata?.kind === 'wallet_topup' ? 'wallet_topup' : 'subscription',
     currency: invoice.currency.toUpperCase(),
-    subtotalMinor: invoice.amount_due - taxMinor,
-    taxMinor,
-    totalMinor: invoice.amount_due,
+    ...readAmounts(invoice),
     amountPaidMinor: invoice.amount_paid,
     periodStart: time(Math.min(...periods.map(({ start }) => start), invoice.period_end)),
     periodEnd: time(Math.max(...periods.map(({ end }) => end), invoice.period_start)),
@@ -118,7 +136,6 @@ function invoiceOf(invoice: Stripe.Invoice): MirroredInvoice {
     paidAt: invoice.status_transitions.paid_at === null ? null : time(invoice.status_transitions.paid_at),
     hostedUrl: invoice.hosted_invoice_url ?? null,
     pdfUrl: invoice.invoice_pdf ?? null,
-    lines: [...invoice.lines.data.map(lineOf), ...(credit === 0 ? [] : [creditLine(credit)])],
   };
 }
 
@@ -126,15 +143,4 @@ const closed = ['paid', 'void', 'uncollectible'] as const;
 
 function statusOf({ status }: Stripe.Invoice): MirroredInvoice['status'] {
   return closed.find((each) => each === status) ?? 'open';
-}
-
-function lineOf({ description, quantity, pricing, amount, parent }: Stripe.InvoiceLineItem): InvoiceLine {
-  const details = parent?.subscription_item_details ?? parent?.invoice_item_details;
-  return {
-    description: description ?? '',
-    quantity: quantity ?? 1,
-    unit_amount_minor: Math.round(Number(pricing?.unit_amount_decimal ?? amount)),
-    amount_minor: amount,
-    proration: details?.proration ?? false,
-  };
 }

@@ -7,24 +7,86 @@ export interface CustomerState {
   subscriptions: readonly Stripe.Subscription[];
   /** The newest; those before them are as they were. */
   invoices: readonly Stripe.Invoice[];
-  /** Those that were paid, the newest. */
+  /** Those that were paid, the newest, each with its charge. */
   checkouts: readonly Stripe.Checkout.Session[];
+  /** Disputes of charges of the wallet. */
+  disputes: readonly Stripe.Dispute[];
+  preview: Preview;
+}
+
+/** The next invoice of the subscription that counts. */
+export interface Preview {
+  /** null: nothing will be charged, or Stripe gave no preview. */
+  invoice: Stripe.Invoice | null;
+  /** Why Stripe gave no preview, in its own code; null: it gave one. */
+  problem: string | null;
+  /** True if another try may succeed soon. */
+  isTransient: boolean;
 }
 
 /** As many as one answer holds. */
 const most = 100;
+/** Checkouts that a look reads: a refund of an older one is not found. */
+const mostCheckouts = 1000;
+/** Milliseconds for a preview: nothing else waits for it longer. */
+const previewTimeout = 5000;
 
 /** @throws Error where the customer was removed at Stripe */
 export async function fetchState(stripe: Stripe, id: string): Promise<CustomerState> {
-  const [customer, subscriptions, invoices, checkouts] = await Promise.all([
-    stripe.customers.retrieve(id, { expand: ['invoice_settings.default_payment_method'] }),
-    fetchSubscriptions(stripe, id),
-    stripe.invoices.list({ customer: id, limit: most }),
-    stripe.checkout.sessions.list({ customer: id, status: 'complete', limit: most }),
+  const [customer, { subscriptions, preview }, invoices, { checkouts, disputes }] = await Promise.all([
+    stripe.customers.retrieve(id, { expand: ['invoice_settings.default_payment_method', 'discount.source.coupon'] }),
+    fetchWithPreview(stripe, id),
+    stripe.invoices.list({ customer: id, limit: most, expand: ['data.discounts.source.coupon'] }),
+    fetchCheckouts(stripe, id),
   ]);
   if (customer.deleted) throw new Error(`the customer ${id} was removed at Stripe`);
   const whole = await Promise.all(invoices.data.map((invoice) => withAllLines(stripe, invoice)));
-  return { customer, subscriptions, invoices: whole, checkouts: checkouts.data };
+  return { customer, subscriptions, invoices: whole, checkouts, disputes, preview };
+}
+
+async function fetchWithPreview(stripe: Stripe, customer: string) {
+  const subscriptions = await fetchSubscriptions(stripe, customer);
+  const live = liveSubscription(subscriptions);
+  return { subscriptions, preview: live ? await fetchPreview(stripe, live) : nothingToCome };
+}
+
+const nothingToCome: Preview = { invoice: null, problem: null, isTransient: false };
+
+/**
+ * Fetches the next invoice of a subscription, or of the schedule that manages it. A preview that fails is not an error of the
+ * look: everything else that was fetched counts.
+ */
+async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): Promise<Preview> {
+  const schedule = scheduleOf(live);
+  const subject = schedule?.status === 'active' ? { schedule: schedule.id } : { subscription: live.id };
+  try {
+    const invoice = await stripe.invoices.createPreview(
+      { ...subject, expand: ['discounts.source.coupon'] },
+      { timeout: previewTimeout, maxNetworkRetries: 0 },
+    );
+    return { invoice: await withAllLines(stripe, invoice), problem: null, isTransient: false };
+  } catch (error) {
+    const { type, code } = error as Stripe.errors.StripeError;
+    if (typeof type !== 'string' || !type.startsWith('Stripe')) throw error;
+    if (code === 'invoice_upcoming_none') return nothingToCome;
+    return { invoice: null, problem: code ?? type, isTransient: type !== 'StripeInvalidRequestError' };
+  }
+}
+
+/** The checkouts that were paid, and the disputes of what was paid into the wallet by them. */
+async function fetchCheckouts(stripe: Stripe, customer: string) {
+  const checkouts = await stripe.checkout.sessions
+    .list({ customer, status: 'complete', limit: most, expand: ['data.payment_intent.latest_charge'] })
+    .autoPagingToArray({ limit: mostCheckouts });
+  const charges = checkouts.flatMap((session) => chargeOf(session) ?? []).filter(({ disputed }) => disputed);
+  const disputes = await Promise.all(charges.map(({ id }) => stripe.disputes.list({ charge: id, limit: most })));
+  return { checkouts, disputes: disputes.flatMap(({ data }) => data) };
+}
+
+/** The charge of a checkout, which was fetched with it; undefined for a subscription. */
+export function chargeOf({ payment_intent: payment }: Stripe.Checkout.Session): Stripe.Charge | undefined {
+  const charge = typeof payment === 'object' ? payment?.latest_charge : undefined;
+  return typeof charge === 'object' ? (charge ?? undefined) : undefined;
 }
 
 /** An invoice comes with its first lines only. */
@@ -35,7 +97,7 @@ async function withAllLines(stripe: Stripe, invoice: Stripe.Invoice): Promise<St
 }
 
 export async function fetchSubscriptions(stripe: Stripe, customer: string): Promise<Stripe.Subscription[]> {
-  const expand = ['data.default_payment_method', 'data.schedule'];
+  const expand = ['data.default_payment_method', 'data.schedule', 'data.discounts.source.coupon'];
   return (await stripe.subscriptions.list({ customer, status: 'all', limit: most, expand })).data;
 }
 

@@ -92,6 +92,7 @@ async function expectOnce(tenant: Tenant): Promise<void> {
 const requests = [
   ...['subscriptions of the customer', 'prices', 'release of the schedule', 'change', 'subscriptions again'],
   ...['new schedule', 'phases', 'first look', 'second look', 'third look', 'fourth look'],
+  'preview of the next invoice',
 ].map((name, number) => ({ name, number }));
 
 /** What only reads does nothing, however it ends. */
@@ -103,7 +104,8 @@ test('a change makes just these requests', async () => {
   const tenant = await arranged();
   const before = world.standIn.asked.length;
   expect((await changed(tenant, randomUUID())).status).toBe(200);
-  expect(world.standIn.asked.slice(before).map(({ call }) => call.replace(/\w+_\w{18}/, '{id}'))).toEqual([
+  const asked = world.standIn.asked.slice(before).map(({ call }) => call.replace(/\w+_\w{18}/, '{id}'));
+  expect(asked.slice(0, 7)).toEqual([
     'GET /v1/subscriptions',
     'GET /v1/prices',
     'POST /v1/subscription_schedules/{id}/release',
@@ -111,7 +113,11 @@ test('a change makes just these requests', async () => {
     'GET /v1/subscriptions',
     'POST /v1/subscription_schedules',
     'POST /v1/subscription_schedules/{id}',
-    ...['GET /v1/customers/{id}', 'GET /v1/subscriptions', 'GET /v1/invoices', 'GET /v1/checkout/sessions'],
+  ]);
+  // The look, whose requests are sent together.
+  expect(asked.slice(7).toSorted()).toEqual([
+    ...['GET /v1/checkout/sessions', 'GET /v1/customers/{id}', 'GET /v1/invoices', 'GET /v1/subscriptions'],
+    'POST /v1/invoices/create_preview',
   ]);
   await expectOnce(tenant);
 });

@@ -89,6 +89,9 @@ async function customer({ companyId }: Tenant): Promise<void> {
     values (${companyId}, gen_random_uuid()::text, now() + interval '1 day', now())
     on conflict (company_id) do nothing`;
   await sql`insert into provider_customer_places (customer_id, company_id) values (gen_random_uuid()::text, ${companyId})`;
+  await sql`
+    insert into provider_bills (company_id, prices, discounts, looked_at) values (${companyId}, '{}', '[]', now())
+    on conflict (company_id) do nothing`;
   await sql`insert into provider_events (company_id, id, received_at) values (${companyId}, gen_random_uuid()::text, now())`;
 }
 
@@ -111,6 +114,7 @@ const moments = {
   subscriptions: ['trial_ends_at', 'period_start', 'period_end', 'ended_at', 'past_due_since', 'due_at'],
   invoices: ['period_start', 'period_end', 'issued_at', 'due_at', 'paid_at'],
   checkout_sessions: ['created_at', 'expires_at', 'completed_at'],
+  provider_bills: ['next_charge_at', 'looked_at'],
   api_quota: ['month_start'],
 };
 

@@ -4700,6 +4700,9 @@ export interface paths {
          * @description Every plan with its prices and what it includes, the cheapest first. `is_current` marks the one that the workspace is on, in a trial too;
          *     one that is not `is_available` is sold by agreement alone, and its prices are null. A plan for a year costs as much as ten months.
          *
+         *     Prices are those of the price list. A subscription keeps the price that it began with: [GET /v1/subscription](#operation/getSubscription)
+         *     says what the workspace pays.
+         *
          *     Extra seats are billed for each month and each seat beyond `included_seats`. `api_call_cap` counts the calls of a month, null: unlimited.
          *     Modules that a plan does not include can be added to it, see [GET /v1/modules](#operation/listModules).
          *
@@ -4723,7 +4726,8 @@ export interface paths {
         };
         /**
          * List the modules that can be added to a plan
-         * @description Every module that plans include or that can be bought beside them, with its price and whether the workspace has it.
+         * @description Every module that plans include or that can be bought beside them, with its price in the price list and whether the workspace has it.
+         *     What the workspace pays for a module is in [GET /v1/subscription](#operation/getSubscription).
          *
          *     | `status` | what it means |
          *     |---|---|
@@ -4766,6 +4770,10 @@ export interface paths {
          *
          *     `scheduled_changes` lists everything that happens at the end of the period, in the order in which it was asked for, a cancellation
          *     first; `scheduled_change` is the first of them, and `scheduled_downgrade` the downgrade among them. Each stays when something else is changed.
+         *
+         *     Prices are those that the workspace pays: a subscription keeps the price that it began with, whatever the price list says by now.
+         *     They are before `discounts`. What the next invoice comes to, with discounts and taxes, is `pending` of
+         *     [GET /v1/invoices](#operation/listInvoices).
          *
          *     Answers without a subscription too. Needs `billing:view`.
          */
@@ -5111,9 +5119,14 @@ export interface paths {
         /**
          * List the invoices and the bill to come
          * @description The 24 newest invoices, and in `pending` what the next period will be charged as things stand: with what is scheduled for the end of this
-         *     one, and less the credit of earlier changes. `pending` is null where nothing will be charged.
+         *     one, and less the credit of earlier changes. `pending` is null if nothing will be charged.
          *
-         *     The lines of an invoice add up to `subtotal_minor`. A change in the middle of a period has a line for what is left of each item that
+         *     If a payment provider keeps the books of the workspace, `pending` is the provider's own preview: with the prices that the workspace has
+         *     kept, its discounts and taxes. The preview is read after each change, after each event of the provider and once a day; this operation
+         *     does not wait for the provider. If the provider gives no preview, the amounts are computed from the prices that are known, without
+         *     discounts and taxes, and `is_estimate` is true.
+         *
+         *     The lines of an invoice add up to `subtotal_minor`; discounts are lines with an amount below 0. A change in the middle of a period has a line for what is left of each item that
          *     goes, and one for what is left of the period of each that comes (`proration`). Where more is given back than charged, the rest is kept and the
          *     next invoices are less by it.
          *
@@ -11542,7 +11555,7 @@ export interface components {
             name: string;
             billing_cycle: components["schemas"]["BillingCycle"];
             /**
-             * @description For a period, without seats and modules; null: as agreed.
+             * @description What the workspace pays for a period, without seats, modules and discounts; null: as agreed.
              * @example 9900
              */
             price_minor: number | null;
@@ -11584,7 +11597,7 @@ export interface components {
             module_key: components["schemas"]["ModuleKey"];
             status: components["schemas"]["ModuleStatus"];
             /**
-             * @description For a period; 0 where the plan includes it.
+             * @description What the workspace pays for a period; 0 if the plan includes it.
              * @example 4900
              */
             price_minor: number;
@@ -11593,6 +11606,25 @@ export interface components {
              * @description When it ends; null while it stays.
              */
             active_until: string | null;
+        };
+        SubscriptionDiscount: {
+            /**
+             * @description As invoices name it; null: it has none.
+             * @example Launch offer
+             */
+            name: string | null;
+            /**
+             * @description Percent of each invoice; null for a fixed amount.
+             * @example 20
+             */
+            percent_off: number | null;
+            /** @description Fixed amount of each invoice; null for a percentage. */
+            amount_off_minor: number | null;
+            /**
+             * Format: date-time
+             * @description When it ends; null while it stays.
+             */
+            ends_at: string | null;
         };
         /**
          * @description boolean: on or off; limit: a number, or null for no limit.
@@ -11686,6 +11718,8 @@ export interface components {
             seats: components["schemas"]["SubscribedSeats"];
             /** @description Modules that the plan includes or that are paid for beside it. */
             modules: components["schemas"]["SubscribedModule"][];
+            /** @description What its invoices are reduced by. */
+            discounts: components["schemas"]["SubscriptionDiscount"][];
             /** @description What the subscription opens. */
             entitlements: components["schemas"]["Entitlement"][];
             /** @description The first of scheduled_changes. */
@@ -12062,6 +12096,8 @@ export interface components {
             total_minor: number;
             /** Format: date-time */
             next_charge_at: string | null;
+            /** @description True if the payment provider has given no preview yet. */
+            is_estimate: boolean;
             lines: components["schemas"]["InvoiceLine"][];
         };
         InvoiceList: {
@@ -28320,6 +28356,14 @@ export interface operations {
                      *               "active_until": null
                      *             }
                      *           ],
+                     *           "discounts": [
+                     *             {
+                     *               "name": "Launch offer",
+                     *               "percent_off": 20,
+                     *               "amount_off_minor": null,
+                     *               "ends_at": "2027-03-01T09:00:00.000Z"
+                     *             }
+                     *           ],
                      *           "entitlements": [
                      *             {
                      *               "key": "module.campaigns",
@@ -29198,6 +29242,7 @@ export interface operations {
                      *           "tax_minor": 0,
                      *           "total_minor": 9900,
                      *           "next_charge_at": "2026-12-01T09:00:00.000Z",
+                     *           "is_estimate": false,
                      *           "lines": [
                      *             {
                      *               "description": "Growth, monthly",

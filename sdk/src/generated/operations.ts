@@ -2459,6 +2459,9 @@ export interface Operations {
    * Every plan with its prices and what it includes, the cheapest first. `is_current` marks the one that the workspace is on, in a trial too;
    * one that is not `is_available` is sold by agreement alone, and its prices are null. A plan for a year costs as much as ten months.
    *
+   * Prices are those of the price list. A subscription keeps the price that it began with: [GET /v1/subscription](#operation/getSubscription)
+   * says what the workspace pays.
+   *
    * Extra seats are billed for each month and each seat beyond `included_seats`. `api_call_cap` counts the calls of a month, null: unlimited.
    * Modules that a plan does not include can be added to it, see [GET /v1/modules](#operation/listModules).
    *
@@ -2468,7 +2471,8 @@ export interface Operations {
   /**
    * List the modules that can be added to a plan
    *
-   * Every module that plans include or that can be bought beside them, with its price and whether the workspace has it.
+   * Every module that plans include or that can be bought beside them, with its price in the price list and whether the workspace has it.
+   * What the workspace pays for a module is in [GET /v1/subscription](#operation/getSubscription).
    *
    * | `status` | what it means |
    * |---|---|
@@ -2497,6 +2501,10 @@ export interface Operations {
    *
    * `scheduled_changes` lists everything that happens at the end of the period, in the order in which it was asked for, a cancellation
    * first; `scheduled_change` is the first of them, and `scheduled_downgrade` the downgrade among them. Each stays when something else is changed.
+   *
+   * Prices are those that the workspace pays: a subscription keeps the price that it began with, whatever the price list says by now.
+   * They are before `discounts`. What the next invoice comes to, with discounts and taxes, is `pending` of
+   * [GET /v1/invoices](#operation/listInvoices).
    *
    * Answers without a subscription too. Needs `billing:view`.
    */
@@ -2668,9 +2676,14 @@ export interface Operations {
    * List the invoices and the bill to come
    *
    * The 24 newest invoices, and in `pending` what the next period will be charged as things stand: with what is scheduled for the end of this
-   * one, and less the credit of earlier changes. `pending` is null where nothing will be charged.
+   * one, and less the credit of earlier changes. `pending` is null if nothing will be charged.
    *
-   * The lines of an invoice add up to `subtotal_minor`. A change in the middle of a period has a line for what is left of each item that
+   * If a payment provider keeps the books of the workspace, `pending` is the provider's own preview: with the prices that the workspace has
+   * kept, its discounts and taxes. The preview is read after each change, after each event of the provider and once a day; this operation
+   * does not wait for the provider. If the provider gives no preview, the amounts are computed from the prices that are known, without
+   * discounts and taxes, and `is_estimate` is true.
+   *
+   * The lines of an invoice add up to `subtotal_minor`; discounts are lines with an amount below 0. A change in the middle of a period has a line for what is left of each item that
    * goes, and one for what is left of the period of each that comes (`proration`). Where more is given back than charged, the rest is kept and the
    * next invoices are less by it.
    *

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type Stripe from 'stripe';
 import { addMonths } from '../../../domain/billing/subscription.ts';
+import { type Adjusted, adjust, type Terms } from './terms.ts';
 
 type Metadata = Record<string, string>;
 type Card = Pick<Stripe.PaymentMethod.Card, 'brand' | 'last4' | 'exp_month' | 'exp_year'>;
@@ -48,11 +49,11 @@ export type Invoice = Pick<
   Stripe.Invoice,
   'id' | 'object' | 'number' | 'status' | 'currency' | 'created' | 'total' | 'amount_due' | 'amount_paid'
 > &
-  Pick<Stripe.Invoice, 'period_start' | 'period_end' | 'due_date' | 'hosted_invoice_url' | 'invoice_pdf'> & {
+  Pick<Stripe.Invoice, 'period_start' | 'period_end' | 'due_date' | 'hosted_invoice_url' | 'invoice_pdf'> &
+  Adjusted & {
     customer: string;
     subscription: string | null;
     metadata: Metadata;
-    total_taxes: [];
     lines: { data: Line[]; has_more: boolean };
     status_transitions: { finalized_at: number; paid_at: number | null };
     payments: { data: { payment: { payment_intent: { id: string; status: string } } }[] };
@@ -72,6 +73,16 @@ export type Configuration = Pick<Stripe.BillingPortal.Configuration, 'id' | 'obj
   metadata: Metadata;
   features: unknown;
 };
+
+export interface TopUpCharge {
+  id: string;
+  customer: string;
+  amount: number;
+  amount_refunded: number;
+  disputed: boolean;
+  /** Of the dispute, if there is one. */
+  dispute: { id: string; charge: string; payment_intent: string; amount: number; status: string } | null;
+}
 
 export type BooksCopy = Pick<Books, 'customers' | 'prices' | 'subscriptions' | 'schedules' | 'invoices' | 'sessions'>;
 
@@ -93,6 +104,10 @@ export class Books {
   readonly sessions = new Map<string, Session>();
   readonly configurations = new Map<string, Configuration>();
   readonly portals = new Map<string, string>();
+  /** Coupons and tax rates, by customer. */
+  readonly terms = new Map<string, Terms>();
+  /** What was paid by checkouts of the wallet, by payment. */
+  readonly topUps = new Map<string, TopUpCharge>();
   /** What was taken from cards, in minor units. */
   readonly charges: { customer: string; amount: number }[] = [];
   readonly #tell: (type: string, object: object) => void;
@@ -160,11 +175,40 @@ export class Books {
     return own?.default_payment_method ?? this.customer(customerId).invoice_settings.default_payment_method;
   }
 
-  /** What lines come to, less the credit of the customer. */
-  dueOf(customerId: string, lines: readonly Line[]): { total: number; due: number; balance: number } {
-    const total = lines.reduce((sum, { amount }) => sum + amount, 0);
-    const rest = total + this.customer(customerId).balance;
-    return { total, due: Math.max(0, rest), balance: Math.min(0, rest) };
+  /** What lines come to with discounts and taxes, less the credit of the customer. */
+  dueOf(
+    customerId: string,
+    lines: readonly Line[],
+    isSubscription = true,
+  ): Adjusted & { due: number; balance: number } {
+    const adjusted = adjust(lines, (isSubscription ? this.terms.get(customerId) : undefined) ?? {});
+    const rest = adjusted.total + this.customer(customerId).balance;
+    return { ...adjusted, due: Math.max(0, rest), balance: Math.min(0, rest) };
+  }
+
+  /** Gives the subscription of a customer a coupon, a tax rate, both or neither. */
+  setTerms(customerId: string, terms: Terms): void {
+    this.terms.set(customerId, terms);
+    const subscription = [...this.subscriptions.values()].find(({ customer }) => customer === customerId);
+    if (subscription) this.#tell('customer.subscription.updated', subscription);
+  }
+
+  /** Support refunds a top-up, in whole or in part. @param amount refunded so far, in minor units */
+  refundTopUp(payment: string, amount: number): void {
+    const charge = required(this.topUps.get(payment), payment);
+    charge.amount_refunded = amount;
+    const object = { object: 'charge', id: charge.id, customer: charge.customer, payment_intent: payment };
+    this.#tell('charge.refunded', object);
+  }
+
+  /** The bank of a customer disputes a top-up. Its event names the charge, not the customer. */
+  disputeTopUp(payment: string, status: string, amount?: number): void {
+    const charge = required(this.topUps.get(payment), payment);
+    const known = charge.dispute ?? { id: id('dp'), charge: charge.id, payment_intent: payment };
+    charge.dispute = { ...known, amount: amount ?? charge.amount, status };
+    charge.disputed = true;
+    const type = status === 'lost' || status === 'won' ? 'charge.dispute.closed' : 'charge.dispute.created';
+    this.#tell(type, { object: 'dispute', ...charge.dispute });
   }
 
   /** Writes an invoice, and takes what it asks for where that ends well. */
@@ -175,7 +219,7 @@ export class Books {
     ending: Ending,
     metadata: Metadata = {},
   ): Invoice {
-    const { total, due, balance } = this.dueOf(customerId, lines);
+    const { due, balance, ...adjusted } = this.dueOf(customerId, lines, subscription !== null);
     const isPaid = ending === 'paid';
     const invoiceId = id('in');
     const intent = { declined: 'requires_payment_method', wants_person: 'requires_action', paid: 'succeeded' }[ending];
@@ -190,10 +234,9 @@ export class Books {
       customer: customerId,
       subscription: subscription?.id ?? null,
       metadata,
-      total,
+      ...adjusted,
       amount_due: due,
       amount_paid: isPaid ? due : 0,
-      total_taxes: [],
       lines: { data: lines, has_more: false },
       period_start: seconds(),
       period_end: seconds(),

@@ -47,7 +47,12 @@ function pay(books: Books, session: Session, number: string): Page {
     const now = Math.floor(Date.now() / 1000);
     for (const line of lines) line.period = { start: now, end: now };
     const invoice = books.invoice(session.customer, null, lines, 'paid', session.details);
-    session.payment_intent = invoice.payments.data[0]?.payment.payment_intent.id ?? null;
+    const payment = invoice.payments.data[0]?.payment.payment_intent.id ?? '';
+    session.payment_intent = payment;
+    books.topUps.set(payment, {
+      ...{ id: payment.replace('pi_', 'ch_'), customer: session.customer, amount: invoice.amount_due },
+      ...{ amount_refunded: 0, disputed: false, dispute: null },
+    });
   }
   session.status = 'complete';
   session.payment_status = 'paid';

@@ -15,6 +15,8 @@ import {
   seconds,
 } from './books.ts';
 import { type Form, listOf, mergeMetadata, textOf, textsOf } from './form.ts';
+import { previewInvoice } from './preview.ts';
+import { discountsOf } from './terms.ts';
 
 /** A card that was declined, or whose bank wants the person. */
 export class CardRefused extends Error {
@@ -57,7 +59,11 @@ export const routes: readonly Route[] = [
   {
     of: pathOf('GET', 'subscriptions'),
     answer: (books, form) =>
-      list(newest(books.subscriptions.values()).filter(({ customer }) => customer === textOf(form.customer))),
+      list(
+        newest(books.subscriptions.values())
+          .filter(({ customer }) => customer === textOf(form.customer))
+          .map((each) => ({ ...each, discounts: discountsOf(books.terms.get(each.customer) ?? {}) })),
+      ),
   },
   { of: pathOf('POST', 'subscriptions/{id}'), answer: updateSubscription },
   {
@@ -75,6 +81,7 @@ export const routes: readonly Route[] = [
           .map((invoice) => ({ ...invoice, lines: firstOf(invoice.lines.data) })),
       ),
   },
+  { of: pathOf('POST', 'invoices/create_preview'), answer: previewInvoice },
   {
     of: pathOf('GET', 'invoices/{id}/lines'),
     answer: (books, _form, id) => list(required(books.invoices.get(id), id).lines.data),
@@ -86,10 +93,23 @@ export const routes: readonly Route[] = [
     of: pathOf('GET', 'checkout/sessions'),
     answer: (books, form) =>
       list(
-        newest(books.sessions.values()).filter(
-          ({ customer, status }) => customer === textOf(form.customer) && status === textOf(form.status),
-        ),
+        newest(books.sessions.values())
+          .filter(({ customer, status }) => customer === textOf(form.customer) && status === textOf(form.status))
+          .map((session) => withCharge(books, session, textsOf(form.expand))),
       ),
+  },
+  {
+    of: pathOf('GET', 'charges/{id}'),
+    answer: (books, _form, id) =>
+      required(
+        [...books.topUps.values()].find((charge) => charge.id === id),
+        id,
+      ),
+  },
+  {
+    of: pathOf('GET', 'disputes'),
+    answer: (books, form) =>
+      list([...books.topUps.values()].flatMap(({ id, dispute }) => (id === form.charge && dispute ? [dispute] : []))),
   },
   {
     of: pathOf('POST', 'checkout/sessions/{id}/expire'),
@@ -167,6 +187,16 @@ function newSession(books: Books, form: Form, _id: string, base: string): Sessio
   };
   books.sessions.set(id, session);
   return session;
+}
+
+/** The payment of a session with its charge, if that is asked for. */
+function withCharge(books: Books, session: Session, expand: readonly string[]): object {
+  const charge = session.payment_intent === null ? undefined : books.topUps.get(session.payment_intent);
+  if (!charge || !expand.includes('data.payment_intent.latest_charge')) return session;
+  return {
+    ...session,
+    payment_intent: { id: session.payment_intent, object: 'payment_intent', latest_charge: charge },
+  };
 }
 
 const invoiceData = (form: Form): Form => ((form.invoice_creation as Form).invoice_data ?? {}) as Form;

@@ -1,0 +1,44 @@
+// What a workspace pays at a provider that keeps books of its own: prices, discounts, the next invoice.
+import type { Discount, PendingBill, ProviderBill } from '../../domain/billing/bills.ts';
+import type { KeptPrices } from '../../domain/billing/proration.ts';
+import type { Sql } from '../connect.ts';
+
+interface Row {
+  prices: KeptPrices;
+  discounts: Discount[];
+  pending: Omit<PendingBill, 'next_charge_at'> | null;
+  nextChargeAt: Date | null;
+  problem: string | null;
+}
+
+/** @returns undefined if the provider was never looked at */
+export async function findProviderBill(sql: Sql, companyId: string): Promise<ProviderBill | undefined> {
+  const [row] = await sql<Row[]>`
+    select prices, discounts, pending, next_charge_at as "nextChargeAt", problem from provider_bills
+    where company_id = ${companyId}`;
+  if (!row) return undefined;
+  const { prices, discounts, pending, nextChargeAt, problem } = row;
+  const next_charge_at = nextChargeAt?.toISOString() ?? null;
+  return { prices, discounts, pending: pending && { ...pending, next_charge_at }, problem };
+}
+
+/** Writes the bill of a company in place of the one before. */
+export async function saveProviderBill(
+  sql: Sql,
+  companyId: string,
+  { prices, discounts, pending, problem }: ProviderBill,
+  now: Date,
+): Promise<void> {
+  const { next_charge_at = null, ...amounts } = pending ?? {};
+  const row = {
+    prices: sql.json(prices as never),
+    discounts: sql.json(discounts as never),
+    pending: pending === null ? null : sql.json(amounts as never),
+    next_charge_at: next_charge_at === null ? null : new Date(next_charge_at),
+    problem,
+    looked_at: now,
+  };
+  await sql`
+    insert into provider_bills ${sql({ company_id: companyId, ...row })}
+    on conflict (company_id) do update set ${sql(row)}`;
+}

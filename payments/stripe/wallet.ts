@@ -1,0 +1,44 @@
+// Credit of the wallet whose payment was refunded, or lost to a dispute.
+import { type Reversal, reversePayments, walletBalance } from '../../db/billing/wallet.ts';
+import type { Sql } from '../../db/connect.ts';
+import type { TenantScope } from '../../db/tenant.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../../db/traces.ts';
+import type { WalletPayment } from './projection.ts';
+
+/**
+ * Takes back the credit of payments that were refunded or lost to a dispute, once, with an event and an audit row for each.
+ * The wallet may go below 0. A refund that failed later returns its credit.
+ */
+export async function takeBackCredit(
+  sql: Sql,
+  scope: TenantScope,
+  currency: string,
+  payments: readonly WalletPayment[],
+  now: Date,
+  tell: (event: EventRow) => void,
+  note: (audit: AuditRow) => void,
+): Promise<void> {
+  const wanted = payments.flatMap(({ id, refundedMinor, disputedMinor }): Reversal[] => [
+    { paymentId: id, reason: 'refund', amountMinor: refundedMinor },
+    { paymentId: id, reason: 'dispute', amountMinor: disputedMinor },
+  ]);
+  if (wanted.length === 0) return;
+  const changed = await reversePayments(sql, scope, wanted, now);
+  if (changed.length === 0) return;
+  const total = changed.reduce((sum, { amountMinor }) => sum + amountMinor, 0);
+  let balance = (await walletBalance(sql, scope)) - total;
+  for (const { paymentId, reason, amountMinor } of changed) {
+    balance += amountMinor;
+    const data = { reason, amount_minor: amountMinor, balance_minor: balance, currency };
+    tell({
+      ...scope,
+      event: 'wallet.adjusted',
+      occurredAt: now,
+      actor: { kind: 'system', id: 'billing', name: null },
+      requestId: null,
+      data: { ...data, occurred_at: now.toISOString() },
+    });
+    const metadata = { ...data, payment: paymentId };
+    note(ownAuditRow(scope, 'billing', 'wallet.adjust', { object: 'wallet', metadata }, now));
+  }
+}

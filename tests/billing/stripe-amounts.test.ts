@@ -1,0 +1,172 @@
+// Amounts of subscriptions that are paid through Stripe: what Stripe charges is shown, not the price list.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { change, StripeWorld } from '../support/stripe/world.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
+
+let world: StripeWorld;
+beforeAll(async () => {
+  world = await StripeWorld.open('stripe-amounts');
+}, 60_000);
+afterAll(() => world?.close());
+
+async function newSubscriber(more: object = {}): Promise<Tenant> {
+  const tenant = await newTenant();
+  await world.subscribe(tenant, more);
+  return tenant;
+}
+
+async function customerOf({ companyId }: Tenant): Promise<string> {
+  const [row] = await database()<{ id: string }[]>`
+    select customer_id as id from provider_customers where company_id = ${companyId}`;
+  return row?.id ?? '';
+}
+
+async function pending({ key }: Tenant): Promise<Json> {
+  return (await expectStatus(200, 'GET', '/v1/invoices', { key })).body.data.pending;
+}
+
+const sumOf = (lines: Json[]): number => lines.reduce((sum, line) => sum + line.amount_minor, 0);
+
+/** Makes the price list of Stripe as if the subscription were from a time when an item cost something else. */
+function setPrice(item: string, amount: number, tenantPrice = `crm.${item}.monthly.usd`): void {
+  const price = [...world.standIn.books.prices.values()].find(({ lookup_key }) => lookup_key === tenantPrice);
+  if (!price) throw new Error(`there is no price ${tenantPrice}`);
+  Object.assign(price, { lookup_key: null, unit_amount: amount });
+}
+
+/** Lets Stripe say that something about a customer changed. */
+async function ring(tenant: Tenant): Promise<void> {
+  world.standIn.books.tell('customer.updated', { object: 'customer', id: await customerOf(tenant) });
+  await world.catchUp();
+}
+
+describe('a subscription at a price that the price list no longer has', () => {
+  let tenant: Tenant;
+  beforeAll(async () => {
+    tenant = await newSubscriber();
+    expect((await change(tenant, 'modules', { module_key: 'inbox' })).status).toBe(200);
+    setPrice('plan.starter', 1900);
+    setPrice('module.inbox', 1500);
+    await ring(tenant);
+  });
+
+  test('shows the prices that are paid', async () => {
+    const { plan, modules } = await world.subscription(tenant);
+    expect(plan.price_minor).toBe(1900);
+    expect(modules).toMatchObject([{ module_key: 'inbox', price_minor: 1500 }]);
+  });
+
+  test('shows the bill to come at those prices, and is charged just that', async () => {
+    expect(await pending(tenant)).toMatchObject({
+      ...{ currency: 'USD', subtotal_minor: 3400, tax_minor: 0, total_minor: 3400, is_estimate: false },
+      lines: [
+        { quantity: 1, unit_amount_minor: 1900, amount_minor: 1900, proration: false },
+        { quantity: 1, unit_amount_minor: 1500, amount_minor: 1500, proration: false },
+      ],
+    });
+    await world.pass(32);
+    expect((await world.charged(tenant)).at(-1)).toBe(3400);
+  });
+});
+
+describe('a coupon and a tax rate', () => {
+  test('are in the bill to come, in the invoices and in the subscription', async () => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    const ends = Math.floor(Date.now() / 1000) + 90 * 86_400;
+    world.standIn.books.setTerms(await customerOf(tenant), {
+      coupon: { name: 'Launch offer', percent_off: 20 },
+      couponEnds: ends,
+      tax: { percentage: 19, inclusive: false },
+    });
+    await world.catchUp();
+    expect((await world.subscription(tenant)).discounts).toEqual([
+      {
+        ...{ name: 'Launch offer', percent_off: 20, amount_off_minor: null },
+        ends_at: new Date(ends * 1000).toISOString(),
+      },
+    ]);
+    const amounts = { subtotal_minor: 7920, tax_minor: 1505, total_minor: 9425 };
+    const bill = await pending(tenant);
+    expect(bill).toMatchObject({ ...amounts, is_estimate: false });
+    expect(bill.lines.map((line: Json) => [line.description, line.amount_minor])).toEqual([
+      ['Growth, monthly', 9900],
+      ['Discount: Launch offer', -1980],
+    ]);
+    await world.pass(32);
+    const [invoice] = await world.invoices(tenant);
+    expect(invoice).toMatchObject({ ...amounts, status: 'paid', amount_paid_minor: 9425 });
+    expect(sumOf(invoice.lines)).toBe(invoice.subtotal_minor);
+    expect((await world.charged(tenant)).at(-1)).toBe(9425);
+  });
+
+  test('that the prices include is shown as tax, and the lines add up all the same', async () => {
+    const tenant = await newSubscriber();
+    world.standIn.books.setTerms(await customerOf(tenant), { tax: { percentage: 20, inclusive: true } });
+    await world.catchUp();
+    const bill = await pending(tenant);
+    expect(bill).toMatchObject({ subtotal_minor: 2417, tax_minor: 483, total_minor: 2900 });
+    expect(sumOf(bill.lines)).toBe(2417);
+  });
+});
+
+describe('the bill to come', () => {
+  test('has what is scheduled for the end of the period, at the prices that stay and those that come', async () => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    expect((await change(tenant, 'modules', { module_key: 'campaigns' })).status).toBe(200);
+    setPrice('module.campaigns', 3900);
+    expect((await change(tenant, 'downgrade', { package_code: 'starter' })).status).toBe(200);
+    expect(await pending(tenant)).toMatchObject({
+      ...{ total_minor: 2900 + 3900, is_estimate: false },
+      lines: [{ amount_minor: 2900 }, { amount_minor: 3900 }],
+    });
+    expect(await world.subscription(tenant)).toMatchObject({ plan: { package_code: 'growth', price_minor: 9900 } });
+  });
+
+  test('is null once the subscription ends with its period', async () => {
+    const tenant = await newSubscriber();
+    expect((await change(tenant, 'cancel')).status).toBe(200);
+    expect(await pending(tenant)).toBeNull();
+    expect((await change(tenant, 'reactivate')).status).toBe(200);
+    expect(await pending(tenant)).toMatchObject({ total_minor: 2900, is_estimate: false });
+  });
+
+  test('is null while Stripe collects nothing, and is back with the collection', async () => {
+    const tenant = await newSubscriber();
+    const customer = await customerOf(tenant);
+    const live = [...world.standIn.books.subscriptions.values()].find((each) => each.customer === customer);
+    if (live) Object.assign(live, { pause_collection: { behavior: 'void', resumes_at: null } });
+    await ring(tenant);
+    expect(await pending(tenant)).toBeNull();
+    if (live) Object.assign(live, { pause_collection: null });
+    await ring(tenant);
+    expect(await pending(tenant)).toMatchObject({ total_minor: 2900 });
+  });
+
+  test('is an estimate at the kept prices if Stripe gives no preview, and nothing else fails', async () => {
+    const tenant = await newSubscriber();
+    setPrice('plan.starter', 1700);
+    world.standIn.faults.push({ of: /^POST \/v1\/invoices\/create_preview$/, how: 'refused' });
+    await ring(tenant);
+    expect(await pending(tenant)).toMatchObject({ total_minor: 1700, is_estimate: true });
+    expect((await world.subscription(tenant)).plan.price_minor).toBe(1700);
+    // The preview is asked for again within minutes, though no event comes.
+    expect(await world.look(tenant, new Date(Date.now() + 6 * 60_000))).toBeDefined();
+    expect(await pending(tenant)).toMatchObject({ total_minor: 1700, is_estimate: false });
+  });
+
+  test('is read without asking Stripe', async () => {
+    const tenant = await newSubscriber();
+    const before = world.standIn.asked.length;
+    expect(await pending(tenant)).toMatchObject({ total_minor: 2900 });
+    await world.subscription(tenant);
+    await call('GET', '/v1/modules', { key: tenant.key });
+    expect(world.standIn.asked.length).toBe(before);
+  });
+
+  test('of a test key is computed here, and no estimate', async () => {
+    const tenant = await newSubscriber();
+    const { body } = await call('GET', '/v1/invoices', { key: tenant.testKey });
+    expect(body.data.pending).toMatchObject({ total_minor: 9900, is_estimate: false });
+  });
+});

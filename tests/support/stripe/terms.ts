@@ -1,0 +1,45 @@
+// What the stand-in adds to the sum of lines: the coupon and the tax rate of a customer.
+
+export interface Terms {
+  coupon?: { name: string | null; percent_off: number };
+  /** When the coupon ends, in seconds; null: never. */
+  couponEnds?: number | null;
+  tax?: { percentage: number; inclusive: boolean };
+}
+
+export interface Adjusted {
+  total: number;
+  total_taxes: { amount: number; tax_behavior: 'exclusive' | 'inclusive' }[];
+  total_discount_amounts: { amount: number; discount: string }[];
+  discounts: Discount[];
+}
+
+export type Discount = ReturnType<typeof discountOf>;
+
+const discountOf = (coupon: NonNullable<Terms['coupon']>, end: number | null) => ({
+  ...{ id: 'di_standin', object: 'discount' as const, end },
+  source: {
+    type: 'coupon' as const,
+    coupon: { id: 'co_standin', object: 'coupon' as const, amount_off: null, ...coupon },
+  },
+});
+
+export const discountsOf = ({ coupon, couponEnds }: Terms): Discount[] =>
+  coupon ? [discountOf(coupon, couponEnds ?? null)] : [];
+
+/** Applies the coupon, then the tax, as Stripe does. */
+export function adjust(lines: readonly { amount: number }[], terms: Terms): Adjusted {
+  const { coupon, tax } = terms;
+  const subtotal = lines.reduce((total, { amount }) => total + amount, 0);
+  const off = coupon ? Math.round((Math.max(0, subtotal) * coupon.percent_off) / 100) : 0;
+  const net = subtotal - off;
+  const share = tax ? tax.percentage / 100 : 0;
+  const taxed = tax?.inclusive ? Math.round(net - net / (1 + share)) : Math.round(net * share);
+  const discounts = discountsOf(terms);
+  return {
+    total: net + (tax?.inclusive ? 0 : taxed),
+    total_taxes: tax ? [{ amount: taxed, tax_behavior: tax.inclusive ? 'inclusive' : 'exclusive' }] : [],
+    total_discount_amounts: discounts.map(({ id }) => ({ amount: off, discount: id })),
+    discounts,
+  };
+}
