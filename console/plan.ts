@@ -41,7 +41,7 @@ async function planPage(
   const isPaid = subscription.current_period !== null && subscription.status !== 'trialing';
   const body = html`${done(request, told)}${refusal(typed)}
 ${planFacts(subscription)}
-${mayChange ? (isPaid ? changeForms(request, subscription, plans, typed) : checkoutForm(request, plans, typed)) : null}
+${isPaused(subscription) ? pausedNote : mayChange ? (isPaid ? changeForms(request, subscription, plans, typed) : checkoutForm(request, plans, typed)) : null}
 <h2>Modules</h2>
 ${modulesTable(request, typed, modules, mayChange && isPaid ? (subscription.plan?.package_code ?? '') : null)}
 <h2>Usage</h2>
@@ -52,6 +52,12 @@ ${invoicesTable(invoices)}
 ${mayChange && subscription.payment_method !== null ? portalForm(request) : null}`;
   return consolePage(request, status, 'Plan', body);
 }
+
+/** The payment provider keeps a paused subscription: no other can be started beside it. */
+const isPaused = ({ status, billing_status: billing }: Subscription): boolean =>
+  status === 'past_due' && billing === 'NONE';
+
+const pausedNote = html`<p role="status">The subscription is paused, and API keys do not work. Put a card on file, and ask support to resume it.</p>`;
 
 function planFacts({ plan, seats, payment_method: card, ...rest }: Subscription): Html {
   const price = plan?.price_minor == null ? null : money(plan.price_minor, plan.currency);

@@ -42,10 +42,7 @@ export function refusalOf(
   if (change.action === 'top_up') return undefined;
   if (hasAgreement && (agreementEndsAt === null || agreementEndsAt > now))
     return { code: 'AGREEMENT_ACTIVE', message: 'An agreement governs this subscription. Ask your account manager.' };
-  if (change.action === 'subscribe')
-    return isPaid(subscription)
-      ? conflict('subscription_exists', 'This workspace has a subscription. Change that one.')
-      : refusalOfPackage(change.package_code);
+  if (change.action === 'subscribe') return refusalOfExisting(subscription) ?? refusalOfPackage(change.package_code);
   const isTrialAddOn = change.action === 'remove_module' && subscription.status === 'trialing';
   if (!isPaid(subscription) && !isTrialAddOn)
     return {
@@ -71,6 +68,17 @@ export function refusalOf(
     default:
       return undefined;
   }
+}
+
+function refusalOfExisting(subscription: Subscription): Refusal | undefined {
+  if (isPaid(subscription))
+    return conflict('subscription_exists', 'This workspace has a subscription. Change that one.');
+  return subscription.status === 'paused'
+    ? conflict(
+        'subscription_exists',
+        'The subscription of this workspace is paused at the payment provider. Put a payment method on file with POST /v1/billing/portal-session, and ask support to resume it.',
+      )
+    : undefined;
 }
 
 function refusalOfPackage(code: string): Refusal | undefined {

@@ -4,7 +4,7 @@ import { type ProviderBill, selectBill } from './bills.ts';
 import { addOns, plans } from './catalogue.ts';
 import { keptUntil } from './life-cycle.ts';
 import { callsPerDay, callsPerMinute, seatAllowance } from './plans.ts';
-import { isPaid, type ScheduledChange, type Subscription } from './subscription.ts';
+import { isPaid, type ScheduledChange, type Subscription, type SubscriptionStatus } from './subscription.ts';
 
 type Shown = components['schemas']['Subscription'];
 
@@ -21,10 +21,17 @@ const billingStatuses = {
   trialing: 'TRIALING',
   active: 'ACTIVE',
   past_due: 'PAST_DUE',
+  paused: 'NONE',
   canceled: 'CANCELED',
   pending_deletion: 'PENDING_DELETION',
   none: 'NONE',
 } as const;
+
+/** The status of a subscription in the words of the API, which has fewer. */
+export function toStatus(status: SubscriptionStatus): Shown['status'] {
+  if (status === 'pending_deletion') return 'canceled';
+  return status === 'paused' ? 'past_due' : status;
+}
 
 /**
  * @param usedSeats active users
@@ -58,7 +65,7 @@ export function shownSubscription(
   const all = cancelAtPeriodEnd ? [cancel, ...changes] : changes;
   const downgrade = subscription.scheduled.find((change) => change.action === 'downgrade');
   return {
-    status: status === 'pending_deletion' ? 'canceled' : status,
+    status: toStatus(status),
     billing_status: billingStatuses[status],
     plan:
       status === 'none'

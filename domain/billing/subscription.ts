@@ -1,7 +1,15 @@
 // What a subscription is, and what a change asks of it.
 import type { BillingCycle } from './catalogue.ts';
 
-export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'pending_deletion' | 'none';
+export type SubscriptionStatus =
+  | 'trialing'
+  | 'active'
+  | 'past_due'
+  /** The provider keeps the subscription, and neither charges nor serves it. */
+  | 'paused'
+  | 'canceled'
+  | 'pending_deletion'
+  | 'none';
 
 export interface PaymentMethod {
   brand: string;

@@ -11,6 +11,7 @@ import { findSeats } from '../../db/people/users.ts';
 import { billingCurrency } from '../../domain/billing/catalogue.ts';
 import { refusalOf } from '../../domain/billing/changes.ts';
 import { isPaid } from '../../domain/billing/subscription.ts';
+import { toStatus } from '../../domain/billing/subscription-view.ts';
 import type { components } from '../../generated/api.ts';
 import { readSubscription } from '../../reads/subscription.ts';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
@@ -92,8 +93,7 @@ export const getCheckoutSession: Handler<'getCheckoutSession'> = async (call) =>
   const isActive = subscription !== undefined && isPaid(subscription);
   const activation = {
     active: data.status === 'complete' && isActive,
-    subscription_status:
-      subscription?.status === 'pending_deletion' ? ('canceled' as const) : (subscription?.status ?? 'none'),
+    subscription_status: toStatus(subscription?.status ?? 'none'),
     active_package_code: isActive ? subscription.packageCode : null,
   };
   return { status: 200, data: { checkout_session: { ...data, activation } } };

@@ -1,6 +1,7 @@
 // What happens at the ends of periods to subscriptions that are paid through Stripe.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Json } from '../support/client.ts';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { signIn } from '../support/sign-in.ts';
 import { cards, change, StripeWorld } from '../support/stripe/world.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
@@ -133,4 +134,57 @@ test('what a change gives back is kept as credit, which the next charge is less 
   expect(invoices.map(({ total_minor: total }) => total)).toEqual([0, 0, 29_000]);
   for (const { lines, total_minor: total } of invoices)
     expect(lines.reduce((sum: number, line: Json) => sum + line.amount_minor, 0)).toBe(total);
+});
+
+describe('a subscription that is paused at Stripe', () => {
+  let tenant: Tenant;
+  const setStatus = async (status: string): Promise<void> => {
+    const [row] = await database()<{ id: string }[]>`
+      select customer_id as id from provider_customers where company_id = ${tenant.companyId}`;
+    const live = [...world.standIn.books.subscriptions.values()].find(({ customer }) => customer === row?.id);
+    if (live) Object.assign(live, { status });
+    world.standIn.books.tell('customer.subscription.paused', live ?? {});
+    await world.catchUp();
+  };
+  const subscriptionFor = async (more: object): Promise<Json> =>
+    (await expectStatus(200, 'GET', '/v1/subscription', more)).body.data.subscription;
+
+  test('is past due with the billing status NONE, and closes the API but for the bill', async () => {
+    tenant = await newSubscriber();
+    await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
+    await setStatus('paused');
+    expect(await subscriptionFor({ key: tenant.key })).toMatchObject({
+      ...{ status: 'past_due', billing_status: 'NONE', current_period: null, dormant: null },
+      plan: { package_code: 'starter' },
+    });
+    const refused = await expectStatus(402, 'GET', '/v1/objects', { key: tenant.key });
+    expect(refused.body.error).toMatchObject({ code: 'QUOTA_EXCEEDED', details: { reason: 'no_subscription' } });
+    await expectStatus(200, 'POST', '/v1/billing/portal-session', { key: tenant.key });
+    const { body } = await expectStatus(200, 'GET', '/v1/invoices', { key: tenant.key });
+    expect(body.data.pending).toBeNull();
+  });
+
+  test('is not replaced by another, and the refusal says what to do', async () => {
+    const { access_token: token } = await signIn(tenant);
+    const body = { kind: 'subscribe', package_code: 'growth' };
+    const started = await call('POST', '/v1/checkout-sessions', { token, body });
+    expect([started.status, started.body.error.details.reason]).toEqual([409, 'subscription_exists']);
+    expect(started.body.error.message).toContain('/v1/billing/portal-session');
+  });
+
+  test('opens the API again when it is resumed', async () => {
+    await setStatus('active');
+    expect(await subscriptionFor({ key: tenant.key })).toMatchObject({ billing_status: 'ACTIVE' });
+    await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
+  });
+
+  test('stays active while Stripe only pauses the collection of its payments', async () => {
+    const [row] = await database()<{ id: string }[]>`
+      select customer_id as id from provider_customers where company_id = ${tenant.companyId}`;
+    const live = [...world.standIn.books.subscriptions.values()].find(({ customer }) => customer === row?.id);
+    if (live) Object.assign(live, { pause_collection: { behavior: 'void', resumes_at: null } });
+    await setStatus('active');
+    expect(await subscriptionFor({ key: tenant.key })).toMatchObject({ billing_status: 'ACTIVE' });
+    await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
+  });
 });

@@ -4764,6 +4764,7 @@ export interface paths {
          *     | `TRIALING` | `trialing` | a trial of 14 days, until `trial_end` | serves |
          *     | `ACTIVE` | `active` | paid | serves |
          *     | `PAST_DUE` | `past_due` | a payment failed; it is tried again on days 1, 3, 5, 7 and 14 after | serves |
+         *     | `NONE` | `past_due` | the payment provider has paused the subscription and charges nothing; support resumes it | 402, `no_subscription` |
          *     | `CANCELED` | `canceled` | ended; the data is kept until `dormant.data_kept_until` | 402, `subscription_ended` |
          *     | `PENDING_DELETION` | `canceled` | everything will be removed within 14 days, unless a plan is chosen | 402, `subscription_ended` |
          *     | `NONE` | `none` | the trial is over and no plan was chosen | 402, `no_subscription` |
