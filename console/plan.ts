@@ -17,6 +17,8 @@ const cycles = { monthly: 'By month', yearly: 'By year' };
 const told = {
   now: 'That is changed, from now on.',
   later: 'That is noted. It is changed when the period ends.',
+  raises:
+    'That is noted. It is changed when the period ends, and the bill is then higher than now, because of the seats. The next invoice below has the amount; set fewer seats to pay less.',
   paid: 'Thank you. What you paid for is here as soon as the payment provider has told us, normally within seconds.',
   back: 'Nothing was charged.',
 };
@@ -252,8 +254,10 @@ function awayPage(request: PersonalRequest, title: string, text: string, url: st
 export const changePlan: Show = (parts, request) =>
   orAgain(
     async () => {
-      const { applies } = await changed(parts, request, request.form as URLSearchParams);
-      return { redirect: inMode(home, request.testMode, { done: applies === 'period_end' ? 'later' : 'now' }) };
+      const { applies, warnings } = await changed(parts, request, request.form as URLSearchParams);
+      const isRaised = warnings.some(({ code }) => code === 'raises_bill');
+      const name = isRaised ? 'raises' : applies === 'period_end' ? 'later' : 'now';
+      return { redirect: inMode(home, request.testMode, { done: name }) };
     },
     againWith(parts, request),
   );

@@ -4837,6 +4837,10 @@ export interface paths {
          * @description Has the workspace go to a plan that costs less when the period ends; until then nothing changes, and nothing is paid back. A second downgrade
          *     takes the place of the first. To stay, upgrade to the plan that you are on.
          *
+         *     Seats stay as they were set. A smaller plan includes fewer of them and its extra seats can cost more, so that a downgrade can raise the
+         *     bill: from scale to starter with 28 seats, 326.00 becomes 329.00. The downgrade is made all the same, and `warnings` has `raises_bill` with
+         *     both amounts. [Set fewer seats](#operation/updateSubscriptionSeats) to pay less.
+         *
          *     409 CONFLICT, by `details.reason`: `not_a_downgrade` (it costs more: upgrade), `already_on_package`, `package_not_configured`,
          *     `seats_exceed_target` (more users are active than the plan includes; `details` has `seats_used` and `target_included`).
          *
@@ -11762,6 +11766,32 @@ export interface components {
          * @enum {string}
          */
         ChangeApplies: "immediately" | "period_end";
+        /**
+         * @description raises_bill: a scheduled downgrade makes the next period cost more than this one. More codes can be added.
+         * @example raises_bill
+         * @enum {string}
+         */
+        ChangeWarningCode: "raises_bill";
+        /** @description What a period costs with seats and modules, before discounts and taxes. */
+        BillComparison: {
+            /**
+             * @description This period.
+             * @example 32600
+             */
+            current_period_minor: number;
+            /**
+             * @description The next one.
+             * @example 32900
+             */
+            next_period_minor: number;
+            currency: components["schemas"]["Currency"];
+        };
+        ChangeWarning: {
+            code: components["schemas"]["ChangeWarningCode"];
+            /** @description A sentence for people, with the amounts. */
+            message: string;
+            details: components["schemas"]["BillComparison"];
+        };
         SubscriptionChange: {
             action: components["schemas"]["SubscriptionAction"];
             /** @description When it holds. */
@@ -11777,6 +11807,8 @@ export interface components {
             module_key: string | null;
             /** @description Of a change of seats. */
             seats: number | null;
+            /** @description What may be unexpected about the change. It was made all the same. */
+            warnings: components["schemas"]["ChangeWarning"][];
         };
         SubscriptionChangeAnswer: {
             success: components["schemas"]["Success"];
@@ -28480,7 +28512,8 @@ export interface operations {
                      *         "effective": "2026-11-20T23:55:00.000Z",
                      *         "status": null,
                      *         "module_key": null,
-                     *         "seats": null
+                     *         "seats": null,
+                     *         "warnings": []
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -28548,7 +28581,8 @@ export interface operations {
                      *         "effective": "2026-12-01T09:00:00.000Z",
                      *         "status": null,
                      *         "module_key": null,
-                     *         "seats": null
+                     *         "seats": null,
+                     *         "warnings": []
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -28616,7 +28650,8 @@ export interface operations {
                      *         "effective": "2026-11-20T23:55:00.000Z",
                      *         "status": null,
                      *         "module_key": null,
-                     *         "seats": 12
+                     *         "seats": 12,
+                     *         "warnings": []
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -28684,7 +28719,8 @@ export interface operations {
                      *         "effective": "2026-11-20T23:55:00.000Z",
                      *         "status": "pending_webhook",
                      *         "module_key": "campaigns",
-                     *         "seats": null
+                     *         "seats": null,
+                     *         "warnings": []
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -28749,7 +28785,8 @@ export interface operations {
                      *         "effective": "2026-12-01T09:00:00.000Z",
                      *         "status": null,
                      *         "module_key": "campaigns",
-                     *         "seats": null
+                     *         "seats": null,
+                     *         "warnings": []
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -28809,7 +28846,8 @@ export interface operations {
                      *         "effective": "2026-12-01T09:00:00.000Z",
                      *         "status": null,
                      *         "module_key": null,
-                     *         "seats": null
+                     *         "seats": null,
+                     *         "warnings": []
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
@@ -28868,7 +28906,8 @@ export interface operations {
                      *         "effective": "2026-11-20T23:55:00.000Z",
                      *         "status": null,
                      *         "module_key": null,
-                     *         "seats": null
+                     *         "seats": null,
+                     *         "warnings": []
                      *       },
                      *       "meta": {
                      *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",

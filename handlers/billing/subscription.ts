@@ -2,12 +2,14 @@
 import { findProviderBill } from '../../db/billing/provider-bills.ts';
 import { findAgreedLimits } from '../../db/billing/subscriptions.ts';
 import { findSeats } from '../../db/people/users.ts';
+import type { ProviderBill } from '../../domain/billing/bills.ts';
 import { addOns, plans } from '../../domain/billing/catalogue.ts';
 import { isAddOn } from '../../domain/billing/changes.ts';
 import { shownSubscription } from '../../domain/billing/subscription-view.ts';
+import { findWarnings } from '../../domain/billing/warnings.ts';
 import { readSubscription } from '../../reads/subscription.ts';
 import { notFound, problem, validationFailed } from '../../runtime/errors.ts';
-import type { Handler } from '../../runtime/handler.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
 import { changeSubscription, type Told } from '../../writes/subscription-orders.ts';
 
 export const getSubscription: Handler<'getSubscription'> = async (call) => {
@@ -16,7 +18,7 @@ export const getSubscription: Handler<'getSubscription'> = async (call) => {
   const [{ used }, agreed, bill] = await Promise.all([
     findSeats(sql, caller.companyId),
     findAgreedLimits(sql, { companyId: caller.companyId, testMode: caller.testMode }),
-    caller.testMode ? undefined : findProviderBill(sql, caller.companyId),
+    readBill(call),
   ]);
   return {
     status: 200,
@@ -26,17 +28,17 @@ export const getSubscription: Handler<'getSubscription'> = async (call) => {
 
 export const upgradeSubscription: Handler<'upgradeSubscription'> = async (call) => {
   const { package_code, billing_cycle = null } = call.body;
-  return answered(await changeSubscription(call, { action: 'upgrade', package_code, billing_cycle }));
+  return answered(call, await changeSubscription(call, { action: 'upgrade', package_code, billing_cycle }));
 };
 
 export const downgradeSubscription: Handler<'downgradeSubscription'> = async (call) => {
   const { package_code } = call.body;
-  return answered(await changeSubscription(call, { action: 'downgrade', package_code }));
+  return answered(call, await changeSubscription(call, { action: 'downgrade', package_code }));
 };
 
 export const updateSubscriptionSeats: Handler<'updateSubscriptionSeats'> = async (call) => {
   const { seats } = call.body;
-  return answered(await changeSubscription(call, { action: 'set_seats', seats }));
+  return answered(call, await changeSubscription(call, { action: 'set_seats', seats }));
 };
 
 export const createSubscriptionModule: Handler<'createSubscriptionModule'> = async (call) => {
@@ -45,19 +47,27 @@ export const createSubscriptionModule: Handler<'createSubscriptionModule'> = asy
     const message = `${module_key} is no module that can be added; GET /v1/modules lists them`;
     throw validationFailed([problem('module_key', 'INVALID_OPTION', message, { allowed: Object.keys(addOns) })], 422);
   }
-  return answered(await changeSubscription(call, { action: 'add_module', module_key }));
+  return answered(call, await changeSubscription(call, { action: 'add_module', module_key }));
 };
 
 export const deleteSubscriptionModule: Handler<'deleteSubscriptionModule'> = async (call) => {
   const { module_key } = call.path;
   if (!isAddOn(module_key) && !Object.hasOwn(plans, module_key)) throw notFound();
-  return answered(await changeSubscription(call, { action: 'remove_module', module_key }));
+  return answered(call, await changeSubscription(call, { action: 'remove_module', module_key }));
 };
 
 export const cancelSubscription: Handler<'cancelSubscription'> = async (call) =>
-  answered(await changeSubscription(call, { action: 'cancel' }));
+  answered(call, await changeSubscription(call, { action: 'cancel' }));
 
 export const reactivateSubscription: Handler<'reactivateSubscription'> = async (call) =>
-  answered(await changeSubscription(call, { action: 'reactivate' }));
+  answered(call, await changeSubscription(call, { action: 'reactivate' }));
 
-const answered = (data: Told) => ({ status: 200 as const, data });
+async function answered(call: Pick<Call, 'sql' | 'caller' | 'now'>, change: Told) {
+  const [subscription, bill] = await Promise.all([readSubscription(call), readBill(call)]);
+  return { status: 200 as const, data: { ...change, warnings: findWarnings(subscription, bill) } };
+}
+
+/** Test keys are billed by the test provider, which keeps no books of its own. */
+async function readBill({ sql, caller }: Pick<Call, 'sql' | 'caller'>): Promise<ProviderBill | undefined> {
+  return caller.testMode ? undefined : findProviderBill(sql, caller.companyId);
+}

@@ -110,6 +110,18 @@ describe('a coupon and a tax rate', () => {
   });
 });
 
+test('a downgrade from a kept price warns with what is paid now', async () => {
+  const tenant = await newSubscriber({ package_code: 'growth', seats: 10 });
+  setPrice('plan.growth', 7900);
+  await ring(tenant);
+  const { status, body } = await change(tenant, 'downgrade', { package_code: 'starter' });
+  expect(status).toBe(200);
+  expect(body.data.warnings).toMatchObject([
+    { code: 'raises_bill', details: { current_period_minor: 7900, next_period_minor: 2900 + 7 * 1200 } },
+  ]);
+  expect((await pending(tenant)).total_minor).toBe(2900 + 7 * 1200);
+});
+
 describe('the bill to come', () => {
   test('has what is scheduled for the end of the period, at the prices that stay and those that come', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });

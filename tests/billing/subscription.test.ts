@@ -96,6 +96,7 @@ describe('an upgrade', () => {
       status: null,
       module_key: null,
       seats: null,
+      warnings: [],
     });
     expect((await shown(tenant.key)).plan.package_code).toBe('growth');
     // Half of a month of 30 days is left: half of 99.00 less half of 29.00.

@@ -2538,6 +2538,10 @@ export interface Operations {
    * Has the workspace go to a plan that costs less when the period ends; until then nothing changes, and nothing is paid back. A second downgrade
    * takes the place of the first. To stay, upgrade to the plan that you are on.
    *
+   * Seats stay as they were set. A smaller plan includes fewer of them and its extra seats can cost more, so that a downgrade can raise the
+   * bill: from scale to starter with 28 seats, 326.00 becomes 329.00. The downgrade is made all the same, and `warnings` has `raises_bill` with
+   * both amounts. [Set fewer seats](#operation/updateSubscriptionSeats) to pay less.
+   *
    * 409 CONFLICT, by `details.reason`: `not_a_downgrade` (it costs more: upgrade), `already_on_package`, `package_not_configured`,
    * `seats_exceed_target` (more users are active than the plan includes; `details` has `seats_used` and `target_included`).
    *

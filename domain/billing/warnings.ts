@@ -1,0 +1,35 @@
+// What a person may not expect of a change that was made.
+import type { components } from '../../generated/api.ts';
+import { type ProviderBill, selectBill } from './bills.ts';
+import { plans } from './catalogue.ts';
+import { nextPeriod } from './changes.ts';
+import { money } from './money.ts';
+import { extraSeats, itemsOf, periodLines, totalOf } from './proration.ts';
+import type { Subscription } from './subscription.ts';
+
+type ChangeWarning = components['schemas']['ChangeWarning'];
+
+/**
+ * Finds what a subscription does at the end of its period that a person may not expect: a smaller plan includes fewer seats, and
+ * the seats beyond them can cost more than the plan saves.
+ */
+export function findWarnings(subscription: Subscription, providerBill: ProviderBill | undefined): ChangeWarning[] {
+  const { scheduled, cancelAtPeriodEnd, currency } = subscription;
+  if (cancelAtPeriodEnd || !scheduled.some(({ action }) => action === 'downgrade')) return [];
+  const prices = selectBill(subscription, providerBill)?.prices;
+  const next = nextPeriod(subscription);
+  const current_period_minor = totalOf(periodLines(subscription, prices));
+  const next_period_minor = totalOf(periodLines(next, prices));
+  if (next_period_minor <= current_period_minor) return [];
+  const { name = next.packageCode, includedSeats = 0 } = plans[next.packageCode] ?? {};
+  const seatPrice = itemsOf(next, prices).find(({ key }) => key.startsWith('seats.'))?.unitMinor ?? 0;
+  const amounts = `${money(next_period_minor, currency)} instead of ${money(current_period_minor, currency)}`;
+  const seats = `${name} includes ${includedSeats} seats, and each of the ${extraSeats(next)} others costs ${money(seatPrice, currency)}`;
+  return [
+    {
+      code: 'raises_bill',
+      message: `This downgrade raises the bill: from the next period on it is ${amounts}. ${seats}. Set fewer seats to pay less, or upgrade to ${subscription.packageCode} to keep it.`,
+      details: { current_period_minor, next_period_minor, currency },
+    },
+  ];
+}

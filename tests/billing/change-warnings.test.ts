@@ -1,0 +1,72 @@
+// A change that raises the bill, though its name says otherwise, says so in its response.
+import { describe, expect, test } from 'vitest';
+import { subscribed } from '../support/billing.ts';
+import { call, expectStatus, type Json } from '../support/client.ts';
+import { newTenant, type Tenant } from '../support/tenants.ts';
+
+async function newSubscriber(more: Record<string, unknown> = {}): Promise<Tenant> {
+  const tenant = await newTenant();
+  await subscribed(tenant, 'live', { package_code: 'scale', seats: 28, ...more });
+  return tenant;
+}
+
+const change = async ({ key }: Tenant, what: string, body?: object): Promise<Json> =>
+  (await expectStatus(200, 'POST', `/v1/subscription/${what}`, { key, ...(body ? { body } : {}) })).body.data;
+
+describe('a downgrade that raises the bill because of the seats', () => {
+  const raised = {
+    code: 'raises_bill',
+    details: { current_period_minor: 32_600, next_period_minor: 32_900, currency: 'USD' },
+  };
+
+  test('is made, and warns with both amounts, which are those of the bill to come', async () => {
+    const tenant = await newSubscriber();
+    const { applies, warnings } = await change(tenant, 'downgrade', { package_code: 'starter' });
+    expect(applies).toBe('period_end');
+    expect(warnings).toEqual([{ ...raised, message: expect.any(String) }]);
+    expect(warnings[0].message).toBe(
+      'This downgrade raises the bill: from the next period on it is 329.00 USD instead of 326.00 USD. Starter includes 3 seats, and each of the 25 others costs 12.00 USD. Set fewer seats to pay less, or upgrade to scale to keep it.',
+    );
+    const { body } = await call('GET', '/v1/invoices', { key: tenant.key });
+    expect(body.data.pending.total_minor).toBe(32_900);
+  });
+
+  test('warns until fewer seats are set, whatever else is changed meanwhile', async () => {
+    const tenant = await newSubscriber();
+    await change(tenant, 'downgrade', { package_code: 'starter' });
+    expect((await change(tenant, 'modules', { module_key: 'workforces' })).warnings).toMatchObject([
+      { code: 'raises_bill', details: { current_period_minor: 42_500, next_period_minor: 42_800 } },
+    ]);
+    expect((await change(tenant, 'seats', { seats: 20 })).warnings).toEqual([]);
+  });
+
+  test('warns if the seats are raised after the downgrade was scheduled', async () => {
+    const tenant = await newSubscriber({ seats: null });
+    expect((await change(tenant, 'downgrade', { package_code: 'starter' })).warnings).toEqual([]);
+    expect((await change(tenant, 'seats', { seats: 28 })).warnings).toMatchObject([raised]);
+  });
+
+  test('warns no more once it is dropped, or the subscription ends with its period', async () => {
+    const tenant = await newSubscriber();
+    await change(tenant, 'downgrade', { package_code: 'starter' });
+    expect((await change(tenant, 'cancel')).warnings).toEqual([]);
+    expect((await change(tenant, 'reactivate')).warnings).toMatchObject([raised]);
+    expect((await change(tenant, 'upgrade', { package_code: 'scale' })).warnings).toEqual([]);
+  });
+});
+
+test('a downgrade that lowers the bill has no warnings', async () => {
+  const tenant = await newSubscriber();
+  expect((await change(tenant, 'downgrade', { package_code: 'growth' })).warnings).toEqual([]);
+});
+
+test('a repeated call with the same Idempotency-Key has the same warnings', async () => {
+  const tenant = await newSubscriber();
+  const ask = () =>
+    expectStatus(200, 'POST', '/v1/subscription/downgrade', {
+      ...{ key: tenant.key, body: { package_code: 'starter' }, idempotencyKey: 'downgrade-1' },
+    });
+  const first = await ask();
+  expect(first.body.data.warnings).toHaveLength(1);
+  expect((await ask()).body.data).toEqual(first.body.data);
+});
