@@ -5021,6 +5021,9 @@ export interface paths {
          *     person to `url`, and ask [GET /v1/checkout-sessions/{id}](#operation/getCheckoutSession) every few seconds until `status` is
          *     `complete` and `activation.active` is true. That the person came back to `success_url` proves nothing.
          *
+         *     `success_url` may have `{CHECKOUT_SESSION_ID}` in its path, query or fragment. The id of the checkout takes its place, so that the page
+         *     that the person returns to can ask for it. No other braces are taken.
+         *
          *     Subscribing ends a trial, and brings a workspace back whose subscription has ended: a new period begins, and its invoice is paid. The
          *     page can be used for 24 hours, and once.
          *
@@ -11853,8 +11856,12 @@ export interface components {
              * @example 5000
              */
             amount_minor?: number;
-            /** @description Where the person goes when it is paid. */
-            success_url?: components["schemas"]["WebAddress"];
+            /**
+             * Format: checkout-return-uri
+             * @description Where the person goes when it is paid. The id of the checkout takes the place of `{CHECKOUT_SESSION_ID}`.
+             * @example https://app.example.com/welcome?checkout={CHECKOUT_SESSION_ID}
+             */
+            success_url?: string;
             /** @description Where the person goes who does not pay. */
             cancel_url?: components["schemas"]["WebAddress"];
         };

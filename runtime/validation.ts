@@ -313,6 +313,8 @@ const formats: Record<string, string> = {
   'date-time': 'an ISO 8601 time with its offset, e.g. 2026-11-20T23:55:00.000Z',
   date: 'a date, e.g. 2026-11-20',
   uri: 'a web address',
+  'checkout-return-uri':
+    'a web address, with no braces but those of {CHECKOUT_SESSION_ID} in its path, query or fragment',
   'entity-tags': 'an ETag with its quotes, as an answer had it, e.g. "3", or *',
   'ip-range': 'an IP address or a CIDR range, e.g. 203.0.113.7, 10.0.0.0/8 or 2001:db8::/32',
 };

@@ -24,6 +24,11 @@ type Shown = components['schemas']['CheckoutSession'];
 /** Milliseconds in which a checkout can be paid. */
 const openFor = 24 * 3_600_000;
 
+/**
+ * In the address to return to. It is replaced here and not by the provider, whose own id of the checkout no operation of ours takes.
+ */
+const sessionIdPlaceholder = '{CHECKOUT_SESSION_ID}';
+
 const cardToCome = { brand: '', last4: '', exp_month: 1, exp_year: 2000 };
 
 export const createCheckoutSession: Handler<'createCheckoutSession'> = async (call) => {
@@ -46,7 +51,11 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
   const id = newSessionId('cs');
   const session = {
     ...{ id, kind: body.kind, packageCode, billingCycle, seats, amountMinor, currency: billingCurrency },
-    ...{ successUrl: body.success_url ?? null, cancelUrl: body.cancel_url ?? null, completedAt: null },
+    ...{
+      successUrl: body.success_url?.replaceAll(sessionIdPlaceholder, id) ?? null,
+      cancelUrl: body.cancel_url ?? null,
+      completedAt: null,
+    },
     ...{ createdAt: now, expiresAt: new Date(now.getTime() + openFor) },
   };
   await insertCheckout(call.sql, scope, session);

@@ -7,7 +7,7 @@ import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { isAddressRange } from '../client-address.ts';
 import { type DeprecatedUse, readDeprecatedUses } from './deprecation.ts';
-import { readTimes, refineLengths, strictFormats } from './formats.ts';
+import { readTimes, refineLengths, strictFormats, withoutSessionId } from './formats.ts';
 import { PreparedBody } from './prepared-body.ts';
 
 /** One way to open an operation: a kind of credential and the scopes it must hold. */
@@ -196,6 +196,8 @@ function newAjv(): Ajv2020 {
   readTimes(ajv);
   refineLengths(ajv);
   ajv.addFormat('ip-range', isAddressRange);
+  const { uri } = ajv.formats;
+  ajv.addFormat('checkout-return-uri', (text: string) => typeof uri === 'function' && uri(withoutSessionId(text)));
   // Standard vocabulary only describes these; here a request that sends such a field is told so.
   ajv.removeKeyword('readOnly');
   for (const keyword of ['readOnly', 'x-immutable'])

@@ -9,6 +9,15 @@ export const strictFormats: Readonly<Record<string, RegExp>> = {
   'entity-tags': /^\s*(?:\*|(?:W\/)?"[^"]*"(?:\s*,\s*(?:W\/)?"[^"]*")*)\s*$/,
 };
 
+/**
+ * An address to return to, as if the id of its checkout stood in it already. The placeholder is taken behind the host alone; other
+ * braces stay, and are no part of an address.
+ */
+export function withoutSessionId(address: string): string {
+  const [, start = '', rest = ''] = /^([^/]*\/\/[^/?#]*)(.*)$/s.exec(address) ?? [];
+  return start === '' ? address : start + rest.replaceAll('{CHECKOUT_SESSION_ID}', 'id');
+}
+
 /** Reads a string, or gives undefined for one that does not fit. */
 type Reader = (text: string) => string | undefined;
 

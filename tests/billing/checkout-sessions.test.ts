@@ -118,7 +118,7 @@ describe('a checkout', () => {
     expect(await charged(tenant)).toEqual([]);
   });
 
-  test.each([
+  test.each<[object, string, string]>([
     [{ kind: 'subscribe' }, 'package_code', 'REQUIRED'],
     [{ kind: 'wallet_topup' }, 'amount_minor', 'REQUIRED'],
     [{ kind: 'wallet_topup', amount_minor: 499 }, 'amount_minor', 'OUT_OF_RANGE'],
@@ -128,6 +128,21 @@ describe('a checkout', () => {
     [
       { kind: 'subscribe', package_code: 'growth', success_url: 'javascript:alert(1)' },
       'success_url',
+      'INVALID_FORMAT',
+    ],
+    ...[
+      'https://app.example.com/?a={SESSION}',
+      'https://app.example.com/?a={checkout_session_id}',
+      'https://app.example.com/?a={{CHECKOUT_SESSION_ID}}',
+      'https://app.example.com/{CHECKOUT_SESSION_ID',
+      'https://{CHECKOUT_SESSION_ID}.example.com/',
+    ].map((success_url): [object, string, string] => [
+      { kind: 'wallet_topup', amount_minor: 500, success_url },
+      ...(['success_url', 'INVALID_FORMAT'] as const),
+    ]),
+    [
+      { kind: 'wallet_topup', amount_minor: 500, cancel_url: 'https://app.example.com/{CHECKOUT_SESSION_ID}' },
+      'cancel_url',
       'INVALID_FORMAT',
     ],
     [{ kind: 'gift' }, 'kind', 'INVALID_OPTION'],
@@ -238,6 +253,17 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await paid.page.getByRole('button', { name: 'Pay' }).click();
     await paid.page.waitForURL(urls.success_url);
     expect([...cancelled.complaints, ...paid.complaints]).toEqual([]);
+  });
+
+  test('the id of the checkout takes the place of its placeholder in success_url', async () => {
+    const tenant = await newTenant();
+    const back = `${inject('baseUrl')}/docs/deprecations`;
+    const success_url = `${back}?checkout={CHECKOUT_SESSION_ID}&again={CHECKOUT_SESSION_ID}`;
+    const session = await subscribe(tenant, { success_url });
+    const { page } = await open(session.url);
+    await fill(page, goodNumber);
+    await page.getByRole('button', { name: 'Pay' }).click();
+    await page.waitForURL(`${back}?checkout=${session.id}&again=${session.id}`);
   });
 
   test('every field has its label, and the page its language and one heading', async () => {

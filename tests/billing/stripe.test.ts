@@ -90,6 +90,16 @@ describe('a checkout', () => {
   });
 });
 
+test('the id of the checkout takes the place of its placeholder before Stripe gets the address', async () => {
+  const tenant = await newTenant();
+  const success_url = 'https://app.example.com/welcome/{CHECKOUT_SESSION_ID}?from=crm';
+  const { id } = await world.startCheckout(tenant, { kind: 'wallet_topup', amount_minor: 500, success_url });
+  const asked = world.standIn.asked.findLast(({ call: what }) => what === 'POST /v1/checkout/sessions');
+  // Stripe's own id of the checkout would be of no use: no operation takes it.
+  expect(asked?.form.success_url).toBe(`https://app.example.com/welcome/${id}?from=crm`);
+  expect((await call('GET', `/v1/checkout-sessions/${id}`, { key: tenant.key })).status).toBe(200);
+});
+
 describe('a checkout that is not paid', () => {
   test('leaves everything as it was', async () => {
     const tenant = await newTenant();

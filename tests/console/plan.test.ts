@@ -107,6 +107,22 @@ describe('a subscription', () => {
     expect([wrong.status, wrong.text.includes('role="alert"')]).toEqual([409, true]);
   });
 
+  test('says so if a downgrade raises the bill', async () => {
+    await subscribed(tenant, 'live', { package_code: 'scale', seats: 28 });
+    const { to } = await change('plan', { package_code: 'starter', direction: 'downgrade' });
+    expect(to).toBe(`${home}?done=raises`);
+    const { text } = await admin.ask(to ?? '');
+    expect([text.includes('the bill is then higher than now'), text.includes('329.00 USD')]).toEqual([true, true]);
+  });
+
+  test('that is paused offers the card, and no second plan', async () => {
+    await subscribed(tenant, 'live', { status: 'paused', due_at: null });
+    const { text } = await admin.ask(home);
+    expect([text.includes('The subscription is paused'), text.includes('Choose a plan')]).toEqual([true, false]);
+    expect(text).toContain(`${home}/portal`);
+    await subscribed(tenant, 'live', { package_code: 'growth' });
+  });
+
   test('is cancelled, and kept after all', async () => {
     expect((await change('cancel')).to).toBe(`${home}?done=later`);
     expect(await storedSubscription(tenant)).toMatchObject({ cancel_at_period_end: true });

@@ -153,7 +153,7 @@ export const junk: fc.Arbitrary<unknown> = fc.oneof(
 function textFor(schema: Schema): fc.Arbitrary<string> {
   if (schema.format === 'email') return fc.emailAddress();
   if (schema.format === 'uuid') return fc.uuid();
-  if (schema.format === 'uri') return fc.webUrl();
+  if (schema.format === 'uri' || schema.format === 'checkout-return-uri') return fc.webUrl();
   if (schema.format === 'date')
     return fc
       .date({ noInvalidDate: true, min: new Date(0), max: new Date('2100-01-01') })

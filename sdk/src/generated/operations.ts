@@ -2632,6 +2632,9 @@ export interface Operations {
    * person to `url`, and ask [GET /v1/checkout-sessions/{id}](#operation/getCheckoutSession) every few seconds until `status` is
    * `complete` and `activation.active` is true. That the person came back to `success_url` proves nothing.
    *
+   * `success_url` may have `{CHECKOUT_SESSION_ID}` in its path, query or fragment. The id of the checkout takes its place, so that the page
+   * that the person returns to can ask for it. No other braces are taken.
+   *
    * Subscribing ends a trial, and brings a workspace back whose subscription has ended: a new period begins, and its invoice is paid. The
    * page can be used for 24 hours, and once.
    *
