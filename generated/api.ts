@@ -11769,12 +11769,6 @@ export interface components {
          * @enum {string}
          */
         ChangeApplies: "immediately" | "period_end";
-        /**
-         * @description raises_bill: a scheduled downgrade makes the next period cost more than this one. More codes can be added.
-         * @example raises_bill
-         * @enum {string}
-         */
-        ChangeWarningCode: "raises_bill";
         /** @description What a period costs with seats and modules, before discounts and taxes. */
         BillComparison: {
             /**
@@ -11790,7 +11784,11 @@ export interface components {
             currency: components["schemas"]["Currency"];
         };
         ChangeWarning: {
-            code: components["schemas"]["ChangeWarningCode"];
+            /**
+             * @description `raises_bill`: a scheduled downgrade makes the next period cost more than this one. More codes can be added.
+             * @example raises_bill
+             */
+            code: string;
             /** @description A sentence for people, with the amounts. */
             message: string;
             details: components["schemas"]["BillComparison"];
@@ -11884,6 +11882,7 @@ export interface components {
         };
         /** @description Of a top-up; only where one checkout is shown. */
         CheckoutWallet: {
+            /** @description True once it is paid; a refund later does not change it, and takes its credit out of the balance. */
             credited: boolean;
             /**
              * @description In minor units.
@@ -11974,7 +11973,7 @@ export interface components {
         };
         Wallet: {
             /**
-             * @description What was paid in and not spent yet.
+             * @description What was paid in and not spent yet. Below 0 if a payment was refunded after its credit was spent; `wallet.adjusted` says so.
              * @example 5000
              */
             balance_minor: number;

@@ -1,4 +1,4 @@
-// What a workspace pays at a provider that keeps books of its own: prices, discounts, the next invoice.
+// Prices, discounts and the next invoice as a provider with books of its own has them.
 import type { Discount, PendingBill, ProviderBill } from '../../domain/billing/bills.ts';
 import type { KeptPrices } from '../../domain/billing/proration.ts';
 import type { Sql } from '../connect.ts';

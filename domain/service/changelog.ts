@@ -40,6 +40,17 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['updateWorkingHours', 'createSchedulingPolicy', 'updateSchedulingPolicy'],
   },
   {
+    id: '2026-11-28-bills-as-charged',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'Prices, discounts and the next invoice are shown as the payment provider charges them (`discounts`, `pending.is_estimate`). Changes of the subscription list `warnings`, for example if a downgrade raises the bill. A refunded or lost top-up takes its credit out of the wallet and emits `wallet.adjusted`. A paused subscription has the billing status `NONE`, and the API answers 402. `success_url` takes `{CHECKOUT_SESSION_ID}`.',
+    operations: [
+      ...['getSubscription', 'listInvoices', 'getUsage', 'createCheckoutSession', 'listWebhookEvents'],
+      ...['upgradeSubscription', 'downgradeSubscription', 'updateSubscriptionSeats', 'createSubscriptionModule'],
+      ...['deleteSubscriptionModule', 'cancelSubscription', 'reactivateSubscription'],
+    ],
+  },
+  {
     id: '2026-11-27-search-in-reach',
     date: '2026-11-27',
     kind: 'changed',

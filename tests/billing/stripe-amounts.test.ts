@@ -1,4 +1,4 @@
-// Amounts of subscriptions that are paid through Stripe: what Stripe charges is shown, not the price list.
+// Subscriptions that are paid through Stripe show what Stripe charges, not the price list.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { change, StripeWorld } from '../support/stripe/world.ts';
