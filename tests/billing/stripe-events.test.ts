@@ -36,6 +36,17 @@ const newEvent = (customer: string, more: object = {}) => ({
 
 const seconds = (): number => Math.floor(Date.now() / 1000);
 
+test('an event about a charge that Stripe cannot be asked about is not taken, so that Stripe sends it again', async () => {
+  world.standIn.faults.push(
+    { of: /^GET \/v1\/charges\//, how: 'refused' },
+    { of: /^GET \/v1\/charges\//, how: 'refused' },
+  );
+  const dispute = { object: 'dispute', charge: 'ch_unknown' };
+  const event = newEvent('', { type: 'charge.dispute.closed', data: { object: dispute } });
+  expect((await send(world.server.url, event)).status).toBe(503);
+  expect((await send(world.server.url, event)).status).toBe(200);
+});
+
 describe('an event', () => {
   let tenant: Tenant;
   let customer: string;
@@ -92,6 +103,10 @@ describe('an event', () => {
     ['of a kind that says nothing to us', { type: 'payout.paid' }],
     ['of a customer that is not ours', { data: { object: { object: 'invoice', customer: 'cus_unknown' } } }],
     ['of no customer', { data: { object: { object: 'invoice', customer: null } } }],
+    [
+      'of a charge that is not there',
+      { type: 'charge.dispute.closed', data: { object: { object: 'dispute', charge: 'ch_unknown' } } },
+    ],
   ])('%s is answered, and nothing comes of it', async (_what, more) => {
     expect((await send(world.server.url, newEvent(customer, more))).status).toBe(200);
     expect(await isDue(tenant)).toBe(false);

@@ -479,10 +479,18 @@ const times = new Set([
 ]);
 
 /** What Stripe answers with 400. */
-export class Refused extends Error {}
+export class Refused extends Error {
+  /** Stripe's own. */
+  readonly code: string | undefined;
+
+  constructor(message: string, code?: string) {
+    super(message);
+    this.code = code;
+  }
+}
 
 export function required<Thing>(thing: Thing | undefined, name: string): Thing {
-  if (thing === undefined) throw new Refused(`No such thing: ${name}`);
+  if (thing === undefined) throw new Refused(`No such thing: ${name}`, 'resource_missing');
   return thing;
 }
 

@@ -2,11 +2,6 @@
 import { type Books, isAlive, Refused, required, seconds } from './books.ts';
 import { type Form, textOf } from './form.ts';
 
-/** Refused with a code of Stripe's. */
-export class NoUpcoming extends Refused {
-  readonly code = 'invoice_upcoming_none';
-}
-
 /** Previews the next invoice of a subscription, or of the schedule that manages it. */
 export function previewInvoice(books: Books, form: Form): object {
   const scheduleId = textOf(form.schedule);
@@ -18,7 +13,7 @@ export function previewInvoice(books: Books, form: Form): object {
   const [first] = subscription.items.data;
   const [begun, start] = [first?.current_period_start ?? 0, first?.current_period_end ?? 0];
   const isEnding = subscription.cancel_at_period_end || schedule?.end_behavior === 'cancel';
-  if (!isAlive(subscription) || isEnding) throw new NoUpcoming('no upcoming invoices');
+  if (!isAlive(subscription) || isEnding) throw new Refused('no upcoming invoices', 'invoice_upcoming_none');
   const phase = schedule?.phases.find(({ start_date }) => start_date === start);
   const items = (phase?.items ?? subscription.items.data).map(({ price, quantity }) =>
     books.newItem(price, quantity, start, start + (start - begun)),

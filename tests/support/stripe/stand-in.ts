@@ -6,7 +6,6 @@ import Stripe from 'stripe';
 import { Books, Refused } from './books.ts';
 import { type Form, readForm } from './form.ts';
 import { pages } from './pages.ts';
-import { NoUpcoming } from './preview.ts';
 import { CardRefused, routes } from './routes.ts';
 
 export const webhookSecret = 'whsec_standin';
@@ -162,9 +161,8 @@ function carriedOut(books: Books, call: string, form: Form, base: string): { sta
           body: JSON.stringify({ error: { type: 'card_error', code: error.code, message: 'no' } }),
         };
       if (!(error instanceof Refused)) throw error;
-      const { message } = error;
-      const code = error instanceof NoUpcoming ? { code: error.code } : {};
-      return { status: 400, body: JSON.stringify({ error: { type: 'invalid_request_error', message, ...code } }) };
+      const { message, code } = error;
+      return { status: 400, body: JSON.stringify({ error: { type: 'invalid_request_error', code, message } }) };
     }
   }
   return { status: 404, body: JSON.stringify({ error: { type: 'invalid_request_error', message: `no ${call}` } }) };
