@@ -136,7 +136,7 @@ const rules: Readonly<Record<string, Rule>> = {
   mcp: {
     may: ['mcp/', 'runtime/entrances.ts', 'runtime/errors.ts', 'runtime/lazily.ts'],
     mayTypes: ['generated/', 'runtime/in-process.ts'],
-    packages: ['@modelcontextprotocol/server', 'openapi-types'],
+    packages: ['@modelcontextprotocol/server', 'gpt-tokenizer', 'openapi-types'],
     node: ['crypto', 'http'],
     mustNotUse: [...clock, ...environment, ...network],
   },

@@ -3,14 +3,26 @@ import { randomUUID } from 'node:crypto';
 import type { EntranceOrder, EntranceRequest } from '../runtime/entrances.ts';
 import { ApiError, type FieldProblem, problem } from '../runtime/errors.ts';
 import type { Performed } from '../runtime/in-process.ts';
-import { dataOf, failed, pick, refused, succeeded, type ToolResult } from './results.ts';
+import {
+  dataOf,
+  type Failure,
+  failureOf,
+  findShorterPage,
+  pick,
+  refused,
+  succeeded,
+  type ToolResult,
+} from './results.ts';
 import { type DescribedTool, type ToolOperation, usualPage } from './schemas.ts';
+import type { Data } from './shrink.ts';
+import type { ToolWording } from './wording.ts';
 
 type Arguments = Record<string, unknown>;
 
 /** A call of a tool as the operations that it stands for. */
 export interface Plan {
   described: DescribedTool;
+  args: Arguments;
   orders: readonly [EntranceOrder, ...EntranceOrder[]];
   /** What is shown of the answer, where the operation does not choose itself. */
   fields: readonly string[] | undefined;
@@ -31,29 +43,103 @@ export function planCall(described: DescribedTool, given: unknown): Plan {
     throw wrong(unknown.map((name) => problem(name, 'UNKNOWN_FIELD', `${name} is no argument`, { allowed: names })));
   const [first, ...others] = chosen(described, args);
   return {
-    described,
+    ...{ described, args },
     orders: [orderOf(first, args, described), ...others.map((each) => orderOf(each, args, described))],
     fields: first.places.get('fields') === 'own' ? namesIn(args.fields) : undefined,
   };
 }
 
 /** Performs what was planned: one call, whatever it consists of. */
-export async function carryOut({ described, orders, fields }: Plan, request: EntranceRequest): Promise<ToolResult> {
-  const { tool, listed } = described;
+export async function carryOut(plan: Plan, request: EntranceRequest, wording: ToolWording): Promise<ToolResult> {
+  const { described, orders } = plan;
   try {
     await request.admit(orders[0].operationId, orders[0].path);
   } catch (error) {
-    if (error instanceof ApiError) return refused(error);
+    if (error instanceof ApiError) return refused(await explainMissing(error, plan, request), wording);
     throw error;
   }
-  let data: Record<string, unknown> = {};
+  const data = await perform(plan, request);
+  if ('status' in data) return refused(await explainMissing(failureOf(data), plan, request), wording);
+  return isPage(plan, data.shown)
+    ? showPage(plan, data.shown, request, wording)
+    : succeeded(data.shown, described.tool);
+}
+
+/** Performs the operations of a plan. @returns the first answer that is a failure, or what is shown of all answers */
+async function perform({ orders, fields }: Plan, request: EntranceRequest): Promise<Performed | { shown: Data }> {
+  let data: Data = {};
   for (const order of orders) {
-    const performed: Performed = await request.perform(order);
-    if (performed.status >= 400) return failed(performed);
+    const performed = await request.perform(order);
+    if (performed.status >= 400) return performed;
     data = { ...data, ...dataOf(performed) };
   }
-  const shown = fields === undefined ? data : pick(data, fields);
-  return succeeded(shown, tool.hint, Object.hasOwn(listed.inputSchema.properties, 'limit'));
+  return { shown: fields === undefined ? data : pick(data, fields) };
+}
+
+/** Whether the data are a page whose length an argument chooses. */
+const isPage = ({ described, orders: [{ operationId }] }: Plan, data: Data): boolean =>
+  'next_cursor' in data &&
+  described.operations.get(operationId as ToolOperation['id'])?.places.get('limit') === 'query';
+
+/**
+ * Shows a page. If a model cannot hold all of it, the page is read again with a smaller limit, so that its cursor is that of the
+ * last item that is shown. It is still one call.
+ */
+async function showPage(plan: Plan, page: Data, request: EntranceRequest, wording: ToolWording): Promise<ToolResult> {
+  const { tool } = plan.described;
+  let shown = page;
+  let cut: string | undefined;
+  for (;;) {
+    const limit = await findShorterPage(shown, tool);
+    if (limit === undefined) return succeeded(shown, tool, cut);
+    const [order] = plan.orders;
+    const shorter: Plan = { ...plan, orders: [{ ...order, query: { ...order.query, limit: String(limit) } }] };
+    const answer = await perform(shorter, request);
+    if ('status' in answer) return refused(failureOf(answer), wording);
+    shown = answer.shown;
+    cut = `This page was shortened to ${limit} items, because more would be too long.`;
+    if (tool.takes.includes('fields')) cut += ' Ask for fewer fields to get longer pages.';
+  }
+}
+
+/** Arguments that name an object; `objects` names several. */
+const objectArguments = ['object', 'objects'];
+/** Arguments that say which record or other thing a call is about. */
+const identifying = /(^|_)(id|ids|email)$/;
+
+/**
+ * Says in the words of the arguments what was not found: operations do not say whether it was the object or the record.
+ * @returns the failure itself if it is another one
+ */
+async function explainMissing(failure: Failure, { args }: Plan, request: EntranceRequest): Promise<Failure> {
+  const problems = failure.details?.fields as FieldProblem[] | undefined;
+  if (problems?.some(isUnknownObject)) {
+    const allowed = await namesOfObjects(request);
+    const fields = problems.map((each) => (isUnknownObject(each) ? { ...each, allowed } : each));
+    return { code: failure.code, message: failure.message, details: { ...failure.details, fields } };
+  }
+  if (failure.code !== 'NOT_FOUND') return failure;
+  const details = failure.details === undefined ? {} : { details: failure.details };
+  const asked = objectArguments.flatMap((name) => (typeof args[name] === 'string' ? args[name].split(',') : []));
+  const names = asked.length === 0 ? [] : await namesOfObjects(request);
+  const unknown = asked.map((name) => name.trim()).filter((name) => !names.includes(name));
+  if (names.length > 0 && unknown.length > 0) {
+    const message = `There is no object ${unknown.join(', ')} that this credential can see. Objects: ${names.join(', ')}.`;
+    return { code: failure.code, message, ...details };
+  }
+  const given = Object.keys(args).filter((name) => identifying.test(name) && args[name] !== null);
+  const checked = given.length === 0 ? 'the arguments' : given.join(', ');
+  const message = `Nothing that this credential can see has been found by ${checked}.`;
+  return { code: failure.code, message, ...details };
+}
+
+const isUnknownObject = ({ field, code }: FieldProblem): boolean => field === 'object' && code === 'NOT_FOUND';
+
+/** The names of the objects that the caller can see; none if they cannot be read now. */
+async function namesOfObjects(request: EntranceRequest): Promise<string[]> {
+  const answer = await request.perform({ operationId: 'listObjects', path: {} });
+  if (answer.status !== 200) return [];
+  return (dataOf(answer).objects as { object: string }[]).map(({ object }) => object);
 }
 
 /** The operations that a call is for. @throws ApiError where the arguments do not tell */

@@ -63,7 +63,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
     performs: (body) => !hasSessions && body.includes('"tools/call"'),
     check: (headers) => checkOrigin(headers, new URL(parts.baseUrl())),
     async answer(request) {
-      const { handler, catalogue, sessions, isLegacy } = await load();
+      const { handler, catalogue, sessions, isLegacy, answerLegacy } = await load();
       const sent = parse(request.body);
       const messages = (Array.isArray(sent) ? sent : [sent]) as (Message | undefined | null)[];
       const requests = messages.filter((each): each is Message => typeof each?.method === 'string' && 'id' in each);
@@ -72,15 +72,19 @@ export function mcpEntrance(parts: McpParts): Entrance {
       requireScope(request, message, catalogue);
       if (!performing.includes(String(message.method))) await request.count();
       const asked = webRequest(audience(), request, sent !== undefined);
-      if (sessions && (await isLegacy(asked, sent))) {
+      const isOlder = sent !== undefined || sessions !== undefined ? await isLegacy(asked, sent) : false;
+      if (sessions && isOlder) {
         // What a session performs is not known to be one of our operations.
         await request.count();
         return streamed(await sessions(asked, sent));
       }
-      const response = await handler.fetch(asked, {
-        ...(sent === undefined ? {} : { parsedBody: sent }),
-        authInfo: { ...nobody, extra: { request, method: String(message.method) } satisfies Sent },
-      });
+      const sender = { request, method: String(message.method) };
+      const response = isOlder
+        ? await answerLegacy(asked, sent, sender)
+        : await handler.fetch(asked, {
+            ...(sent === undefined ? {} : { parsedBody: sent }),
+            authInfo: { ...nobody, extra: sender satisfies Sent },
+          });
       const body = Buffer.from(await response.arrayBuffer());
       // It performed none: there is no such tool, or its arguments make no call.
       await request.count();
@@ -116,17 +120,31 @@ interface Serving {
   catalogue: Catalogue;
   sessions: Sessions | undefined;
   isLegacy: Library['isLegacyRequest'];
+  /** Answers a request of a revision before 2026-07-28, as JSON. */
+  answerLegacy(asked: Request, parsedBody: unknown, sender: Sent): Promise<Response>;
 }
 
 function serving(library: Library, offer: Offer): Serving {
   const catalogue = offer.openCatalogue(library);
-  // Answers are sent as a whole: nothing needs to keep a connection awake.
   const serve: Parameters<typeof library.createMcpHandler>[0] = ({ authInfo = nobody }) => {
     const { request, method } = authInfo.extra as unknown as Sent;
     return catalogue.serverFor(request, method);
   };
-  const handler = library.createMcpHandler(serve, { keepAliveMs: 0 });
-  return { handler, catalogue, sessions: offer.openSessions?.(library), isLegacy: library.isLegacyRequest };
+  // Answers are sent as a whole: nothing needs to keep a connection awake.
+  const handler = library.createMcpHandler(serve, { keepAliveMs: 0, legacy: 'reject' });
+  // The library answers older revisions with event streams unless it is told otherwise here: not every client reads those.
+  async function answerLegacy(asked: Request, parsedBody: unknown, { request, method }: Sent): Promise<Response> {
+    const transport = new library.WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
+    const server = catalogue.serverFor(request, method);
+    await server.connect(transport);
+    try {
+      return await transport.handleRequest(asked, { parsedBody });
+    } finally {
+      await server.close();
+    }
+  }
+  const sessions = offer.openSessions?.(library);
+  return { handler, catalogue, sessions, isLegacy: library.isLegacyRequest, answerLegacy };
 }
 
 /** What a session answers, as it comes. Connections are the server's own business. */
@@ -144,15 +162,25 @@ function parse(body: Buffer): unknown {
   }
 }
 
+/** The library asks clients to take JSON and event streams. Answers are JSON, so that a client that takes JSON takes all of them. */
+function accepted(accept: string | undefined): string {
+  const takesJson = accept === undefined || /application\/(json|\*)|\*\/\*/i.test(accept);
+  return takesJson ? 'application/json, text/event-stream' : accept;
+}
+
 /**
  * The request as the library reads it.
  * @param isRead whether the body goes along as it was read: of the rest the library asks so little that a request of the web is made only
  *   where it is not
  */
 function webRequest(url: string, { method, headers, body }: EntranceRequest, isRead: boolean): Request {
-  const get = (name: string): string | null => headers[name.toLowerCase()]?.toString() ?? null;
+  const get = (name: string): string | null =>
+    name.toLowerCase() === 'accept' ? accepted(headers.accept) : (headers[name.toLowerCase()]?.toString() ?? null);
   if (isRead || method !== 'POST') return { method, url, headers: { get } } as Request;
-  const named = ['accept', 'content-type'].flatMap((name) => (headers[name] ? [[name, String(headers[name])]] : []));
+  const named = ['accept', 'content-type'].flatMap((name) => {
+    const value = get(name);
+    return value === null ? [] : [[name, value]];
+  });
   return new Request(url, { method, headers: Object.fromEntries(named), body: new Uint8Array(body) });
 }
 

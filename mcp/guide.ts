@@ -13,7 +13,7 @@ export const guide = `How to work with this CRM
    - sort: up to three fields by commas, "-" in front for descending, such as "-created_at"
    - fields: only these fields, by commas; ask for few
    - cursor: the next_cursor of the page before
-4. A result with truncated = true is not whole; its hint says how to ask for less.
+4. A result with truncated = true was shortened; its hint says how to get the rest.
 5. What is wrong with a call is told as an error of the tool, field by field, with the allowed values. Change the call and try again.
 6. Changes take an idempotency_key: a call that is tried again with the same key happens once.
 7. Statuses, stages, tags, sources and types have names of this workspace: list_settings shows them.

@@ -1,14 +1,10 @@
 // What tools answer: data that a model can hold, or what is to be changed in a call.
 
-import type { ApiError } from '../runtime/errors.ts';
 import type { Performed } from '../runtime/in-process.ts';
-
-type Data = Record<string, unknown>;
-
-/** Bytes of a result; four of them are taken for a token. */
-export const mostOfResult = 8000 * 4;
-/** Bytes that what is told beside the data may take. */
-const forHints = 600;
+import { cutText, type Data, longestList, shrink } from './shrink.ts';
+import { loadTokenCounter, maxResultTokens, surelyFits } from './tokens.ts';
+import type { Tool } from './tools.ts';
+import type { ToolWording } from './wording.ts';
 
 export interface ToolResult {
   content: { type: 'text'; text: string }[];
@@ -17,30 +13,55 @@ export interface ToolResult {
   [further: string]: unknown;
 }
 
-interface Failure {
+export interface Failure {
   code: string;
   message: string;
-  details?: Record<string, unknown>;
+  details?: Record<string, unknown> | undefined;
 }
 
 /** The data of an answer. */
 export const dataOf = ({ body }: Performed): Data => (body as { data: Data }).data;
 
 /**
- * The result of a call that did what it should.
- * @param hint what is told with every result of the tool
- * @param canPage whether the tool takes `limit`
+ * The result of a successful call, made small enough for a model.
+ * @param cut what was left out of the data already, and how to get it
  */
-export function succeeded(data: Data, hint: string | undefined, canPage: boolean): ToolResult {
-  const whole = told(data, undefined, hint);
-  // Made once where it fits, as nearly always: to write it only to count its bytes would be a second time.
-  if (Buffer.byteLength(whole.text) <= mostOfResult) return resultOf(whole);
-  const fitted = shrink(data, canPage);
-  return resultOf(told(fitted.data, fitted.hint, hint));
+export async function succeeded(data: Data, tool: Tool, cut?: string): Promise<ToolResult> {
+  const whole = compose(data, cut, tool.hint);
+  if (surelyFits(whole.text, maxResultTokens)) return resultOf(whole);
+  const count = await loadTokenCounter();
+  const fits = (text: string): boolean => count(text, maxResultTokens) <= maxResultTokens;
+  if (fits(whole.text)) return resultOf(whole);
+  const shrunk = shrink(data, tool, (each) => fits(compose(each.data, joined(cut, each.hint), tool.hint).text));
+  return resultOf(compose(shrunk.data, joined(cut, shrunk.hint), tool.hint));
 }
 
-/** What is told, as data and as text. @param cut what was left out, and how to get it */
-function told(data: Data, cut: string | undefined, hint: string | undefined) {
+const joined = (...texts: (string | undefined)[]): string => texts.filter((each) => each !== undefined).join(' ');
+
+/** Tokens for what a shorter page says beside its items: its cursor and hints. */
+const forCursorAndHints = 400;
+
+/** How many items of a page fit in a result, at least one; undefined: all, or there is no shorter page. */
+export async function findShorterPage(data: Data, tool: Tool): Promise<number | undefined> {
+  const { text } = compose(data, undefined, tool.hint);
+  const [name, items] = longestList(data) ?? [];
+  if (name === undefined || items === undefined || items.length === 1) return undefined;
+  if (surelyFits(text, maxResultTokens)) return undefined;
+  const count = await loadTokenCounter();
+  if (count(text, maxResultTokens) <= maxResultTokens) return undefined;
+  const around = compose({ ...data, [name]: [] }, undefined, tool.hint).text;
+  let left = maxResultTokens - forCursorAndHints - count(around, maxResultTokens);
+  let kept = 0;
+  for (const item of items) {
+    left -= count(JSON.stringify(item), maxResultTokens) + 1;
+    if (left < 0) break;
+    kept += 1;
+  }
+  return Math.max(1, Math.min(kept, items.length - 1));
+}
+
+/** The content of a result, as data and as text. @param cut what was left out, and how to get it */
+function compose(data: Data, cut: string | undefined, hint: string | undefined) {
   const hints = [
     hint,
     cut,
@@ -54,26 +75,33 @@ function told(data: Data, cut: string | undefined, hint: string | undefined) {
   return { structuredContent, text: JSON.stringify(structuredContent) };
 }
 
-const resultOf = ({ structuredContent, text }: ReturnType<typeof told>): ToolResult => ({
+const resultOf = ({ structuredContent, text }: ReturnType<typeof compose>): ToolResult => ({
   content: [{ type: 'text', text }],
   structuredContent,
 });
 
-/** The result of a call that was refused. */
-export function failed({ body }: Performed): ToolResult {
-  return refused((body as { error: Failure }).error);
-}
+/** What an operation refused, or how it failed. */
+export const failureOf = ({ body }: Performed): Failure => (body as { error: Failure }).error;
 
-/** Tells what is wrong, field by field where that is known. */
-export function refused({ code, message, details = {} }: Failure | ApiError): ToolResult {
+/** Says what is wrong, field by field where that is known, in the words of tools. */
+export async function refused({ code, message, details = {} }: Failure, wording: ToolWording): Promise<ToolResult> {
   const { fields, ...others } = details as { fields?: Data[] };
   const lines = [
     `${code}: ${message}`,
     ...(fields ?? []).map(problemLine),
     ...(Object.keys(others).length > 0 ? [JSON.stringify(others)] : []),
   ];
-  const text = lines.join('\n');
-  return { content: [{ type: 'text', text: cutText(text, mostOfResult / 4) }], isError: true };
+  const text = await cutToTokens(wording(lines.join('\n')));
+  return { content: [{ type: 'text', text }], isError: true };
+}
+
+async function cutToTokens(text: string): Promise<string> {
+  if (surelyFits(text, maxResultTokens)) return text;
+  const count = await loadTokenCounter();
+  let cut = text;
+  for (let longest = text.length; count(cut, maxResultTokens) > maxResultTokens; longest = Math.floor(longest * 0.8))
+    cut = cutText(text, longest);
+  return cut;
 }
 
 function problemLine({ field, code, message, allowed, did_you_mean: meant, hint }: Data): string {
@@ -100,48 +128,3 @@ export function pick(data: Data, names: readonly string[]): Data {
     }),
   );
 }
-
-const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
-
-/** Leaves out what is too much, from the end: first items of the longest list, then parts of long texts and lists wherever they are. */
-function shrink(data: Data, canPage: boolean): { data: Data; hint: string } {
-  const most = mostOfResult - forHints;
-  const lists = Object.entries(data).filter((entry): entry is [string, unknown[]] => Array.isArray(entry[1]));
-  const [name, list = []] = lists.sort(([, a], [, b]) => bytesOf(b) - bytesOf(a))[0] ?? [];
-  if (name !== undefined && bytesOf({ ...data, [name]: list.slice(0, 1) }) <= most) {
-    let kept = list.length;
-    let left = bytesOf(data);
-    while (left > most) {
-      kept -= 1;
-      left -= bytesOf(list[kept]) + 1;
-    }
-    const again = canPage ? `Ask for limit = ${kept}, or for fewer fields.` : 'Ask for less.';
-    // What was left out would be skipped by whoever went on from here.
-    const page = 'next_cursor' in data ? { next_cursor: null } : {};
-    return {
-      data: { ...data, [name]: list.slice(0, kept), ...page },
-      hint: `Only the first ${kept} of ${list.length} fit. ${again}`,
-    };
-  }
-  for (let longest = 4000; ; longest = Math.floor(longest / 2)) {
-    const shortened = shorten(data, longest) as Data;
-    if (bytesOf(shortened) <= most)
-      return { data: shortened, hint: 'Long texts and lists were cut. Ask for fewer fields.' };
-  }
-}
-
-/** @param longest characters of a text; of a list or an object so many entries by 40 */
-function shorten(value: unknown, longest: number): unknown {
-  if (typeof value === 'string') return cutText(value, longest);
-  if (value === null || typeof value !== 'object') return value;
-  const entries = Math.max(1, Math.floor(longest / 40));
-  if (Array.isArray(value)) return value.slice(0, entries).map((each) => shorten(each, longest));
-  return Object.fromEntries(
-    Object.entries(value)
-      .slice(0, entries)
-      .map(([name, inner]) => [name, shorten(inner, longest)]),
-  );
-}
-
-const cutText = (text: string, longest: number): string =>
-  text.length <= longest ? text : `${text.slice(0, longest).toWellFormed()}…`;

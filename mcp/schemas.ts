@@ -66,7 +66,16 @@ const ownArguments: Readonly<Record<string, JsonSchema>> = {
   cursor: { type: 'string', description: 'The next_cursor of the page before.' },
   idempotency_key: { type: 'string', description: 'The same for each try of one change, 8 characters or more.' },
   record: { type: 'object', description: 'Values by the names of fields.' },
+  // The document gives an item no type, because one that is no object fails alone.
+  records: {
+    type: 'array',
+    maxItems: 100,
+    items: { type: 'object', description: 'Values of one record, by the names of fields.' },
+  },
 };
+
+/** Fields of bodies that `ownArguments` describes better than the document does. */
+const ownBodyFields = ['limit', 'filter', 'records'];
 
 /** What every result has beside the data. */
 const everyResult: Readonly<Record<string, JsonSchema>> = {
@@ -168,7 +177,7 @@ function argumentsOf(tool: Tool, { id, operation, parameters, body }: Declared &
     }
     const field = fields?.properties?.[name] as Schema | undefined;
     if (field) {
-      const schema = name === 'limit' || name === 'filter' ? (ownArguments[name] as JsonSchema) : short(field, resolve);
+      const schema = ownBodyFields.includes(name) ? (ownArguments[name] as JsonSchema) : short(field, resolve);
       return [{ name, place: 'body', required: fields?.required?.includes(name) ?? false, schema }];
     }
     if (name === 'fields') return of('own', false, {});
@@ -224,11 +233,17 @@ function outputSchema(operations: readonly Declared[], resolve: Resolve): Object
     const data = schema && (resolve(schema) as Schema).properties?.data;
     const shown = (data && (resolve(data) as Schema).properties) ?? {};
     for (const [name, property] of Object.entries(shown)) {
-      const { type } = resolve(property as Referred<Schema>);
-      properties[name] = type === undefined ? {} : { type: type as string };
+      properties[name] = typeOf(resolve(property as Referred<Schema>), resolve);
     }
   }
   return { type: 'object', properties: { ...properties, ...everyResult }, required: ['truncated'] };
+}
+
+/** The type of a value, or the types of its alternatives. */
+function typeOf({ type, anyOf, oneOf }: Schema, resolve: Resolve): JsonSchema {
+  if (type !== undefined) return { type: type as string };
+  const types = (anyOf ?? oneOf ?? []).flatMap((each) => (resolve(each) as Schema).type ?? []) as string[];
+  return types.length === 0 ? {} : { type: [...new Set(types)] };
 }
 
 /** A schema without references and without what only refuses. */

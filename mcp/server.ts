@@ -10,10 +10,12 @@ import type { Library, Offer } from './catalogue.ts';
 import { guide, instructions } from './guide.ts';
 import { dataOf, refused } from './results.ts';
 import { type DescribedTool, describeTools } from './schemas.ts';
+import { describeWording, type ToolWording } from './wording.ts';
 
 /** What of the document all requests share. */
 interface Described {
   tools: ReadonlyMap<string, DescribedTool>;
+  wording: ToolWording;
   /** Of the API. */
   version: string;
   /** For operations that are about some object, whichever it is. */
@@ -36,7 +38,8 @@ export function offerOperations(document: OpenAPIV3_1.Document, objects: readonl
   return {
     openCatalogue(library) {
       const tools = new Map(describeTools(document).map((each) => [each.tool.name, each] as const));
-      const described = { tools, version: document.info.version, objects };
+      const wording = describeWording(document);
+      const described = { tools, wording, version: document.info.version, objects };
       return {
         serverFor: (request, method) => buildProtocolServer(library, described, request, method),
         ordersOf(name, given) {
@@ -87,9 +90,9 @@ const handlings: ReadonlyMap<string, Handling> = new Map(
         const tool = described.tools.get(params.name);
         if (!tool || !mayCall(described, request, tool)) throw unknownTool(library, params.name);
         try {
-          return (await carryOut(planCall(tool, params.arguments), request)) as CallToolResult;
+          return (await carryOut(planCall(tool, params.arguments), request, described.wording)) as CallToolResult;
         } catch (error) {
-          if (error instanceof ApiError) return refused(error) as CallToolResult;
+          if (error instanceof ApiError) return (await refused(error, described.wording)) as CallToolResult;
           throw error;
         }
       }),

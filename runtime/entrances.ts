@@ -139,6 +139,7 @@ export function answerEntrances(
     trace: Trace,
   ) {
     let counted = false;
+    let isConfirmed = false;
     const settled: boolean[] = [];
     const request: EntranceRequest = {
       ...{ method, headers, caller: by.caller, body },
@@ -152,7 +153,9 @@ export function answerEntrances(
         return admission.admitTo(operationOf(operationId), path, by, new Date(), deadline, trace);
       },
       perform: async (order) => {
-        const performed = await perform({ ...order, by });
+        const performed = await perform({ ...order, by: isConfirmed ? { ...by, credential: undefined } : by });
+        // The operations of one request count as one use of its key.
+        isConfirmed ||= performed.confirmed;
         // A database that cannot be asked by the operation cannot be asked who calls either.
         settled.push(performed.confirmed || performed.status === 503);
         if (performed.free && performed.confirmed) admission.takeBack(trace);

@@ -1,13 +1,11 @@
 // What tools/list shows: small, in usual forms, and no more than the credential may do.
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { describe, expect, test } from 'vitest';
 import { tools } from '../../mcp/tools.ts';
 import type { Json } from '../support/client.ts';
 import { post, withKey } from '../support/mcp.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { database, newKey, newTenant } from '../support/tenants.ts';
-
-/** Characters of a token, as estimates have it. */
-const charactersOfToken = 4;
 
 const listOf = async (key: string): Promise<Json[]> => (await post('tools/list', {}, { key })).body.result.tools;
 const namesOf = async (key: string): Promise<string[]> => (await listOf(key)).map(({ name }) => name);
@@ -16,7 +14,7 @@ describe('the list of tools', () => {
   test('takes at most 8,000 tokens, with all of them', async () => {
     const tenant = await newWideTenant();
     const answer = await post('tools/list', {}, { key: tenant.key });
-    const tokens = Math.ceil(answer.text.length / charactersOfToken);
+    const tokens = countTokens(answer.text);
     process.stdout.write(`tools/list: ${answer.body.result.tools.length} tools, ${tokens} tokens\n`);
     expect(answer.body.result.tools.map(({ name }: Json) => name)).toEqual(tools.map(({ name }) => name));
     expect(tokens).toBeLessThanOrEqual(8000);
@@ -38,6 +36,20 @@ describe('the list of tools', () => {
       for (const other of tools)
         if (other.name.includes('_')) expect(tool.description, tool.name).not.toContain(other.name);
     }
+  });
+
+  test('gives a type to every value of an argument', async () => {
+    const tenant = await newWideTenant();
+    const untyped = (schema: Json, path: string): string[] => [
+      ...(schema.type === undefined && schema.enum === undefined ? [path] : []),
+      ...(schema.type === 'array' && schema.items === undefined ? [`${path}[]`] : []),
+      ...(schema.items ? untyped(schema.items, `${path}[]`) : []),
+      ...Object.entries(schema.properties ?? {}).flatMap(([name, inner]) => untyped(inner as Json, `${path}.${name}`)),
+    ];
+    const listed = await listOf(tenant.key);
+    expect(listed.flatMap(({ name, inputSchema }) => untyped(inputSchema, name))).toEqual([]);
+    const batch = listed.find(({ name }) => name === 'batch_create_records');
+    expect(batch?.inputSchema.properties.records.items.type).toBe('object');
   });
 
   test('has none that spends money, sends, deletes or cancels, or changes users, settings, keys or webhooks', () => {

@@ -82,6 +82,29 @@ describe('who is let in', () => {
   });
 });
 
+describe('a client that takes JSON alone', () => {
+  const initialize = {
+    ...{ jsonrpc: '2.0', id: 1, method: 'initialize' },
+    params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1.0.0' } },
+  };
+  const whoami = { jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'whoami', arguments: {} } };
+
+  test.each(['application/json', '*/*', 'application/json;q=0.9, text/plain', undefined])(
+    'is served with Accept: %s, in both generations',
+    async (accept) => {
+      const { key } = await newWideTenant();
+      const headers = { ...(accept === undefined ? {} : { accept }) };
+      for (const body of [initialize, whoami]) {
+        const answer = await call('POST', mcpPath, { key, body, headers });
+        expect(answer.status, answer.text).toBe(200);
+        expect(answer.headers.get('content-type')).toContain('application/json');
+        expect(answer.body.result).toBeDefined();
+      }
+      expect((await post('tools/list', {}, { key, headers: { accept: accept ?? '' } })).status).toBe(200);
+    },
+  );
+});
+
 describe('from where', () => {
   test.each([
     ['host', 'evil.example'],
@@ -315,6 +338,8 @@ describe('a key that is known from before', () => {
     const asked: [string, object][] = [
       ['whoami', {}],
       ['get_record', { object: 'accounts', id: randomUUID() }],
+      // Two operations.
+      ['get_usage', {}],
       ['get_customer', {}],
       ['no_such_tool', {}],
     ];
@@ -327,13 +352,13 @@ describe('a key that is known from before', () => {
     }
     const twice = [false, false, true];
     // Arguments that make no call, and tools that there are not, are requests of the route.
-    expect(limited).toEqual([twice, twice, twice, [true, true, true]]);
+    expect(limited).toEqual([twice, twice, twice, twice, [true, true, true]]);
     await vi.waitFor(
       async () => {
         const [row] = await database()`
           select u.total_requests::int as total from api_key_usage u join api_keys k on k.company_id = u.company_id and k.id = u.api_key_id
           where k.key_hash = ${sha256(key)}`;
-        expect(row?.total).toBe(12);
+        expect(row?.total).toBe(15);
       },
       { timeout: 5000, interval: 20 },
     );

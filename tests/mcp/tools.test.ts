@@ -1,6 +1,7 @@
 // Each tool, called well and badly: what it answers, and why it refuses.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { tools } from '../../mcp/tools.ts';
 import { newRecord } from '../support/arranged-ids.ts';
@@ -139,30 +140,58 @@ describe('a change', () => {
 });
 
 describe('a result', () => {
-  const tokensOf = (result: Json): number => Math.ceil(Buffer.byteLength(result.content[0].text) / 4);
+  const tokensOf = (result: Json): number => countTokens(result.content[0].text);
 
-  test('that is too large loses items from its end, and says how to get the rest', async () => {
+  test.each([
+    // More tokens than a quarter of its bytes, which estimates take for the number.
+    ['digits', (index: number) => `${index} 7f3a91c0-`.repeat(150)],
+    ['Chinese', (index: number) => `客户${index}询问报价。`.repeat(100)],
+  ])(
+    'that is too large is a shorter page with %s, and its cursor goes on after the last record',
+    async (_name, notes) => {
+      const big = await newWideTenant();
+      const rows = Array.from({ length: 40 }, (_, index) => ({
+        ...{ email: `lead${index}@example.com`, first_name: `Lead ${index}`, notes: notes(index) },
+      }));
+      for (let from = 0; from < 40; from += 20)
+        await data('batch_create_records', { object: 'leads', records: rows.slice(from, from + 20) }, big.key);
+      const emails: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const args = { object: 'leads', limit: 40, ...(cursor === undefined ? {} : { cursor }) };
+        const result = await use('query_records', args, big.key);
+        expect(tokensOf(result)).toBeLessThanOrEqual(8000);
+        const page = result.structuredContent;
+        expect([page.has_more, page.has_more]).toEqual([page.next_cursor !== null, page.truncated]);
+        if (page.has_more) expect(page.hint).toContain(`shortened to ${page.records.length} items`);
+        expect(page.records[0].notes).toBe(notes(Number(page.records[0].first_name.slice(5))).trim());
+        emails.push(...page.records.map(({ email }: Json) => email));
+        cursor = page.next_cursor ?? undefined;
+      } while (cursor !== undefined);
+      expect(emails.toSorted()).toEqual(rows.map(({ email }) => email).toSorted());
+      const narrow = await data('query_records', { object: 'leads', limit: 40, fields: 'email' }, big.key);
+      expect([narrow.records.length, narrow.truncated]).toEqual([40, false]);
+    },
+  );
+
+  test('of a search keeps the group of every object', async () => {
     const big = await newWideTenant();
-    const records = Array.from({ length: 40 }, (_, index) => ({
-      email: `lead${index}@example.com`,
-      first_name: `Lead ${index}`,
-      notes: `${index} `.repeat(500),
-    }));
-    for (let from = 0; from < 40; from += 20)
-      await data('batch_create_records', { object: 'leads', records: records.slice(from, from + 20) }, big.key);
-    const result = await use('query_records', { object: 'leads', limit: 40 }, big.key);
+    const notes = 'Asks again next week. '.repeat(150);
+    for (const object of ['leads', 'customers', 'accounts']) {
+      const named = object === 'accounts' ? 'name' : 'first_name';
+      const text = object === 'accounts' ? 'description' : 'notes';
+      const records = Array.from({ length: 10 }, (_, index) => ({
+        ...{ [named]: `Findable ${index}`, [text]: notes, email: `findable${index}@example.com` },
+      }));
+      await data('batch_create_records', { object, records }, big.key);
+    }
+    const result = await use('search', { q: 'findable' }, big.key);
     expect(tokensOf(result)).toBeLessThanOrEqual(8000);
-    const { truncated, hint, next_cursor, records: shown } = result.structuredContent;
-    expect({ truncated, next_cursor }).toEqual({ truncated: true, next_cursor: null });
-    expect(hint).toBe(
-      `Only the first ${shown.length} of 40 fit. Ask for limit = ${shown.length}, or for fewer fields.`,
-    );
-    const page = await data('query_records', { object: 'leads', limit: shown.length }, big.key);
-    expect(page.truncated).toBe(false);
-    expect(page.next_cursor).toBeTruthy();
-    expect(
-      (await data('query_records', { object: 'leads', limit: 40, fields: 'email' }, big.key)).records,
-    ).toHaveLength(40);
+    const { groups, truncated } = result.structuredContent;
+    expect(groups.map(({ object }: Json) => object).toSorted()).toEqual(['accounts', 'customers', 'leads']);
+    for (const group of groups)
+      expect(group).toMatchObject({ total: 10, hits: [expect.anything(), expect.anything()] });
+    expect(truncated).toBe(true);
   });
 
   test('that is one large thing loses parts of its texts', async () => {
@@ -172,8 +201,62 @@ describe('a result', () => {
     expect(result.isError, result.content[0].text).toBeUndefined();
     expect(tokensOf(result)).toBeLessThanOrEqual(8000);
     const { truncated, hint, record } = result.structuredContent;
-    expect({ truncated, hint }).toEqual({ truncated: false, hint: undefined });
-    expect(record.notes).toBe(text);
+    expect({ truncated, hint }).toEqual({ truncated: true, hint: 'Long texts were cut. Everything was written.' });
+    expect(record).toMatchObject({ id, notes: expect.stringMatching(/^客{2000}…$/) });
+    expect((await data('get_record', { object: 'leads', id, fields: 'notes' })).record.notes).toBe(text);
+  });
+});
+
+describe('an error', () => {
+  test.each([
+    ['query_records', { object: 'lead' }],
+    ['get_record', { object: 'lead', id: nobody }],
+    ['create_record', { object: 'lead', record: {} }],
+    ['batch_create_records', { object: 'lead', records: [{}] }],
+    ['update_record', { object: 'lead', id: nobody, record: {} }],
+    ['describe_object', { object: 'lead' }],
+    ['add_note', { object: 'lead', id: nobody, content: 'x' }],
+    ['create_task', { object: 'lead', id: nobody, title: 'x', scheduled_at: tomorrow }],
+    ['run_report', { object: 'lead', metric: 'count' }],
+    ['search', { q: 'example', objects: 'lead,deals' }],
+    [
+      'draft_message',
+      { channel: 'email', to: 'a@example.com', subject: 'x', body: 'x', object: 'lead', record_id: nobody },
+    ],
+  ])('of %s lists the objects there are when a name is none of them', async (name, args) => {
+    const { objects } = await data('list_objects', { limit: 100 });
+    const told = await refusal(name, args);
+    expect(told).toMatch(/^(NOT_FOUND|VALIDATION_ERROR)/);
+    for (const { object } of objects) expect(told).toContain(object);
+  });
+
+  test('lists only objects that the credential can see', async () => {
+    const key = await newKey(tenant, { scopes: ['leads:view', 'leads:edit'] });
+    const told = await refusal('query_records', { object: 'deals' }, key);
+    expect(told).toBe('NOT_FOUND: There is no object deals that this credential can see. Objects: leads.');
+  });
+
+  test('names the argument by which nothing was found', async () => {
+    expect(await refusal('get_record', { object: 'leads', id: nobody })).toBe(
+      'NOT_FOUND: Nothing that this credential can see has been found by id.',
+    );
+  });
+
+  test.each([
+    ['create_record', { object: 'leads', record: { colour: 'red' } }, /describe_object lists the fields/],
+    ['create_lead', { first_name: 'Sara', email: 'a@example.com', custom_fields: { x: 1 } }, /custom_fields/],
+    ['create_record', { object: 'leads', record: {}, idempotency_key: 'short' }, /idempotency_key must be 8 to 255/],
+    ['query_records', { object: 'leads', filter: { field: 'colour', op: 'eq', value: 1 } }, /colour/],
+    ['query_records', { object: 'leads', cursor: 'x' }, /cursor/],
+    ['log_activity', { entity_type: 'lead' }, /entity_id/],
+    ['book_meeting', { slot_token: 'x', attendee: { colour: 'red' }, meeting: {} }, /attendee\.colour/],
+    ['move_deal_stage', { id: nobody, stage: 'Nowhere' }, /./],
+  ])('of %s with %j speaks of tools and arguments', async (name, args, told) => {
+    const text = await refusal(name, args);
+    expect(text).toMatch(told);
+    expect(text).not.toMatch(
+      /\/v1\/|\b(GET|POST|PATCH|PUT|DELETE)\b|query parameter|Idempotency-Key|request|header|such resource/,
+    );
   });
 });
 
