@@ -63,6 +63,20 @@ export function problem(
   return found;
 }
 
+/**
+ * Whether the OpenAPI document finds nothing wrong with a field or anything inside it, so that its value can be checked further.
+ * A problem of the whole body (field '') concerns every field.
+ */
+export function isValidSoFar(problems: readonly FieldProblem[], field: string): boolean {
+  return !problems.some(
+    (each) =>
+      each.field === '' ||
+      each.field === field ||
+      each.field.startsWith(`${field}.`) ||
+      each.field.startsWith(`${field}[`),
+  );
+}
+
 /** VALIDATION_ERROR with every problem listed; the message is the first problem's. */
 export function validationFailed(problems: FieldProblem[], status: 400 | 422): ApiError {
   return new ApiError(

@@ -6,7 +6,7 @@ import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { newApiKey } from '../../runtime/credentials/secrets.ts';
-import { conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { conflict, type FieldProblem, found, isValidSoFar, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 
@@ -19,12 +19,10 @@ const usualDays = 30;
 
 export const createApiKey: Handler<'createApiKey'> = async (call) => {
   const { body, sql, caller, now } = call;
-  const expiresAt = timeOf(body.expires_at);
   const reach = await checkReach(call);
-  const problems = [...scopeProblems(body.scopes), ...expiryProblems(expiresAt, now), ...reach.problems];
-  // A thing that does not exist is a 422, as everywhere; the rest is about values.
-  if (problems.length > 0)
-    throw validationFailed(problems, problems.some((each) => each.code === 'NOT_FOUND') ? 422 : 400);
+  const problems = [...scopeProblems(call), ...expiryProblems(call), ...reach.problems];
+  if (call.problems.length + problems.length > 0) throw call.refusal([], problems);
+  const expiresAt = timeOf(body.expires_at);
   await refuseAtLimit(call);
   const made = newApiKey(body.environment);
   const key = {
@@ -87,9 +85,9 @@ export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({ sql, caller, p
 
 export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
   const { body, sql, caller, path, now } = call;
+  const problems = [...scopeProblems(call), ...expiryProblems(call)];
+  if (call.problems.length + problems.length > 0) throw call.refusal([], problems);
   const expiresAt = timeOf(body.expires_at);
-  const problems = [...scopeProblems(body.scopes ?? []), ...expiryProblems(expiresAt, now)];
-  if (problems.length > 0) throw validationFailed(problems, 400);
   const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
   if (row.revokedAt) throw revoked();
   const settings: db.ApiKeySettings = {
@@ -161,14 +159,19 @@ async function refuseAtLimit({ sql, caller, now }: Call): Promise<void> {
   throw conflict('key_limit', message, { limit: configurationLimits.activeApiKeys });
 }
 
-function scopeProblems(scopes: readonly string[]): FieldProblem[] {
-  return scopes.flatMap((scope, index) =>
-    isGrantable(scope)
-      ? []
-      : problem(`scopes[${index}]`, 'INVALID_OPTION', `${scope} is not a scope that a key can hold`, {
-          hint: 'Scopes are module:action, e.g. leads:view; module:* and * grant more.',
-        }),
-  );
+type WritingCall = Call<'createApiKey'> | Call<'updateApiKey'>;
+
+/** Checks each scope that is a text, whatever is wrong with the others. */
+function scopeProblems({ body, problems }: WritingCall): FieldProblem[] {
+  const { scopes } = body;
+  if (!Array.isArray(scopes)) return [];
+  return scopes.flatMap((scope, index) => {
+    const field = `scopes[${index}]`;
+    if (!isValidSoFar(problems, field) || isGrantable(scope)) return [];
+    return problem(field, 'INVALID_OPTION', `${scope} is not a scope that a key can hold`, {
+      hint: 'Scopes are module:action, e.g. leads:view; module:* and * grant more.',
+    });
+  });
 }
 
 /** undefined stays: nothing was sent. */
@@ -176,19 +179,24 @@ function timeOf(text: string | null | undefined): Date | null | undefined {
   return typeof text === 'string' ? new Date(text) : text;
 }
 
-function expiryProblems(expiresAt: Date | null | undefined, now: Date): FieldProblem[] {
+function expiryProblems({ body, problems, now }: WritingCall): FieldProblem[] {
+  if (!isValidSoFar(problems, 'expires_at')) return [];
+  const expiresAt = timeOf(body.expires_at);
   if (!expiresAt || expiresAt > now) return [];
-  return [problem('expires_at', 'OUT_OF_RANGE', 'expires_at must be a time to come')];
+  return [problem('expires_at', 'OUT_OF_RANGE', 'expires_at must be in the future')];
 }
 
-async function checkReach({ body, sql, caller }: Call<'createApiKey'>): Promise<{
+async function checkReach(call: Call<'createApiKey'>): Promise<{
   kind: 'company' | 'branch' | 'team';
   id: string | null;
   problems: FieldProblem[];
 }> {
+  const { body, sql, caller } = call;
   const kind = body.reach?.kind ?? 'company';
   const id = body.reach?.id ?? null;
   const problems: FieldProblem[] = [];
+  const isUnreadable = ['reach.kind', 'reach.id'].some((field) => !isValidSoFar(call.problems, field));
+  if (isUnreadable || call.problems.some(({ field }) => field === 'reach')) return { kind, id, problems };
   if (kind === 'company') {
     if (id !== null)
       problems.push(

@@ -183,6 +183,31 @@ describe('POST /v1/api-keys', () => {
       422,
       ['expires_at OUT_OF_RANGE', 'reach.id NOT_FOUND', 'scopes[0] INVALID_OPTION'],
     ],
+    [
+      'a bad shape beside bad values',
+      { name: '', scopes: ['nope', 5], expires_at: '2020-01-01T00:00:00Z', reach: { kind: 'team', colour: 'red' } },
+      422,
+      [
+        'expires_at OUT_OF_RANGE',
+        'name TOO_SHORT',
+        'reach.colour UNKNOWN_FIELD',
+        'reach.id REQUIRED',
+        'scopes[0] INVALID_OPTION',
+        'scopes[1] INVALID_TYPE',
+      ],
+    ],
+    [
+      'four values that each are wrong alone',
+      { name: '', scopes: ['nope'], expires_at: '2020-01-01T00:00:00Z', rate_limit_per_minute: 0 },
+      400,
+      ['expires_at OUT_OF_RANGE', 'name TOO_SHORT', 'rate_limit_per_minute OUT_OF_RANGE', 'scopes[0] INVALID_OPTION'],
+    ],
+    [
+      'parts of other types',
+      { scopes: 'leads:view', reach: 'branch' },
+      422,
+      ['reach INVALID_TYPE', 'scopes INVALID_TYPE'],
+    ],
   ])('refuses %s and names every problem', async (what, body, status, expected) => {
     const admin = await sharedAdmin();
     const whole = what === 'nothing' ? {} : { name: 'Forms', scopes: ['leads:view'], ...body };
@@ -444,6 +469,12 @@ describe('PATCH /v1/api-keys/{id}', () => {
       { key_hash: 'x', revoked_at: null },
       422,
       ['key_hash UNKNOWN_FIELD', 'revoked_at UNKNOWN_FIELD'],
+    ],
+    [
+      'a bad shape beside bad values',
+      { name: '', scopes: ['nope', 5], expires_at: '2020-01-01T00:00:00Z' },
+      422,
+      ['expires_at OUT_OF_RANGE', 'name TOO_SHORT', 'scopes[0] INVALID_OPTION', 'scopes[1] INVALID_TYPE'],
     ],
   ])('refuses %s and changes nothing', async (_what, body, status, expected) => {
     const admin = await sharedAdmin();
