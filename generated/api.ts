@@ -1301,11 +1301,19 @@ export interface paths {
          * @description Adds a field of the workspace's own to a built-in or custom object. The very next call can use it.
          *
          *     **Name.** Normalised: trimmed, accents removed, lower-case, everything but letters and digits becomes `_`, cut to 60
-         *     characters; `Réf. Client` becomes `ref_client`. What remains must start with a letter (422, INVALID_FORMAT). Reserved
-         *     words such as `id`, `created_at`, `company_id`, `tags` or anything that starts with `_` are refused (422,
-         *     RESERVED_NAME), and so is the name of a built-in field of this object, also one that is switched off (422,
-         *     NAME_COLLISION). The name of a custom field, also a retired one, is 409 ALREADY_EXISTS: restore that one with PATCH
-         *     `enabled: true`. A name, like a type, never changes: read the one that the answer gives.
+         *     characters; `Réf. Client` becomes `ref_client`. What remains must start with a letter (422, INVALID_FORMAT). The name of
+         *     a built-in field of this object, also one that is switched off, is refused (422, NAME_COLLISION). The name of a custom
+         *     field, also a retired one, is 409 ALREADY_EXISTS: restore that one with PATCH `enabled: true`. A name, like a type, never
+         *     changes: read the one that the answer gives.
+         *
+         *     **Reserved names.** Names with a meaning of their own in requests and answers are refused (422, RESERVED_NAME); the error's
+         *     `hint` has a free name. They are everything that starts with `_`, and:
+         *     `id`, `object`, `object_id`, `record`, `record_id`, `records`, `company_id`, `tenant_id`, `branch_id`, `team_id`,
+         *     `created_at`, `updated_at`, `deleted_at`, `created_by`, `updated_by`, `deleted_by`, `merged_into`, `test_mode`,
+         *     `is_test`, `version`, `etag`, `module`, `kind`, `type`, `label`, `fields`, `custom`, `custom_fields`, `tags`,
+         *     `metadata`, `data`, `meta`, `error`, `success`, `details`, `filter`, `sort`, `limit`, `cursor`, `next_cursor`,
+         *     `has_more`, `include`, `expand`, `expanded`, `and`, `or`, `not`, `null`, `true`, `false`, `password`, `token`,
+         *     `secret`, `assigned_to_email`, `constructor`, `prototype`.
          *
          *     **Label.** All markup is removed; if no text is left, the label is refused (422). A label is text, not HTML: escape
          *     it where you show it.

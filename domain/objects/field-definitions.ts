@@ -2,7 +2,7 @@
 import type { components } from '../../generated/api.ts';
 import type { BuiltinField, FieldOption, FieldType } from './builtin.ts';
 import type { StoredOption } from './configuration.ts';
-import { isFieldName, isReservedName, normalizedName, plainText } from './field-names.ts';
+import { isFieldName, isReservedName, normalizedName, plainText, suggestName } from './field-names.ts';
 import type { FieldProblem } from './field-values.ts';
 import type { ConfiguredField, Field, WorkspaceObject } from './workspace.ts';
 
@@ -48,8 +48,9 @@ export function checkDefinitions(
 ): { fields: FieldDefinition[]; problems: FieldProblem[] } {
   const fields: FieldDefinition[] = [];
   const problems: FieldProblem[] = [];
+  const names = given.map(({ name }) => normalizedName(name));
   given.forEach((definition, index) => {
-    const checked = checkDefinition(definition, builtins, `fields[${index}].`);
+    const checked = checkDefinition(definition, builtins, names, `fields[${index}].`);
     problems.push(...checked.problems);
     if (fields.some((field) => field.name === checked.field.name)) {
       const message = `another field has the name ${checked.field.name} too`;
@@ -63,15 +64,19 @@ export function checkDefinitions(
 /**
  * Checks the definition of a new field.
  * @param builtins the object's built-in fields, whether they are switched off or not
+ * @param existing names of the object's fields
  * @param path what stands before the names of the body's fields in a problem
  */
 export function checkDefinition(
   given: Schemas['FieldCreate'],
   builtins: readonly BuiltinField[],
+  existing: readonly string[],
   path = '',
 ): { field: FieldDefinition; problems: FieldProblem[] } {
   const name = normalizedName(given.name);
-  const problems = checkName(given.name, name, builtins, `${path}name`);
+  const isTaken = (each: string): boolean =>
+    existing.includes(each) || builtins.some((builtin) => builtin.name === each);
+  const problems = checkName(given.name, name, isTaken, builtins, `${path}name`);
   const label = checkLabel(given.label, `${path}label`, problems);
   let options: FieldOption[] | null = null;
   if (given.type === 'select') {
@@ -81,8 +86,20 @@ export function checkDefinition(
   return { field: { name, label, type: given.type, required: given.required, options }, problems };
 }
 
-function checkName(given: string, name: string, builtins: readonly BuiltinField[], path: string): FieldProblem[] {
-  if (isReservedName(given)) return [{ field: path, code: 'RESERVED_NAME', message: `the name ${name} is reserved` }];
+/** Where the documentation lists the reserved names: the description of the operation that adds a field. */
+const reservedNamesPage = '/docs#operation/createField';
+
+function checkName(
+  given: string,
+  name: string,
+  isTaken: (name: string) => boolean,
+  builtins: readonly BuiltinField[],
+  path: string,
+): FieldProblem[] {
+  if (isReservedName(given)) {
+    const hint = `Use ${suggestName(given, isTaken)}, for example. ${reservedNamesPage} lists the reserved names.`;
+    return [{ field: path, code: 'RESERVED_NAME', message: `the name ${name} is reserved`, hint }];
+  }
   if (!isFieldName(name)) {
     return [{ field: path, code: 'INVALID_FORMAT', message: `${path} must start with a letter from a to z` }];
   }

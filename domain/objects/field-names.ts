@@ -3,7 +3,7 @@
 const longestName = 60;
 
 /** Names with a meaning of their own in requests, answers, filters or in JavaScript. */
-const reservedNames: ReadonlySet<string> = new Set([
+export const reservedNames: ReadonlySet<string> = new Set([
   ...['id', 'object', 'object_id', 'record', 'record_id', 'records', 'company_id', 'tenant_id', 'branch_id', 'team_id'],
   ...['created_at', 'updated_at', 'deleted_at', 'created_by', 'updated_by', 'deleted_by', 'merged_into'],
   ...[
@@ -19,7 +19,7 @@ const reservedNames: ReadonlySet<string> = new Set([
     'custom',
     'custom_fields',
   ],
-  ...['tags', 'metadata', 'external_id', 'external_ids', 'data', 'meta', 'error', 'success', 'details'],
+  ...['tags', 'metadata', 'data', 'meta', 'error', 'success', 'details'],
   ...['filter', 'sort', 'limit', 'cursor', 'next_cursor', 'has_more', 'include', 'expand', 'expanded'],
   ...['and', 'or', 'not', 'null', 'true', 'false', 'password', 'token', 'secret'],
   // Writes accept it in place of assigned_to.
@@ -46,6 +46,25 @@ export function isFieldName(name: string): boolean {
 /** True for names that no field may take, among them all that are written with an underscore first. */
 export function isReservedName(text: string): boolean {
   return text.trim().startsWith('_') || reservedNames.has(normalizedName(text));
+}
+
+/**
+ * A name that a field can take in place of a reserved one.
+ * @param isTaken whether the object has a field with a name already
+ */
+export function suggestName(reserved: string, isTaken: (name: string) => boolean): string {
+  // Leaves room for a prefix and a number.
+  const bare = normalizedName(reserved)
+    .slice(0, longestName - 12)
+    .replace(/^_+|_+$/g, '');
+  const candidates = [
+    bare,
+    `custom_${bare}`,
+    ...Array.from({ length: 100 }, (_, index) => `custom_${bare}_${index + 2}`),
+  ];
+  const isFree = (name: string): boolean => isFieldName(name) && !isReservedName(name) && !isTaken(name);
+  // An object has at most 100 fields, so one of the candidates is free unless nothing but underscores was sent.
+  return candidates.find(isFree) ?? 'custom_field';
 }
 
 // A comment or a tag, as HTML reads them: `>` within quotes does not end a tag, and an unfinished one reaches to the end.

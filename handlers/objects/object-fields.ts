@@ -19,9 +19,10 @@ export const createField: Handler<'createField'> = async (call) => {
   const { companyId } = call.caller;
   const { object } = call.path;
   const { rows } = await lockObject(call);
-  const { field, problems } = checkDefinition(call.body, builtinFields(object));
-  if (problems.length > 0) throw validationFailed(problems, 422);
   const existing = configuredFields(object, rows);
+  const names = existing.map(({ name }) => name);
+  const { field, problems } = checkDefinition(call.body, builtinFields(object), names);
+  if (problems.length > 0) throw validationFailed(problems, 422);
   const twin = existing.find((each) => each.name === field.name);
   if (twin) {
     const hint = twin.enabled ? '' : ' It is retired: restore it with enabled true.';

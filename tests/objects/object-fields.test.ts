@@ -1,6 +1,8 @@
 // What a workspace can add and change about fields, and what stays as it is.
 import { describe, expect, test } from 'vitest';
+import { reservedNames } from '../../domain/objects/field-names.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
+import { operations } from '../support/document.ts';
 import { database, newKey, newTenant } from '../support/tenants.ts';
 
 const budget = { name: 'budget', label: 'Budget', type: 'currency' };
@@ -95,6 +97,47 @@ describe('POST /v1/objects/{object}/fields', () => {
     const tenant = await newTenant();
     expect(await refuse(tenant.key, { ...budget, name })).toEqual([['name', code]]);
   });
+
+  test.each([
+    ['type', 'custom_type'],
+    ['Created At', 'custom_created_at'],
+    ['_private', 'private'],
+    ['__proto__', 'proto'],
+    ['_id', 'custom_id'],
+  ])('suggests another name in place of %j, which is free', async (name, suggested) => {
+    const tenant = await newTenant();
+    const hintFor = async (): Promise<string> => {
+      const body = { ...budget, name };
+      const answer = await expectStatus(422, 'POST', fieldsOf('leads'), { key: tenant.key, body });
+      return answer.body.error.details.fields[0].hint;
+    };
+    const hint = `Use ${suggested}, for example. /docs#operation/createField lists the reserved names.`;
+    expect(await hintFor()).toBe(hint);
+    expect((await add(tenant.key, { ...budget, name: suggested })).name).toBe(suggested);
+    const next = /^Use (\w+),/.exec(await hintFor())?.[1];
+    expect(next).not.toBe(suggested);
+    expect((await add(tenant.key, { ...budget, name: next })).name).toBe(next);
+  });
+
+  test('documents every reserved name, and no other', () => {
+    const description = operations.find(({ id }) => id === 'createField')?.declared.description ?? '';
+    const [, list = ''] = /\*\*Reserved names\.\*\*.*?and:\n(.*?)\n\n/s.exec(description) ?? [];
+    expect([...list.matchAll(/`(\w+)`/g)].map(([, name]) => name)).toEqual([...reservedNames]);
+  });
+
+  test.each(['external_id', 'external_ids'])(
+    'takes %s, the key of an outside system, and finds records by it',
+    async (name) => {
+      const tenant = await newTenant();
+      await add(tenant.key, { name, label: 'External id', type: 'text' });
+      const record = { first_name: 'Sara', email: 'sara@example.com', [name]: 'ERP-1' };
+      const path = '/v1/objects/leads/records';
+      const made = await expectStatus(201, 'POST', path, { key: tenant.key, body: record, idempotencyKey: true });
+      const filter = JSON.stringify({ field: name, op: 'eq', value: 'ERP-1' });
+      const { body } = await expectStatus(200, 'GET', path, { key: tenant.key, query: { filter } });
+      expect(body.data.records).toEqual([expect.objectContaining({ id: made.body.data.record.id, [name]: 'ERP-1' })]);
+    },
+  );
 
   test('refuses the name of a built-in field also while that is switched off, and allows it on another object', async () => {
     const tenant = await newTenant();
