@@ -12170,10 +12170,15 @@ export interface components {
         };
         TestModeResetResult: {
             /**
-             * @description How many of each, by the API names of objects; of what hung on their records; and, where all objects were reset, of deliveries of webhooks.
+             * @description How many of each kind were deleted; 0 is shown too. Kinds are the objects that were reset, by their API names; `activities`, `tasks`, `notes`, `attachments` and
+             *     `events`; and, if all objects were reset, everything that messaging, scheduling, automation and webhooks keep.
              * @example {
              *       "leads": 120,
-             *       "notes": 6
+             *       "activities": 0,
+             *       "tasks": 3,
+             *       "notes": 6,
+             *       "attachments": 0,
+             *       "events": 140
              *     }
              */
             deleted: {
@@ -29355,15 +29360,26 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "deleted": {
-                     *           "leads": 120,
+                     *           "activities": 81,
+                     *           "tasks": 40,
                      *           "deals": 14,
                      *           "customers": 9,
+                     *           "leads": 120,
                      *           "accounts": 3,
-                     *           "tasks": 40,
-                     *           "activities": 81,
                      *           "object:visits": 2,
                      *           "notes": 6,
                      *           "attachments": 1,
+                     *           "reservations": 0,
+                     *           "bookings": 4,
+                     *           "drafts": 0,
+                     *           "campaign_runs": 0,
+                     *           "campaigns": 0,
+                     *           "workforce_runs": 0,
+                     *           "dnc_entries": 0,
+                     *           "email_suppressions": 0,
+                     *           "phone_numbers": 1,
+                     *           "inbound_reports": 0,
+                     *           "messages": 12,
                      *           "deliveries": 0,
                      *           "events": 260
                      *         },

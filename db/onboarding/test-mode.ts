@@ -57,7 +57,13 @@ export async function deleteSomeRecords(
   return deleted;
 }
 
-/** Tables of scheduling, messaging and automation, and what their rows are called where they are counted. */
+/** What is deleted with the records that it belongs to, whichever objects are reset. */
+export const kindsOnRecords = ['activities', 'tasks', 'notes', 'attachments'] as const;
+
+/**
+ * Tables of scheduling, messaging and automation, and what their rows are called where they are counted. Rows of the others
+ * belong to a row that is.
+ */
 const furtherTables = [
   ['taken_times', null],
   ['slot_reservations', 'reservations'],
@@ -65,15 +71,18 @@ const furtherTables = [
   ['scheduling_assignments', null],
   ['scheduling_turns', null],
   ['message_drafts', 'drafts'],
-  ['campaign_runs', null],
+  ['campaign_runs', 'campaign_runs'],
   ['campaigns', 'campaigns'],
-  ['workforce_runs', null],
+  ['workforce_runs', 'workforce_runs'],
   ['do_not_call', 'dnc_entries'],
   ['email_suppressions', 'email_suppressions'],
   ['phone_numbers', 'phone_numbers'],
-  ['received_reports', null],
-  ['messages', null],
+  ['received_reports', 'inbound_reports'],
+  ['messages', 'messages'],
 ] as const;
+
+/** What is deleted by itself when all objects are reset. */
+export const furtherKinds: readonly string[] = furtherTables.flatMap(([, name]) => name ?? []);
 
 /** Deletes some of what was held and booked, and of messages that were prepared or came in. @returns undefined when there is no more */
 export async function deleteSomeFurther(

@@ -11,7 +11,9 @@ import {
   deleteSomeFurther,
   deleteSomeRecords,
   endReset,
+  furtherKinds,
   keepReset,
+  kindsOnRecords,
 } from '../../db/onboarding/test-mode.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -59,14 +61,16 @@ async function objectsOf(call: ResetCall): Promise<string[]> {
 
 async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<Deleted> {
   const { caller, now } = call;
-  const deleted: Deleted = {};
+  const isWhole = call.body?.objects === undefined;
+  const kinds = [...objects, ...kindsOnRecords, ...(isWhole ? [...furtherKinds, 'deliveries'] : []), 'events'];
+  const deleted: Deleted = Object.fromEntries(kinds.map((kind) => [kind, 0]));
   const add = (more: Deleted): void => {
     for (const [name, count] of Object.entries(more)) deleted[name] = (deleted[name] ?? 0) + count;
   };
+  // Before the records, with which messages and reports would go uncounted.
+  if (isWhole) await untilDone((sql) => deleteSomeFurther(sql, caller, steps.rows));
   for (const object of objects) await untilDone((sql) => deleteSomeRecords(sql, caller, object, steps.records));
-  if (!call.body?.objects) {
-    add({ bookings: 0, reservations: 0, drafts: 0, campaigns: 0 });
-    await untilDone((sql) => deleteSomeFurther(sql, caller, steps.rows));
+  if (isWhole) {
     await untilNone((sql) => deleteSomeAnswers(sql, caller, now, steps.rows));
     add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });
   }

@@ -1,4 +1,5 @@
 // Emptying test mode: everything that test keys made goes, and nothing else.
+import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newNote } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -119,6 +120,32 @@ describe('a reset', () => {
     expect(await reset(key, { objects: ['leads', 'leads'] })).toMatchObject({ deleted: { leads: 1 } });
     expect(await rowsOf(own, true)).toMatchObject({ accounts: 2, notes: 1 });
     await expectStatus(404, 'POST', path, { key, body: { objects: ['leads', 'object:none'] } });
+  });
+
+  test('names every kind of what it removes, 0 included', async () => {
+    const own = await newWideTenant();
+    await newCustomObject(own, 'visits');
+    const objects = ['activities', 'tasks', 'deals', 'customers', 'leads', 'accounts', 'object:visits'];
+    const further = [
+      ...['notes', 'attachments', 'reservations', 'bookings', 'drafts', 'campaign_runs', 'campaigns', 'workforce_runs'],
+      ...['dnc_entries', 'email_suppressions', 'phone_numbers', 'inbound_reports', 'messages', 'deliveries', 'events'],
+    ];
+    await reset(own.testKey);
+    const nothing = (kinds: string[]) => Object.fromEntries(kinds.map((kind) => [kind, 0]));
+    expect((await reset(own.testKey)).deleted).toEqual(nothing([...objects, ...further]));
+    const ofDeals = ['deals', 'activities', 'tasks', 'notes', 'attachments', 'events'];
+    expect((await reset(own.testKey, { objects: ['deals'] })).deleted).toEqual(nothing(ofDeals));
+  });
+
+  test('counts messages that belong to records', async () => {
+    const own = await newWideTenant();
+    const { testKey: key } = own;
+    await reset(key);
+    const { id } = await createRecord(key, 'leads', lead());
+    await database()`
+      insert into messages (company_id, test_mode, id, channel, direction, object, record_id, body, occurred_at)
+      values (${own.companyId}, true, ${randomUUID()}, 'sms', 'inbound', 'leads', ${id}, 'Hello', now())`;
+    expect((await reset(key)).deleted).toMatchObject({ leads: 1, messages: 1 });
   });
 
   test('removes more than one step holds, switched-off objects included', async () => {
