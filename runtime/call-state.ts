@@ -211,6 +211,10 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     return this.aside(this.#news.wait(this.caller, after, milliseconds, this.#trace.connection));
   }
 
+  settleUsage(): Promise<void> {
+    return this.aside(this.#database.settleUsage(this.caller.companyId));
+  }
+
   get outgoing(): OutgoingClient {
     this.#requireCertainty();
     return this.#outgoing;

@@ -217,6 +217,8 @@ export interface Database {
   apart<T>(by: ChangeContext, work: (sql: Sql, note: (change: AuditedChange) => void) => Promise<T>): Promise<T>;
   /** The calls of a company's month, or of the last one that was paid for; undefined where nothing was ever subscribed to. */
   findQuota(companyId: string): Promise<QuotaFigures | undefined>;
+  /** Writes down the calls of a company that this process has let pass and not yet reported. Other processes do so within a second. */
+  settleUsage(companyId: string): Promise<void>;
   /** Gives a call back that costs nothing after all; nothing waits for it. */
   refund(charge: Charge): void;
   /** Sessions that are not revoked, of active users. */

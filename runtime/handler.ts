@@ -127,6 +127,11 @@ export interface Call<Id extends OperationId = OperationId> {
    */
   untilNews(after: number, milliseconds: number): Promise<number>;
   /**
+   * Waits until the calls of the workspace that this process has let pass are counted in the database; read call.sql anew.
+   * Other processes report theirs within a second.
+   */
+  settleUsage(): Promise<void>;
+  /**
    * Does a part of the work in a transaction of its own, which is committed at once and stays whatever becomes of the call: for what
    * is too long for one. Nothing may have been written before; read call.sql anew.
    * @param work gets a function that notes a row for the audit log in that transaction

@@ -217,8 +217,11 @@ export function buildDatabase(
     refund(charge) {
       if (!blocks.takeBack(charge)) refunds.add(charge);
     },
+    async settleUsage(companyId) {
+      await Promise.all([blocks.settle(companyId), refunds.settled(), uses.flush()]);
+    },
     async settled() {
-      await Promise.all([refunds.settled(), blocks.close(), uses.close()]);
+      await Promise.all([refunds.settled(), blocks.close(), uses.flush()]);
     },
     workspace(companyId, version) {
       const kept = workspaces.get(companyId);

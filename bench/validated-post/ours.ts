@@ -48,6 +48,7 @@ const database: Database = {
   charge: async () => undefined,
   findQuota: async () => undefined,
   findCompany: async () => undefined,
+  settleUsage: async () => undefined,
   refund: () => undefined,
   findSession: async () => undefined,
   findGrant: async () => undefined,

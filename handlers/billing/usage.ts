@@ -9,9 +9,11 @@ import { found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 
 export const getUsage: Handler<'getUsage'> = async (call) => {
-  const { sql, caller, now, query } = call;
+  const { caller, now, query } = call;
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const subscription = await readSubscription(call);
+  await call.settleUsage();
+  const { sql } = call;
   const [counted, seats, balance, bytes] = await Promise.all([
     findQuota(sql, caller.companyId, { callsPerMonth, extraCalls }, now),
     findSeats(sql, caller.companyId),

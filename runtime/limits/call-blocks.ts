@@ -120,6 +120,12 @@ export class CallBlocks {
     if (account) await account.ledger.take(() => this.#giveBack(account));
   }
 
+  /** Reports the calls that this process has let pass, so that the ledger shows them. @throws what the ledger throws */
+  async settle(companyId: string): Promise<void> {
+    const account = this.#accounts.get(companyId);
+    if (account) await this.#renew(account);
+  }
+
   /** Gives everything back. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);

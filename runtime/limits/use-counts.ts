@@ -34,11 +34,12 @@ export class UseCounts {
     }, pause).unref();
   }
 
-  /** Writes down what there is. */
-  async close(): Promise<void> {
+  /** Writes down what there is now, instead of within a second. */
+  async flush(): Promise<void> {
     await this.#writing;
     clearTimeout(this.#timer);
-    await this.#flush();
+    this.#writing = this.#flush();
+    await this.#writing;
   }
 
   async #flush(): Promise<void> {

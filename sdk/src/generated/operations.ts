@@ -2682,8 +2682,11 @@ export interface Operations {
    * What the workspace has used in the month that runs: the calls of the quota (the same numbers as the X-Quota headers), the balance of
    * the wallet and what was spent from it, seats, and the room that its files take. In test mode calls are not counted: `used` is 0.
    *
+   * `used` includes this call and every call that the same server process answered before it. If the API runs as several processes,
+   * each of the others reports its calls within a second, and one that was killed may leave up to half a second of its calls unreported.
+   *
    * With `group_by=key` or `group_by=day` the answer has `groups` too: the calls of each key, the busiest first, or of each day (UTC), in
-   * their order. They are counted within a second, from the first day of the month on, and also count calls that cost nothing.
+   * their order. They are as up to date as `used` but may lack this call, begin with the first day of the month, and also count calls that cost nothing.
    *
    * Answers without a subscription too, with the last month that was paid for. Needs `billing:view`.
    */
