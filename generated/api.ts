@@ -3354,7 +3354,9 @@ export interface paths {
          *
          *     **What is in it.** Events about objects: `record.created`, `record.updated`, `record.deleted`, `lead.status_changed`,
          *     `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`, `schema.changed`. Ignore those that you do
-         *     not know. `record` is the record **as it is now**, not as it was then: take it, whatever the event is. It is null when the
+         *     not know. `data` is what happened, as in the body of a webhook: from which status to which, or which SLA policy and clock; see
+         *     [GET /v1/webhook-events](#operation/listWebhookEvents). What messages, meetings and attachments carry is there only with
+         *     `inbox:view`, `bookings:view` or `attachments:view`. `record` is the record **as it is now**, not as it was then: take it, whatever the event is. It is null when the
          *     record is gone, when it is no longer in the reach of your key, and for events about no record.
          *
          *     **Who sees what.** It needs no scope of its own. It tells of the objects that the key can view (`leads:view`,
@@ -9400,6 +9402,20 @@ export interface components {
             actor: components["schemas"]["Actor"];
             /** @description Only of record.updated. Names of the fields that changed. */
             changed_fields?: string[];
+            /**
+             * @description The data of the event, as a webhook's body carries them. Which there are depends on `event`.
+             * @example {
+             *       "object": "accounts",
+             *       "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+             *       "changed_fields": [
+             *         "city"
+             *       ],
+             *       "occurred_at": "2026-11-20T23:55:00.000Z"
+             *     }
+             */
+            data: {
+                [key: string]: unknown;
+            };
             record: components["schemas"]["FeedRecord"];
         };
         ChangeList: {
@@ -9511,7 +9527,7 @@ export interface components {
          */
         SlaTimeOfDay: string | null;
         /**
-         * @description The clock that it belongs to. Where the policy has no time for it, nothing happens.
+         * @description A clock of a policy.
          * @example first_response
          * @enum {string}
          */
@@ -9520,6 +9536,7 @@ export interface components {
         SlaRecipients: components["schemas"]["Uuid"][];
         /** @description Tells users that a deadline comes near. One that would be before the start of the clock is left out. */
         SlaReminder: {
+            /** @description The clock that it belongs to; the policy must have a time for it (400). */
             type: components["schemas"]["SlaClockType"];
             /**
              * @description Minutes before the deadline, around the clock.
@@ -23231,6 +23248,14 @@ export interface operations {
                      *             "changed_fields": [
                      *               "city"
                      *             ],
+                     *             "data": {
+                     *               "object": "accounts",
+                     *               "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "changed_fields": [
+                     *                 "city"
+                     *               ],
+                     *               "occurred_at": "2026-11-20T23:55:00.000Z"
+                     *             },
                      *             "record": {
                      *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *               "name": "Blue Lake Trading",

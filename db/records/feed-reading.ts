@@ -1,11 +1,9 @@
 // The feed as a credential reads it: events of the objects that it sees, in its reach.
 import type { Sql } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
-import type { FeedEvent } from './feed.ts';
+import { type FeedEvent, withColumns } from './feed.ts';
 
-export interface ReadEvent extends Omit<FeedEvent, 'data' | 'changes'> {
-  /** Of updates. */
-  changedFields: string[] | null;
+export interface ReadEvent extends Omit<FeedEvent, 'changes'> {
   /** True where the event took the record from the caller's reach, or out of the world. */
   wasInReach: boolean;
 }
@@ -49,7 +47,7 @@ export async function readFeed(
     ) ends
     left join lateral (
       select position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId",
-        data -> 'changed_fields' as "changedFields", coalesce(${inReach(sql, scope)}, false) as "wasInReach"
+        data, coalesce(${inReach(sql, scope)}, false) as "wasInReach"
       from feed_events
       where company_id = ${companyId} and test_mode = ${testMode}
         and position > ${begin} and position <= least(ends.last, ${begin} + ${stretch}::bigint)
@@ -60,6 +58,8 @@ export async function readFeed(
     order by e.position`;
   const [first] = rows;
   if (!first) return { start: 0, last: 0, events: [] };
-  const events = rows.filter((row): row is ReadEvent & typeof row => typeof row.position === 'number');
+  const events = rows
+    .filter((row): row is ReadEvent & typeof row => typeof row.position === 'number')
+    .map((event) => ({ ...event, data: withColumns(event) }));
   return { start: first.start, last: first.last, events };
 }

@@ -109,11 +109,18 @@ export async function findEvents(
     from feed_events
     where company_id = ${companyId} and test_mode = ${testMode} and position between ${first} and ${last}
     order by position`;
-  return events.map((event) => ({ ...event, data: { ...event.data, ...toldInColumns(event) } }));
+  return events.map((event) => ({ ...event, data: withColumns(event) }));
 }
 
-function toldInColumns({ object, recordId, occurredAt }: FeedEvent): FeedEvent['data'] {
+/** The data of an event, with the part that the feed keeps in columns of its own. */
+export function withColumns({
+  data,
+  object,
+  recordId,
+  occurredAt,
+}: Pick<FeedEvent, 'data' | 'object' | 'recordId' | 'occurredAt'>): FeedEvent['data'] {
   return {
+    ...data,
     ...(object === null ? {} : { object }),
     ...(recordId === null ? {} : { record_id: recordId }),
     occurred_at: occurredAt.toISOString(),

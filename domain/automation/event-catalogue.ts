@@ -363,11 +363,25 @@ const described: readonly Described[] = [
   },
 ];
 
+/** Scopes without which nobody reads what events of a category carry, beside the view of their object. */
+const scopeOfCategory: Readonly<Partial<Record<EventCategory, string>>> = {
+  appointments: 'bookings:view',
+  messages: 'inbox:view',
+  attachments: 'attachments:view',
+};
+
 /** Told of what live keys do alone: both modes share what it is about, or nobody comes to what was booked to try things out. */
 const liveOnly: ReadonlySet<string> = new Set([
   'schema.changed',
   ...['appointment.scheduled', 'appointment.rescheduled', 'appointment.cancelled'],
 ]);
+
+const scopes: ReadonlyMap<string, string | undefined> = new Map(
+  described.map(({ name, category }) => [name, scopeOfCategory[category]]),
+);
+
+/** The scope that the data of an event need beside the view of its object; undefined: none. */
+export const scopeOfEventData = (event: string): string | undefined => scopes.get(event);
 
 /** All events, in the order in which they are shown. */
 export const eventCatalogue: readonly CatalogueEvent[] = described.map((event) => ({

@@ -25,7 +25,7 @@ export const eventName = (id: string): string => `evt_${id}`;
 
 /** @param include `changes`: what the fields were and are, where the event says so */
 export function composeBody(told: HappenedEvent, testMode: boolean, include: readonly string[]): string {
-  const data = shownData(told);
+  const data = eventData(told.event, told.data);
   const { changes } = told;
   if (!changes || !include.includes('changes')) return bodyOf(told, testMode, data);
   const whole = bodyOf(told, testMode, { ...data, changes });
@@ -34,7 +34,8 @@ export function composeBody(told: HappenedEvent, testMode: boolean, include: rea
     : bodyOf(told, testMode, { ...data, changes_truncated: true });
 }
 
-function shownData({ event, data }: HappenedEvent): Record<string, unknown> {
+/** The data of an event as callers see them: the fields of the catalogue and nothing else. */
+export function eventData(event: string, data: HappenedEvent['data']): Record<string, unknown> {
   const names = fieldsOfEvent.get(event) ?? [];
   return Object.fromEntries(names.filter((name) => Object.hasOwn(data, name)).map((name) => [name, data[name]]));
 }

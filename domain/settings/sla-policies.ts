@@ -1,5 +1,5 @@
 // SLA policies as a workspace has them: which one a record falls under, and what is wrong with one.
-import type { Escalation, SlaPolicy } from '../objects/configuration.ts';
+import type { Escalation, Reminder, SlaPolicy } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { isTimezone } from '../service/zones-and-currencies.ts';
 import { minutesOfWeek, timeOfDay } from './sla-clock.ts';
@@ -43,14 +43,18 @@ export interface PolicySettings {
   business_hours_end: string | null;
   business_days: readonly number[] | null;
   timezone: string;
+  reminders: readonly Pick<Reminder, 'type' | 'minutes_before'>[];
   escalations: readonly Pick<Escalation, 'level' | 'message_template'>[];
 }
 
 /** Ten years, so that every deadline can be reckoned at once. */
 const mostWeeks = 520;
 
-/** What is wrong with the settings as a whole, where each value is good by itself. */
-export function policyProblems(policy: PolicySettings): FieldProblem[] {
+/**
+ * Checks the settings as a whole; each value is valid by itself.
+ * @param before the policy that is changed: its reminders may stay as they are
+ */
+export function policyProblems(policy: PolicySettings, before?: PolicySettings): FieldProblem[] {
   const problems: FieldProblem[] = [];
   const times = [policy.first_response_time, policy.every_response_time, policy.resolution_time];
   if (times.every((time) => time === null))
@@ -66,6 +70,7 @@ export function policyProblems(policy: PolicySettings): FieldProblem[] {
       fieldProblem('timezone', 'INVALID_FORMAT', 'must be the IANA name of a time zone, e.g. Europe/Berlin'),
     );
   if (policy.mode === 'business_hours') problems.push(...hoursProblems(policy, times));
+  problems.push(...reminderProblems(policy, before));
   for (const [index, escalation] of policy.escalations.entries()) {
     if (policy.escalations.findIndex((each) => each.level === escalation.level) < index)
       problems.push(
@@ -74,6 +79,24 @@ export function policyProblems(policy: PolicySettings): FieldProblem[] {
     problems.push(...templateProblems(`escalations[${index}].message_template`, escalation.message_template));
   }
   return problems;
+}
+
+/** A reminder of a clock that the policy does not have would never be sent. */
+function reminderProblems(policy: PolicySettings, before: PolicySettings | undefined): FieldProblem[] {
+  const lacks = (settings: PolicySettings, { type }: PolicySettings['reminders'][number]): boolean =>
+    settings[`${type}_time`] === null;
+  const isKept = (reminder: PolicySettings['reminders'][number]): boolean =>
+    before !== undefined &&
+    lacks(before, reminder) &&
+    before.reminders.some((each) => each.type === reminder.type && each.minutes_before === reminder.minutes_before);
+  const allowed = (['first_response', 'every_response', 'resolution'] as const).filter(
+    (type) => policy[`${type}_time`] !== null,
+  );
+  return policy.reminders.flatMap((reminder, index) => {
+    if (!lacks(policy, reminder) || isKept(reminder)) return [];
+    const rule = `is ${reminder.type}, a clock that this policy does not have: set ${reminder.type}_time, or choose another type`;
+    return [fieldProblem(`reminders[${index}].type`, 'CONFLICTING_FIELDS', rule, { allowed })];
+  });
 }
 
 function hoursProblems(policy: PolicySettings, times: readonly (number | null)[]): FieldProblem[] {

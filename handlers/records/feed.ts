@@ -2,12 +2,16 @@
 import { isStillGood } from '../../db/access/standing.ts';
 import { type FeedStretch, type ReadEvent, readFeed } from '../../db/records/feed-reading.ts';
 import { findRecords } from '../../db/records/records.ts';
+import { scopeOfEventData } from '../../domain/automation/event-catalogue.ts';
+import { eventData } from '../../domain/automation/webhook-bodies.ts';
+import { moduleState } from '../../domain/billing/plans.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { feedLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
+import type { Caller } from '../../runtime/caller.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 
@@ -81,7 +85,7 @@ async function readPage(
   const changes = feed.events.flatMap((event) => {
     const record = event.recordId === null ? undefined : records.get(`${event.object} ${event.recordId}`);
     const isNamed = record !== undefined || event.recordId === null || event.wasInReach;
-    return isNamed || caller.reach.kind === 'company' ? [changeOf(event, record, workspace)] : [];
+    return isNamed || caller.reach.kind === 'company' ? [changeOf(event, record, workspace, caller)] : [];
   });
   return { changes, next, hasMore: next < feed.last };
 }
@@ -110,7 +114,12 @@ async function recordsOf({ sql, caller }: FeedCall, events: readonly ReadEvent[]
   return new Map(lists.flat());
 }
 
-function changeOf(event: ReadEvent, record: StoredRecord | undefined, { objects }: Workspace): FeedChange {
+function changeOf(
+  event: ReadEvent,
+  record: StoredRecord | undefined,
+  { objects }: Workspace,
+  caller: Caller,
+): FeedChange {
   const object = objects.get(event.object ?? '');
   return {
     id: `evt_${event.id}`,
@@ -119,7 +128,20 @@ function changeOf(event: ReadEvent, record: StoredRecord | undefined, { objects 
     record_id: event.recordId,
     occurred_at: event.occurredAt.toISOString(),
     actor: event.actor,
-    ...(event.changedFields ? { changed_fields: event.changedFields } : {}),
+    ...(Array.isArray(event.data.changed_fields) ? { changed_fields: event.data.changed_fields as string[] } : {}),
+    data: dataFor(event, caller),
     record: object && record ? showRecord(object, record) : null,
   };
+}
+
+/** Data that every event about a record has. */
+const commonData = ['object', 'record_id', 'occurred_at'];
+
+/** The data of an event, as webhooks carry them; without its scope only what the event is about. */
+function dataFor({ event, data }: ReadEvent, caller: Caller): Record<string, unknown> {
+  const carried = eventData(event, data);
+  const scope = scopeOfEventData(event);
+  const [module = ''] = scope?.split(':') ?? [];
+  const isOpen = scope === undefined || (caller.grants.allows(scope) && moduleState(module, caller.modules) === 'on');
+  return isOpen ? carried : Object.fromEntries(Object.entries(carried).filter(([name]) => commonData.includes(name)));
 }

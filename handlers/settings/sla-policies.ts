@@ -103,7 +103,7 @@ async function refuseProblems(
   settings: Settings,
   before?: Settings,
 ): Promise<void> {
-  const found: FieldProblem[] = policyProblems(settings);
+  const found: FieldProblem[] = policyProblems(settings, before);
   const kept = new Set([...(before?.reminders ?? []), ...(before?.escalations ?? [])].flatMap(recipientsOf));
   const named = (['reminders', 'escalations'] as const).flatMap((list) =>
     settings[list].flatMap((item, index) =>

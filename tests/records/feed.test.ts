@@ -77,6 +77,49 @@ describe('the feed', () => {
     expect(changes.map(({ record }) => record?.id ?? null)).toEqual([id, null]);
   });
 
+  test('carries the data of each event, as the body of a webhook does', async () => {
+    const cursor = await now(key);
+    const { id } = await createRecord(key, 'leads', lead({ lead_status: 'New' }));
+    const body = { lead_status: 'Contacted' };
+    await patchRecord(key, 'leads', id, body);
+    await expectStatus(201, 'POST', `${recordsPath('leads', id)}/attachments`, { key, ...fileForm() });
+    const changes = await changesAfter(key, cursor);
+    const about = (index: number) => ({
+      ...{ object: 'leads', record_id: id, occurred_at: changes[index]?.occurred_at },
+    });
+    expect(changes.map(({ event, data }) => [event, data])).toEqual([
+      ['record.created', about(0)],
+      ['record.updated', { ...about(1), changed_fields: changes[1]?.changed_fields }],
+      [
+        'lead.status_changed',
+        { ...about(2), from: 'New', from_id: expect.any(String), to: 'Contacted', to_id: expect.any(String) },
+      ],
+      ['attachment.created', { ...about(3), attachment_id: expect.any(String) }],
+    ]);
+  });
+
+  test('shows what messages, meetings and attachments carry only with the scope to read them', async () => {
+    const { id } = await createRecord(key, 'leads', lead());
+    const cursor = await now(key);
+    const about = { object: 'leads', record_id: id, occurred_at: new Date().toISOString() };
+    const events = [
+      ['message.sms.received', 'inbox:view', { preview: 'Hello' }],
+      ['appointment.cancelled', 'bookings:view', { reason: 'ill' }],
+      ['attachment.created', 'attachments:view', { attachment_id: id }],
+    ] as const;
+    for (const [event, , more] of events)
+      await database()`
+        insert into outbox_events (company_id, id, test_mode, event, occurred_at, actor, data)
+        values (${tenant.companyId}, gen_random_uuid(), false, ${event}, ${about.occurred_at},
+          '{"kind": "system", "id": "inbound", "name": null}', ${database().json({ ...about, ...more })})`;
+    const dataFor = async (scopes: string[]): Promise<Json[]> =>
+      (await changesAfter(await newKey(tenant, { scopes }), cursor)).map(({ data }) => data);
+    await untilTaken(key);
+    expect(await dataFor(['leads:view'])).toEqual([about, about, about]);
+    for (const [index, [, scope, more]] of events.entries())
+      expect((await dataFor(['leads:view', scope]))[index]).toEqual({ ...about, ...more });
+  });
+
   test('begins at the oldest event that is kept, and goes on in pages', async () => {
     const { key: own } = await newWideTenant();
     const ids: string[] = [];

@@ -9,6 +9,7 @@ import { runSlaRound, type SlaPools } from '../../jobs/sla.ts';
 import { openLog } from '../../runtime/log.ts';
 import { expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';
+import { changesAfter, now } from '../support/feeds.ts';
 import { createRecord, createRecords, leftBehind, patchRecord, recordsPath } from '../support/records.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
@@ -124,7 +125,6 @@ test('reminders come before the deadline and escalations after it, once each, to
     reminders: [
       { type: 'first_response', minutes_before: 15, recipient_user_ids },
       { type: 'first_response', minutes_before: 90, recipient_user_ids },
-      { type: 'resolution', minutes_before: 15, recipient_user_ids },
     ],
     escalations: [1, 2].map((level) => ({
       level,
@@ -413,6 +413,26 @@ test('a change of a record takes its clocks in the order in which the job takes 
     })
     .then(({ change }) => change);
   expect(await open(lead.id)).toEqual([]);
+});
+
+test('a breach names its policy and its clock in the feed, as webhooks do', async () => {
+  const tenant = await newTenant();
+  const policy = await createPolicy(tenant, all);
+  const cursor = await now(tenant.key);
+  const lead = await createLead(tenant);
+  await roundAfter(121);
+  const told = (await changesAfter(tenant.key, cursor)).filter(({ event }) => event === 'sla.breached');
+  const breachOf = (type: string, minutes: number) => ({
+    ...{ event: 'sla.breached', object: 'leads', record_id: lead.id },
+    data: {
+      ...{ object: 'leads', record_id: lead.id, level: 0, occurred_at: expect.stringMatching(/Z$/) },
+      sla: {
+        ...{ policy_id: policy.id, policy_name: policy.name, type, overdue_minutes: expect.any(Number) },
+        deadline: new Date(new Date(lead.created_at).getTime() + minutes * minute).toISOString(),
+      },
+    },
+  });
+  expect(told).toMatchObject([breachOf('first_response', 60), breachOf('every_response', 120)]);
 });
 
 test('two servers share what is due: of 450 clocks each is told once', async () => {

@@ -89,7 +89,7 @@ test('a policy is changed field by field; each change stands alone, is in the au
     ['business_days', [6, 0]],
     ['mode', 'business_hours'],
     ['timezone', 'Asia/Kolkata'],
-    ['reminders', [reminder({ recipient_user_ids: [recipient.id] })]],
+    ['reminders', [reminder({ type: 'resolution', recipient_user_ids: [recipient.id] })]],
     ['escalations', [escalation({ type: 'resolution', recipient_user_ids: [recipient.id] })]],
     ['is_active', false],
   ];
@@ -108,6 +108,14 @@ test('a policy is changed field by field; each change stands alone, is in the au
   expect(await patch(own, policy.id, { timezone: 'Asia/Kolkata' })).toEqual(policy);
   expect((await leftBehind(policy.id)).audit).toEqual(audit);
   expect(await list(own.key)).toEqual([policy]);
+});
+
+test('a reminder without a clock that was stored earlier does not keep its policy from being changed', async () => {
+  const policy = await create(tenant, { ...smallest, name: 'Earlier' });
+  const reminders = [reminder({ type: 'resolution' })];
+  await database()`
+    update sla_policies set reminders = ${database().json(reminders)} where company_id = ${tenant.companyId} and id = ${policy.id}`;
+  expect(await patch(tenant, policy.id, { name: 'Earlier, renamed' })).toMatchObject({ reminders });
 });
 
 test('reminders and escalations that are sent replace the whole set, and stay where they are not sent', async () => {
@@ -294,6 +302,24 @@ describe('a policy is refused', () => {
       ]);
     const { body } = await expectStatus(200, 'GET', `${root}/${policy.id}`, { key: tenant.key });
     expect(body.data.sla_policy).toEqual(policy);
+  });
+
+  test('of a reminder on a clock that the policy does not have, or would lose', async () => {
+    const { key } = tenant;
+    const reminders = [reminder(), reminder({ type: 'resolution' }), reminder({ type: 'every_response' })];
+    const body = { ...smallest, name: 'Clockless', reminders };
+    const expected = ['reminders[1].type CONFLICTING_FIELDS', 'reminders[2].type CONFLICTING_FIELDS'];
+    expect(await refusedFields(400, 'POST', root, { key, body })).toEqual(expected);
+    const policy = await create(tenant, { ...body, every_response_time: 60, resolution_time: 90 });
+    const path = `${root}/${policy.id}`;
+    expect(await refusedFields(400, 'PATCH', path, { key, body: { resolution_time: null } })).toEqual([expected[0]]);
+    await patch(tenant, policy.id, { resolution_time: null, reminders: [reminder()] });
+    const added = { reminders: [reminder({ type: 'resolution' })] };
+    const { body: refused } = await expectStatus(400, 'PATCH', path, { key, body: added });
+    expect(refused.error.details.fields).toMatchObject([
+      { field: 'reminders[0].type', allowed: ['first_response', 'every_response'] },
+    ]);
+    expect(refused.error.message).toContain('set resolution_time, or choose another type');
   });
 
   test('beyond 100 of them', async () => {

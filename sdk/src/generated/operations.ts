@@ -1763,7 +1763,9 @@ export interface Operations {
    *
    * **What is in it.** Events about objects: `record.created`, `record.updated`, `record.deleted`, `lead.status_changed`,
    * `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`, `schema.changed`. Ignore those that you do
-   * not know. `record` is the record **as it is now**, not as it was then: take it, whatever the event is. It is null when the
+   * not know. `data` is what happened, as in the body of a webhook: from which status to which, or which SLA policy and clock; see
+   * [GET /v1/webhook-events](#operation/listWebhookEvents). What messages, meetings and attachments carry is there only with
+   * `inbox:view`, `bookings:view` or `attachments:view`. `record` is the record **as it is now**, not as it was then: take it, whatever the event is. It is null when the
    * record is gone, when it is no longer in the reach of your key, and for events about no record.
    *
    * **Who sees what.** It needs no scope of its own. It tells of the objects that the key can view (`leads:view`,
