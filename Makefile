@@ -48,17 +48,13 @@ generate: $(packages) ## Derive generated/ and the client's part of sdk/ from sp
 	@cd $(generated) && openapi-typescript openapi.json --output api.ts >/dev/null
 	@# For callers, who may leave out what has a default.
 	@cd $(generated) && openapi-typescript openapi.json --default-non-nullable=false --output $(abspath $(sdk_generated))/api.ts >/dev/null
-	@node sdk/generate.ts $(generated)/openapi.json $(sdk_generated)/operations.ts
+	@node sdk/generators/main.ts $(generated)/openapi.json typescript $(sdk_generated)/operations.ts
 
 sdk: $(packages) ## Build the client as a package in sdk/, to be published with npm publish ./sdk
 	@rm -rf sdk/dist && node node_modules/typescript-7/bin/tsc -p sdk && cp LICENSE sdk/dist/
 
-sdks: $(packages) ## Generate the clients in Python, Go, Java and PHP in sdk/<language>/
-	@for each in python/headless_crm go/client java/headlesscrmapi/client php/headless_crm; do \
-	  mkdir -p sdk/$${each%/*} && \
-	  redocly generate-client main --generator $${each%%/*} --go-package headlesscrm --docs --output sdk/$$each.ts >/dev/null 2>&1 && \
-	  echo "sdk/$${each%/*}" || exit 1; \
-	done
+sdks: $(packages) ## Write the clients for Python, Go, Java and PHP in sdk/<language>/
+	@node sdk/generators/main.ts $(generated)/openapi.json others sdk
 
 format: $(packages) ## Format all code
 	@biome check --write . >/dev/null

@@ -51,7 +51,7 @@ const sharedWithRuntime = [
 /** Where the server's own code has Node's HTTP from. */
 const cheapHttp = 'runtime/node-http.ts';
 
-/** By folder, or by a single file, which then counts alone. Files in the root join the parts and may do anything. */
+/** By folder, or by a folder inside it or a single file, which then counts alone. Files in the root join the parts and may do anything. */
 const rules: Readonly<Record<string, Rule>> = {
   generated: { may: ['generated/'], packages: [], node: [] },
   domain: {
@@ -182,7 +182,7 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // A package of its own, which also runs in browsers.
   sdk: { may: ['sdk/src/'], packages: ['openapi-fetch'], node: [], mustNotUse: environment },
-  'sdk/generate.ts': { may: [], packages: ['openapi-types'], node: ['fs'] },
+  'sdk/generators': { may: ['sdk/generators/'], packages: ['openapi-types'], node: ['fs', 'path'] },
   tests: {
     may: [
       'tests/',
@@ -218,7 +218,11 @@ const rules: Readonly<Record<string, Rule>> = {
 };
 
 const code = (sources: readonly Source[]): readonly Source[] => sources.filter(({ path }) => path.endsWith('.ts'));
-const folderOf = (path: string): string => path.slice(0, Math.max(path.indexOf('/'), 0));
+/** The rule of a file: its own, or that of the innermost folder that has one. */
+function ruleOf(path: string): Rule | undefined {
+  const folder = posix.dirname(path);
+  return rules[path] ?? (folder === '.' ? undefined : ruleOf(folder));
+}
 const packageOf = (name: string): string =>
   name
     .split('/')
@@ -230,7 +234,7 @@ export function importProblems(sources: readonly Source[]): string[] {
   return code(sources).flatMap((source) => {
     const { path } = source;
     const { imports, uses } = readSyntax(source);
-    const rule = rules[path] ?? rules[folderOf(path)];
+    const rule = ruleOf(path);
     const forbidden = rule ? imports.filter((found) => !isAllowed(path, rule, found)) : [];
     const costly = imports.filter(
       (found) =>
@@ -261,7 +265,7 @@ function isAllowed(path: string, rule: Rule, { name, typesOnly }: Import): boole
 }
 
 /** What exists on a developer's machine only. */
-const development = /^(tests|checks|bench)\/|^sdk\/generate\.ts$|^[^/]+\.config\.ts$/;
+const development = /^(tests|checks|bench)\/|^sdk\/generators\/|^[^/]+\.config\.ts$/;
 
 interface Manifest {
   dependencies?: Record<string, string>;

@@ -1,108 +1,186 @@
-// The first call in each language, as the README shows it, by clients generated from the document.
+// The clients for other languages: programs of the README and of guides, and what each must do.
 import { execFile } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
 import { document } from '../support/document.ts';
+import { FailingProxy, failure } from '../support/failing-proxy.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { newTenant } from '../support/tenants.ts';
 
 const run = promisify(execFile);
 const root = resolve(import.meta.dirname, '../..');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
-const sdks = join(root, 'sdk');
-/** Of the document's own description; a server of the tests stands elsewhere. */
+/** The address in samples; the server of the tests has another one. */
 const address = 'http://127.0.0.1:8080';
 
-/** The code that the README shows in a language. */
-function sampleIn(language: string): string {
-  const [, code] = new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 's').exec(readme) ?? [];
-  if (code === undefined) throw new Error(`the README has no code in ${language}`);
-  return code;
+/** The programs in a language that a text shows. */
+function programsIn(text: string, language: string): string[] {
+  return [...text.matchAll(new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 'gs'))].map(([, code = '']) => code);
 }
+
+function firstProgramIn(text: string, language: string): string {
+  const [program] = programsIn(text, language);
+  if (program === undefined) throw new Error(`There is no program in ${language}.`);
+  return program;
+}
+
+interface Language {
+  /** What must be on the machine. */
+  program: Parameters<typeof findProgram>[0];
+  file: string;
+  /** The program of tests/sdk/programs. */
+  proof: string;
+  /** Files that its programs need, by their names. */
+  files?: Record<string, string>;
+  /** Commands that run a file, one after the other. */
+  commands: (file: string) => readonly (readonly [string, ...string[]])[];
+}
+
+const languages: Record<string, Language> = {
+  python: {
+    program: 'httpx',
+    file: 'first.py',
+    proof: 'proof.py',
+    // The Python that Debian packages are for.
+    commands: (file) => [['/usr/bin/python3', file]],
+  },
+  go: {
+    program: 'go',
+    file: 'main.go',
+    proof: 'proof.go',
+    files: {
+      'go.mod':
+        'module example.com/first\n\ngo 1.19\n\nrequire example.com/headlesscrm v0.0.0\n\nreplace example.com/headlesscrm => ./sdk/go\n',
+    },
+    commands: (file) => [['go', 'run', file]],
+  },
+  java: {
+    program: 'java',
+    file: 'FirstCall.java',
+    proof: 'Proof.java',
+    commands: (file) => [
+      // Programs that run once are not worth the better of two compilers of machine code. The client is compiled once.
+      [
+        ...(['javac', '-J-XX:TieredStopAtLevel=1', '-Xlint:all', '-Werror', '-encoding', 'UTF-8'] as const),
+        ...['-d', '../classes', '-cp', '../classes', '-sourcepath', 'sdk/java/src/main/java', file],
+      ],
+      ['java', '-XX:TieredStopAtLevel=1', '-cp', '../classes', file.replace('.java', '')],
+    ],
+  },
+  php: { program: 'php', file: 'first.php', proof: 'proof.php', commands: (file) => [['php', file]] },
+};
 
 let folder: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'languages-'));
+  mkdirSync(join(folder, 'classes'));
   await run('make', ['sdks'], { cwd: root, env: { PATH: process.env.PATH } });
 }, 120_000);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Writes files, runs commands one after the other, and answers what the last one printed. */
-async function firstCall(
-  files: Record<string, string>,
-  commands: readonly (readonly [string, ...string[]])[],
-  key: string,
+/** Runs a program beside the project's `sdk` folder. @returns what it printed */
+async function runProgram(
+  { files = {}, commands }: Language,
+  file: string,
+  text: string,
+  environment: Record<string, string>,
 ): Promise<string> {
-  const [client] = Object.keys(files);
-  const cwd = join(folder, client ?? '');
-  for (const [path, text] of Object.entries(files)) {
-    const target = join(cwd, path);
-    mkdirSync(dirname(target), { recursive: true });
-    if (existsSync(text)) cpSync(text, target);
-    else writeFileSync(target, text.replaceAll(address, inject('baseUrl')));
-  }
+  const cwd = mkdtempSync(join(folder, 'program-'));
+  symlinkSync(join(root, 'sdk'), join(cwd, 'sdk'));
+  for (const [name, content] of Object.entries({ ...files, [file]: text.replaceAll(address, inject('baseUrl')) }))
+    writeFileSync(join(cwd, name), content);
+  const env = {
+    PATH: process.env.PATH,
+    HOME: folder,
+    PYTHONPATH: join(cwd, 'sdk/python'),
+    PYTHONDONTWRITEBYTECODE: '1',
+    CLIENT: join(cwd, 'sdk/php'),
+    // Nothing is downloaded for a test.
+    GOPROXY: 'off',
+    GOFLAGS: '-mod=mod',
+    ...environment,
+  };
   let printed = '';
-  for (const [program, ...parameters] of commands) {
-    const env = { PATH: process.env.PATH, HOME: folder, API_KEY: key };
+  for (const [program, ...parameters] of commands(file))
     printed = (await run(program, parameters, { cwd, env, timeout: 100_000 })).stdout;
-  }
   return printed.trim();
 }
 
-const languages = {
-  python: {
-    files: () => ({ 'headless_crm.py': join(sdks, 'python/headless_crm.py'), 'first.py': sampleIn('python') }),
-    // The one that Debian packages are for.
-    commands: [['/usr/bin/python3', 'first.py']],
-    program: 'httpx',
-  },
-  java: {
-    files: () => ({
-      'headlesscrmapi/Client.java': join(sdks, 'java/headlesscrmapi/Client.java'),
-      'FirstCall.java': sampleIn('java'),
-    }),
-    commands: [
-      // What runs once is not worth the better of two compilers of machine code.
-      ['javac', '-J-XX:TieredStopAtLevel=1', '-encoding', 'UTF-8', '-nowarn', '-d', 'classes', 'FirstCall.java'],
-      ['java', '-XX:TieredStopAtLevel=1', '-cp', 'classes', 'FirstCall'],
-    ],
-    program: 'java',
-  },
-  go: {
-    files: () => ({
-      'headlesscrm/client.go': join(sdks, 'go/client.go'),
-      'go.mod': 'module example.com/first\n',
-      'main.go': sampleIn('go'),
-    }),
-    commands: [['go', 'run', '.']],
-    program: 'go',
-  },
-  php: {
-    files: () => ({ 'headless_crm.php': join(sdks, 'php/headless_crm.php'), 'first.php': sampleIn('php') }),
-    commands: [['php', 'first.php']],
-    program: 'php',
-  },
-} as const;
+const timeout = 120_000;
 
-describe.each(Object.entries(languages))('in %s', (language, { files, commands, program }) => {
-  test.skipIf(!findProgram(program))(
-    `a lead is created by the code of the README${skipNote(program)}`,
-    async () => {
-      const { key } = await newTenant();
-      const id = await firstCall(files(), commands, key);
-      const { record } = (await expectStatus(200, 'GET', `/v1/objects/leads/records/${id}`, { key })).body.data;
-      expect(record.email).toBe('sara@example.com');
-    },
-    120_000,
-  );
+describe.each(Object.entries(languages))('in %s', (name, language) => {
+  const { program, file, proof } = language;
+  const isMissing = findProgram(program) === undefined;
+  const note = skipNote(program);
 
-  test('the page of the document shows the same code', () => {
-    expect(document.info.description).toContain(sampleIn(language));
+  test.skipIf(isMissing)(`the program of the README creates a lead${note}`, { timeout }, async () => {
+    const { key } = await newTenant();
+    const id = await runProgram(language, file, firstProgramIn(readme, name), { API_KEY: key });
+    const { record } = (await expectStatus(200, 'GET', `/v1/objects/leads/records/${id}`, { key })).body.data;
+    expect(record.email).toBe('sara@example.com');
   });
+
+  test('the OpenAPI document shows the program of the README', () => {
+    expect(document.info.description).toContain(firstProgramIn(readme, name));
+  });
+
+  test.skipIf(isMissing)(`every program of its guide runs${note}`, { timeout }, async () => {
+    const programs = programsIn(readFileSync(join(root, 'sdk', name, 'README.md'), 'utf8'), name);
+    expect(programs.length).toBeGreaterThan(0);
+    for (const each of programs) {
+      const { key } = await newTenant();
+      expect(await runProgram(language, file, each, { API_KEY: key })).not.toBe('');
+    }
+  });
+
+  test.skipIf(isMissing)(
+    `its client keeps custom fields, retries a create once, sends If-Match, and shows the code and message of errors${note}`,
+    { timeout },
+    async () => {
+      const tenant = await newTenant();
+      const field = { name: 'roof_type', label: 'Roof type', type: 'text' };
+      await expectStatus(201, 'POST', '/v1/objects/accounts/fields', { key: tenant.key, body: field });
+      const proxy = await FailingProxy.start(inject('baseUrl'));
+      // The first create is done, and its answer lost; the next attempt is asked to wait.
+      proxy.failWith('lose', failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '1' }));
+      const text = readFileSync(join(root, 'tests/sdk/programs', proof), 'utf8');
+      const environment = { API_KEY: tenant.key, BASE_URL: proxy.url };
+      const printed = await runProgram(language, proof, text, environment).finally(() => proxy.stop());
+
+      const attempts = proxy.seen.slice(0, 3);
+      expect(new Set(attempts.map(({ headers }) => headers['idempotency-key'])).size).toBe(1);
+      expect(attempts[0]?.headers['idempotency-key']).toMatch(/^[\w-]{16,}$/);
+      expect(new Set(attempts.map(({ method, url, body }) => `${method} ${url} ${body}`)).size).toBe(1);
+
+      const shown = JSON.parse(printed);
+      expect(shown).toMatchObject({
+        roof_type: 'flat',
+        city: 'Bonn',
+        stale: { code: 'CONFLICT', status: 409, reason: 'version_mismatch' },
+        invalid: { code: 'VALIDATION_ERROR' },
+        repeated: 1,
+        // One record of the create that took three attempts.
+        names: ['Blue Lake', 'Green Hill', 'Red Rock'],
+        roof_types: ['flat', null, null],
+        attachment: ['Quote 17.txt', 13],
+        followed: true,
+      });
+      expect(shown.waited).toBeGreaterThanOrEqual(1);
+      expect(shown.invalid.fields).toContain('mobile');
+      for (const { message, request_id } of [shown.stale, shown.invalid]) {
+        expect(message.length).toBeGreaterThan(10);
+        expect(request_id).toMatch(/^[\da-f-]{36}$/);
+      }
+      const { record } = (
+        await expectStatus(200, 'GET', `/v1/objects/accounts/records/${shown.id}`, { key: tenant.key })
+      ).body.data;
+      expect(record).toMatchObject({ name: 'Blue Lake', roof_type: 'flat', city: 'Bonn' });
+    },
+  );
 });

@@ -4,25 +4,27 @@ import { findProgram, programs } from './programs.ts';
 
 const names = Object.keys(programs) as (keyof typeof programs)[];
 const missing = names.filter((name) => !findProgram(name));
-if (missing.length > 0) {
-  const packages = missing.flatMap((name) => programs[name].debianPackage ?? []);
-  const reason = packages.length > 0 ? install(packages) : undefined;
-  for (const name of names.filter((each) => !findProgram(each))) {
-    const installed = reason ?? 'its package was installed, and it is not there';
-    const because =
-      programs[name].debianPackage === undefined ? 'it is too large to be installed for a test' : installed;
-    process.stdout.write(
-      `Skipping ${programs[name].neededBy}: there is no ${programs[name].names[0]}, and ${because}.\n`,
-    );
-  }
+const obstacle = missing.length > 0 ? findObstacle() : undefined;
+for (const name of missing) {
+  const { debianPackages, neededBy } = programs[name];
+  // One at a time, so that one that cannot be installed costs its own tests only.
+  const reason = obstacle ?? install(debianPackages);
+  if (findProgram(name)) continue;
+  const because = reason ?? 'its package was installed, and it is not there';
+  process.stdout.write(`Skipping ${neededBy}: there is no ${programs[name].names[0]}, and ${because}.\n`);
+}
+
+/** @returns why nothing can be installed */
+function findObstacle(): string | undefined {
+  if (process.getuid?.() !== 0) return 'only root may install it';
+  if (spawnSync('apt-get', ['--version']).error) return 'there is no apt-get to install it with';
+  return aptGet('update');
 }
 
 /** @returns why it could not be done */
-function install(packages: string[]): string | undefined {
-  if (process.getuid?.() !== 0) return 'only root may install it';
-  if (spawnSync('apt-get', ['--version']).error) return 'there is no apt-get to install it with';
+function install(packages: readonly string[]): string | undefined {
   process.stdout.write(`Installing ${packages.join(', ')} ...\n`);
-  return aptGet('update') ?? aptGet('install', '--yes', '--no-install-recommends', ...packages);
+  return aptGet('install', '--yes', '--no-install-recommends', ...packages);
 }
 
 /** @returns why it failed */

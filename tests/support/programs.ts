@@ -1,12 +1,15 @@
 // Programs that some tests need and npm cannot bring: where they are, or why they are missing.
+import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
 interface Program {
   /** Its names, the usual one first. */
   names: readonly string[];
-  /** The Debian package that has it; undefined where it is too large to be installed for a test. */
-  debianPackage?: string;
+  /** The Debian packages that have it. */
+  debianPackages: readonly string[];
+  /** Arguments with which it succeeds only if it has all that tests need. */
+  probe?: readonly string[];
   /** What cannot be tested without it. */
   neededBy: string;
 }
@@ -14,30 +17,35 @@ interface Program {
 const all = {
   chromium: {
     names: ['chromium', 'chromium-browser', 'google-chrome'],
-    debianPackage: 'chromium',
+    debianPackages: ['chromium'],
     neededBy: 'the tests of the documentation page in a browser',
   },
-  node: { names: ['node'], debianPackage: 'nodejs', neededBy: 'all tests' },
+  node: { names: ['node'], debianPackages: ['nodejs'], neededBy: 'all tests' },
   python: {
     names: ['python3'],
-    debianPackage: 'python3',
+    debianPackages: ['python3'],
     neededBy: 'the tests of the samples in Python',
   },
   httpx: {
     // A module, which lies in a place of its own beside that of programs.
     names: ['httpx', '../lib/python3/dist-packages/httpx/__init__.py'],
-    debianPackage: 'python3-httpx',
-    neededBy: 'the test of the client for Python',
+    debianPackages: ['python3-httpx'],
+    neededBy: 'the tests of the client for Python',
   },
-  java: { names: ['javac'], neededBy: 'the test of the client for Java' },
-  go: { names: ['go'], neededBy: 'the test of the client for Go' },
-  php: { names: ['php'], neededBy: 'the test of the client for PHP' },
+  java: { names: ['javac'], debianPackages: ['default-jdk-headless'], neededBy: 'the tests of the client for Java' },
+  go: { names: ['go'], debianPackages: ['golang-go'], neededBy: 'the tests of the client for Go' },
+  php: {
+    names: ['php'],
+    debianPackages: ['php-cli', 'php-curl'],
+    probe: ['-r', 'exit(function_exists("curl_init") ? 0 : 1);'],
+    neededBy: 'the tests of the client for PHP',
+  },
   radicale: {
     names: ['radicale'],
-    debianPackage: 'radicale',
+    debianPackages: ['radicale'],
     neededBy: 'the tests with a CalDAV server',
   },
-  redis: { names: ['redis-server'], debianPackage: 'redis-server', neededBy: 'the tests with a Redis' },
+  redis: { names: ['redis-server'], debianPackages: ['redis-server'], neededBy: 'the tests with a Redis' },
 } satisfies Record<string, Program>;
 
 export const programs: Readonly<Record<keyof typeof all, Program>> = all;
@@ -45,7 +53,9 @@ export const programs: Readonly<Record<keyof typeof all, Program>> = all;
 /** The path of a program, or undefined. */
 export function findProgram(name: keyof typeof programs): string | undefined {
   const folders = [...(process.env.PATH ?? '').split(':'), '/usr/bin', '/usr/local/bin'].filter(Boolean);
-  return programs[name].names.flatMap((file) => folders.map((folder) => join(folder, file))).find(existsSync);
+  const { names, probe } = programs[name];
+  const path = names.flatMap((file) => folders.map((folder) => join(folder, file))).find(existsSync);
+  return path && probe && spawnSync(path, probe).status !== 0 ? undefined : path;
 }
 
 /** For the title of a suite: why it is skipped, or nothing. */

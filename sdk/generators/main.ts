@@ -1,0 +1,28 @@
+// Writes the generated part of the clients.
+// Usage: node sdk/generators/main.ts <openapi.json> typescript <operations.ts>
+//        node sdk/generators/main.ts <openapi.json> others <sdk folder>
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { writeGo } from './go.ts';
+import { writeJava } from './java.ts';
+import { readModel } from './model.ts';
+import { writePhp } from './php.ts';
+import { writePython } from './python.ts';
+import { writeTypeScript } from './typescript.ts';
+
+const others = { python: writePython, go: writeGo, java: writeJava, php: writePhp };
+
+const [source = '', client, target = ''] = process.argv.slice(2);
+const model = readModel(JSON.parse(readFileSync(source, 'utf8')));
+if (client === 'typescript') writeFileSync(target, writeTypeScript(model));
+else
+  for (const [language, write] of Object.entries(others)) {
+    const folder = join(target, language);
+    // One file for each structure; those that are no longer in the document must not stay.
+    rmSync(join(folder, 'src/main/java/headlesscrm/model'), { recursive: true, force: true });
+    for (const [path, text] of write(model)) {
+      mkdirSync(dirname(join(folder, path)), { recursive: true });
+      writeFileSync(join(folder, path), text);
+    }
+    process.stdout.write(`${folder}\n`);
+  }

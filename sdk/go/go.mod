@@ -1,0 +1,3 @@
+module example.com/headlesscrm
+
+go 1.19
