@@ -305,11 +305,6 @@ export interface paths {
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
-                /**
-                 * @description The record's id.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
-                 */
-                id: components["parameters"]["RecordId"];
             };
             cookie?: never;
         };
@@ -5700,6 +5695,8 @@ export interface components {
         RecordExpanded: {
             [key: string]: components["schemas"]["RecordExpansion"];
         };
+        /** @description The value of a field. Only `expanded` is an object. */
+        RecordProperty: (string | number | boolean | null) | components["schemas"]["RecordExpanded"];
         /**
          * @description Every published field of the object, null where it has no value; which fields those are, the schema of the object says.
          *     Read-only: `id`, `created_at`, `updated_at`, and fields with `read_only` in the schema.
@@ -5710,7 +5707,7 @@ export interface components {
             updated_at: components["schemas"]["Timestamp"];
             expanded?: components["schemas"]["RecordExpanded"];
         } & {
-            [key: string]: string | number | boolean | null;
+            [key: string]: components["schemas"]["RecordProperty"];
         };
         RecordList: {
             object: components["schemas"]["RecordObjectName"];
@@ -5733,7 +5730,7 @@ export interface components {
             data: components["schemas"]["RecordList"];
             meta: components["schemas"]["Meta"];
         };
-        IdempotencyKey: string;
+        IdempotencyKeyValue: string;
         /** @description Field values by name. Unknown and read-only fields are refused. */
         RecordCreate: {
             [key: string]: unknown;
@@ -7233,7 +7230,7 @@ export interface components {
          * @default active
          * @enum {string}
          */
-        UserStatusFilter: "active" | "inactive" | "all";
+        UserStatusChoice: "active" | "inactive" | "all";
         /**
          * @description Active users hold a seat and can sign in; inactive ones do neither.
          * @enum {string}
@@ -9010,6 +9007,7 @@ export interface components {
             readonly updated_at?: unknown;
         };
         /**
+         * @default live
          * @example live
          * @enum {string}
          */
@@ -12403,7 +12401,7 @@ export interface components {
             };
         };
         /** @description The workspace is ready. */
-        Onboarded: {
+        WorkspaceReady: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -12728,7 +12726,7 @@ export interface components {
             };
         };
         /** @description The key, shown this once, and its settings. */
-        ApiKeyMinted: {
+        ApiKeyShownOnce: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -12960,7 +12958,7 @@ export interface components {
          *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
          * @example 7d1c0f5e-import-row-17
          */
-        RequiredIdempotencyKey: components["schemas"]["IdempotencyKey"];
+        RequiredIdempotencyKey: components["schemas"]["IdempotencyKeyValue"];
         /**
          * @description The record's id.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
@@ -12979,7 +12977,7 @@ export interface components {
          *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
          * @example 7d1c0f5e-import-row-17
          */
-        IdempotencyKey: components["schemas"]["IdempotencyKey"];
+        IdempotencyKey: components["schemas"]["IdempotencyKeyValue"];
         /**
          * @description The id of the lead.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
@@ -13007,7 +13005,7 @@ export interface components {
          */
         Object: components["schemas"]["ObjectName"];
         /** @description The field's API name. */
-        Field: components["schemas"]["FieldName"];
+        FieldByName: components["schemas"]["FieldName"];
         /**
          * @description What to add, separated by commas; `contacts` when left out, nothing when empty.
          *
@@ -13034,7 +13032,7 @@ export interface components {
          */
         ActivityId: components["schemas"]["Uuid"];
         /** @description Active users, inactive ones, or both. */
-        UserStatusFilter: components["schemas"]["UserStatusFilter"];
+        UserStatusFilter: components["schemas"]["UserStatusChoice"];
         /**
          * @description The id of the user.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
@@ -13054,7 +13052,7 @@ export interface components {
          * @description Leads and customers have tags.
          * @example leads
          */
-        TagObject: components["schemas"]["TagObject"];
+        TagObjectName: components["schemas"]["TagObject"];
         /**
          * @description The id of the tag.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
@@ -13821,7 +13819,7 @@ export interface operations {
         };
         requestBody: components["requestBodies"]["Onboarding"];
         responses: {
-            201: components["responses"]["Onboarded"];
+            201: components["responses"]["WorkspaceReady"];
             400: components["responses"]["SignupRefused"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -13855,7 +13853,7 @@ export interface operations {
             };
         };
         responses: {
-            201: components["responses"]["Onboarded"];
+            201: components["responses"]["WorkspaceReady"];
             400: components["responses"]["SignupRefused"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -15865,7 +15863,7 @@ export interface operations {
             };
         };
         responses: {
-            201: components["responses"]["ApiKeyMinted"];
+            201: components["responses"]["ApiKeyShownOnce"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -16133,7 +16131,7 @@ export interface operations {
             };
         };
         responses: {
-            201: components["responses"]["ApiKeyMinted"];
+            201: components["responses"]["ApiKeyShownOnce"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -16727,7 +16725,7 @@ export interface operations {
                  */
                 object: components["parameters"]["Object"];
                 /** @description The field's API name. */
-                field: components["parameters"]["Field"];
+                field: components["parameters"]["FieldByName"];
             };
             cookie?: never;
         };
@@ -18782,7 +18780,7 @@ export interface operations {
                  * @description Leads and customers have tags.
                  * @example leads
                  */
-                object: components["parameters"]["TagObject"];
+                object: components["parameters"]["TagObjectName"];
             };
             cookie?: never;
         };
@@ -18852,7 +18850,7 @@ export interface operations {
                  * @description Leads and customers have tags.
                  * @example leads
                  */
-                object: components["parameters"]["TagObject"];
+                object: components["parameters"]["TagObjectName"];
             };
             cookie?: never;
         };
@@ -18924,7 +18922,7 @@ export interface operations {
                  * @description Leads and customers have tags.
                  * @example leads
                  */
-                object: components["parameters"]["TagObject"];
+                object: components["parameters"]["TagObjectName"];
                 /**
                  * @description The id of the tag.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
@@ -18995,7 +18993,7 @@ export interface operations {
                  * @description Leads and customers have tags.
                  * @example leads
                  */
-                object: components["parameters"]["TagObject"];
+                object: components["parameters"]["TagObjectName"];
                 /**
                  * @description The id of the tag.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
@@ -19051,7 +19049,7 @@ export interface operations {
                  * @description Leads and customers have tags.
                  * @example leads
                  */
-                object: components["parameters"]["TagObject"];
+                object: components["parameters"]["TagObjectName"];
                 /**
                  * @description The id of the tag.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50

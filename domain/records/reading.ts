@@ -160,8 +160,7 @@ export function showRead(
   const expanded: Expanded = {};
   for (const { field, target } of relations)
     expanded[field] = expandedValue(record, field, target, expansion, workspace);
-  // Types cannot say that all other names have plain values.
-  return { ...shown, expanded } as unknown as components['schemas']['CrmRecord'];
+  return { ...shown, expanded };
 }
 
 function chosen(record: ShownRecord, fields: ReadonlySet<string>): ShownRecord {

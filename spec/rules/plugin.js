@@ -1,6 +1,7 @@
 // The project's own rules for the document, and the decorators that add what all areas share.
 import { curlSamples, parameterExample } from './curl-samples.js';
 import { describeDeprecatedUses } from './deprecated-uses.js';
+import { distinctComponentNames, noOverriddenParameters } from './generated-clients.js';
 import { languagesThatReserve } from './reserved-names.js';
 import { typescriptSample } from './typescript-samples.js';
 
@@ -335,6 +336,8 @@ export default function crm() {
         'no-renamed-components': noRenamedComponents,
         'unreserved-names': unreservedNames,
         'named-enums': namedEnums,
+        'distinct-component-names': distinctComponentNames,
+        'no-overridden-parameters': noOverriddenParameters,
       },
     },
     decorators: {

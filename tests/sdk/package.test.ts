@@ -64,6 +64,15 @@ describe('compiled against', { timeout: 120_000 }, () => {
     expect(problemsIn({ 'samples.ts': inDocument, ...Object.fromEntries(inGuide) })).toEqual([]);
   });
 
+  test('the known properties of a record fit beside its fields', () => {
+    const text = `import type { Schemas } from '@headless-crm/sdk';
+const times = { created_at: '2026-11-20T23:55:00.000Z', updated_at: '2026-11-20T23:55:00.000Z' };
+export const record: Schemas['CrmRecord'] = { id: '1', ...times, roof_type: 'flat', expanded: { assigned_to: { full_name: 'Uma Berg' } } };
+export const name: string | number | boolean | null | undefined = record.expanded?.assigned_to?.full_name;
+`;
+    expect(problemsIn({ 'record.ts': text })).toEqual([]);
+  });
+
   test('every wrong call is refused', () => {
     const wrong = [
       // Bodies: an unknown field, a missing one, another type, one that the server writes, none at all.
