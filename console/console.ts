@@ -15,6 +15,7 @@ import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
 import {
   type ConsoleParts,
   factsOf,
+  homeIn,
   inMode,
   type PersonalRequest,
   plainPage,
@@ -187,6 +188,8 @@ function refusedPage(request: PersonalRequest, { status, message, details }: Api
 
 function problemPage(request: PersonalRequest, status: number, title: string, text: string): ScreenAnswer {
   const back = placesFor(request.person.caller).findLast(({ path }) => request.address.startsWith(path));
-  const way = back && html`<p><a href="${inMode(back.path, request.testMode)}">Back to ${back.name}</a></p>`;
+  const way =
+    back &&
+    html`<p><a href="${back.path === '/console' ? homeIn(request.testMode) : inMode(back.path, request.testMode)}">Back to ${back.name}</a></p>`;
   return consolePage(request, status, title, html`<p role="alert">${text}</p>${way ?? null}`);
 }

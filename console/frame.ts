@@ -3,7 +3,7 @@ import type { Caller } from '../runtime/caller.ts';
 import { type Frame, type Html, html, page } from '../runtime/html.ts';
 import type { PageAnswer } from '../runtime/screens.ts';
 import { colors } from '../runtime/theme.ts';
-import { inMode, type PersonalRequest } from './requests.ts';
+import { homeIn, inMode, type PersonalRequest } from './requests.ts';
 import { script } from './script.ts';
 
 /** A part of the console, as the menu and the overview list it. */
@@ -24,7 +24,7 @@ export interface Place {
 const overview = '/console';
 
 export const places: readonly Place[] = [
-  { path: overview, name: 'Overview', about: '' },
+  { path: overview, name: 'Overview', about: '', hasModes: true },
   {
     ...{ path: '/console/messages', name: 'Messages', hasModes: true, scopes: ['inbox:create'] },
     further: '/console/campaigns/',
@@ -76,20 +76,21 @@ function frameOf({ person, testMode, address }: Pick<PersonalRequest, 'person' |
   const { caller, formToken, mustChangePassword } = person;
   const asked = (address.split('?')[0] ?? '').replace(/\/$/, '');
   const open = mustChangePassword ? [] : placesFor(caller);
-  const here = open.find(
-    ({ path, further = `${path}/` }) =>
-      path !== overview && (`${asked}/`.startsWith(`${path}/`) || asked.startsWith(further)),
+  const here = open.find(({ path, further = `${path}/` }) =>
+    // Every address begins with that of the overview.
+    path === overview ? asked === overview : `${asked}/`.startsWith(`${path}/`) || asked.startsWith(further),
   );
+  const link = (path: string, isTest: boolean): string => (path === overview ? homeIn(isTest) : inMode(path, isTest));
   const item = ({ path, name }: Place): Html => {
     const current = path === asked ? 'page' : path === here?.path ? 'true' : 'false';
-    return html`<li><a href="${inMode(path, testMode)}" aria-current="${current}">${name}</a></li>`;
+    return html`<li><a href="${link(path, testMode)}" aria-current="${current}">${name}</a></li>`;
   };
   const other = here?.hasModes
-    ? html` <a href="${inMode(here.path, !testMode)}">Show ${testMode ? 'live' : 'test'} mode</a>`
+    ? html` <a href="${link(here.path, !testMode)}">Show ${testMode ? 'live' : 'test'} mode</a>`
     : null;
   const before = html`<a class="skip" href="#content">Skip to the content</a>
 <header>
-<p class="brand"><a href="${inMode(overview, testMode)}">CRM console</a></p>
+<p class="brand"><a href="${homeIn(testMode)}">CRM console</a></p>
 <p class="who">${caller.actor.name ?? ''}, ${caller.companyName}</p>
 <p class="mode"><strong class="${testMode ? 'test' : 'live'}">${testMode ? 'Test' : 'Live'} mode</strong>${other}</p>
 <form method="post" action="/console/sign-out">

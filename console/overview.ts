@@ -1,10 +1,13 @@
 // The first page: what there is, for whoever is signed in.
+
+import { hasRecords } from '../db/records/presence.ts';
 import { html } from '../runtime/html.ts';
 import { consolePage, placesFor } from './frame.ts';
-import { inMode, type Show } from './requests.ts';
+import { act, type ConsoleParts, homeIn, inMode, type PersonalRequest, type Show } from './requests.ts';
 
-export const showOverview: Show = async (_, request) => {
-  const { person, testMode } = request;
+export const showOverview: Show = async (parts, request) => {
+  const { person, testMode, query } = request;
+  if (!query.has('mode') && (await hasTestDataOnly(parts, request))) return { redirect: homeIn(true) };
   const listed = placesFor(person.caller).filter(({ about }) => about !== '');
   const body = html`<p>What is decided by people, and not by programs. The <a href="/docs">documentation</a> says what programs can do.</p>
 <ul class="cards">
@@ -12,3 +15,10 @@ ${listed.map(({ path, name, about }) => html`<li><a href="${inMode(path, testMod
 </ul>`;
   return consolePage(request, 200, 'Overview', body);
 };
+
+/** True for a workspace that is still tried out: live mode would show it nothing. */
+async function hasTestDataOnly(parts: ConsoleParts, request: PersonalRequest): Promise<boolean> {
+  const hasDataIn = (testMode: boolean): Promise<boolean> =>
+    act(parts, { ...request, testMode }, [], ({ sql, caller }) => hasRecords(sql, { ...caller, testMode }));
+  return !(await hasDataIn(false)) && (await hasDataIn(true));
+}

@@ -70,6 +70,9 @@ export const inMode = (path: string, testMode: boolean, more: Record<string, str
   return query === '' ? path : `${path}?${query}`;
 };
 
+/** The address of the first page. It names live mode, too: without a mode the page chooses one. */
+export const homeIn = (testMode: boolean): string => `/console?mode=${testMode ? 'test' : 'live'}`;
+
 /** Where somebody who is not signed in is led, and from there back. @param again they are, and give their password once more */
 export const toSignIn = (path: string, again = false): ScreenAnswer => ({
   redirect: `/console/sign-in?${new URLSearchParams({ next: path, ...(again ? { again: 'yes' } : {}) })}`,

@@ -168,6 +168,13 @@ function buildAnswering(
       trace.operation = screen.name;
       return screen.answer();
     }
+    if (pathText === '/' && routed.kind === 'not_found' && (method === 'GET' || method === 'HEAD')) {
+      trace.operation = pathText;
+      if (asksForJson(request.headers.accept ?? ''))
+        return failures.answer(new ApiError('NOT_FOUND', 'There is no such endpoint. See /docs.'), trace);
+      // Found rather than permanent: what lies at / may change.
+      return { status: 302, body: undefined, headers: { location: '/docs', vary: 'accept' } };
+    }
     const found: Route = page ? { kind: 'method_not_allowed', methods: ['GET', 'HEAD', 'OPTIONS'] } : routed;
     if (found.kind === 'not_found')
       return failures.answer(new ApiError('NOT_FOUND', 'There is no such endpoint.'), trace);
@@ -185,6 +192,9 @@ function buildAnswering(
     return runner.run({ operation, path, queryText, request }, trace);
   };
 }
+
+/** True for programs that expect JSON. Browsers name HTML, and curl accepts everything without naming anything. */
+const asksForJson = (accept: string): boolean => accept.includes('application/json') && !accept.includes('text/html');
 
 /** A proxy may send the whole address: RFC 9112 section 3.2.2. */
 function splitTarget(target: string): { pathText: string; queryText: string } {

@@ -47,13 +47,15 @@ describe('a page', () => {
   });
 
   test('is in the menu of those who may use it, and refused to others with what they lack', async () => {
-    const everybody = ['/console', '/console/sessions', '/console/password'];
+    // Live mode by name: without a mode the first page chooses one.
+    const home = '/console?mode=live';
+    const everybody = [home, '/console/sessions', '/console/password'];
     const menus = {
       Company_Admin: [
-        ...['/console', '/console/messages', '/console/api-keys', '/console/apps', '/console/webhooks'],
+        ...[home, '/console/messages', '/console/api-keys', '/console/apps', '/console/webhooks'],
         ...['/console/plan', '/console/audit-log', '/console/sessions', '/console/password'],
       ],
-      Viewer: ['/console', '/console/webhooks', '/console/audit-log', '/console/sessions', '/console/password'],
+      Viewer: [home, '/console/webhooks', '/console/audit-log', '/console/sessions', '/console/password'],
       nobody: everybody,
     };
     for (const [role, expected] of Object.entries(menus)) {
