@@ -72,14 +72,14 @@ rotate-signing-key: $(packages) ## Change the key that signs tokens, by STEP=pub
 	@STEP='$(STEP)' node start/rotate-signing-key.ts
 
 $(packages): package.json package-lock.json $(wildcard patches/*)
-	@echo 'Installing packages ...' >&2
 	@rm -rf $(foreach patch,$(wildcard patches/*),node_modules/$(firstword $(subst +, ,$(notdir $(patch)))))
-	@npm install --no-save --no-progress --loglevel=error >/dev/null
+	@node start/install.js
 	@patch-package --error-on-fail >/dev/null
 	@touch $@
 
 # A folder that cannot be written keeps nobody from a start, which then does it for itself.
 $(stripped): $(packages) $(server_sources)
+	@echo 'Preparing the code, some seconds ...' >&2
 	@node --disable-warning=ExperimentalWarning start/strip.ts && touch $@ || echo 'Each start takes the types out for itself.'
 
 .PHONY: help start test torture mutants bench seed-large check generate sdk sdks format migrate docs platform-key rotate-signing-key

@@ -1,0 +1,63 @@
+// The first installation: what it says, with a stand-in for npm, since tests download nothing.
+import { spawn } from 'node:child_process';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join, resolve } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const root = resolve(import.meta.dirname, '../..');
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'install-'));
+  copyFileSync(join(root, 'package-lock.json'), join(folder, 'package-lock.json'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** Runs the installation with a script in place of npm. */
+async function install(npm: string): Promise<{ code: number; said: string }> {
+  const bin = join(folder, 'bin');
+  mkdirSync(bin);
+  writeFileSync(join(bin, 'npm'), `#!/bin/sh\n${npm}\n`);
+  chmodSync(join(bin, 'npm'), 0o755);
+  const run = spawn(process.execPath, [join(root, 'start/install.js'), '0.02'], {
+    cwd: folder,
+    env: { PATH: [bin, dirname(process.execPath), '/usr/bin', '/bin'].join(delimiter) },
+  });
+  let said = '';
+  run.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+    // What the stand-in may wait for.
+    if (said.includes('packages after')) writeFileSync(join(folder, 'counted'), '');
+  });
+  const code = await new Promise<number>((done) => run.on('close', done));
+  return { code, said };
+}
+
+test('says what is installed and how much, shows progress, and says when it is done', async () => {
+  mkdirSync(join(folder, 'node_modules/ajv'), { recursive: true });
+  writeFileSync(join(folder, 'node_modules/ajv/package.json'), '{}');
+  const { code, said } = await install('until [ -e counted ]; do sleep 0.02; done');
+  expect(code).toBe(0);
+  const lines = said.trim().split('\n');
+  expect(lines[0]).toMatch(/^Installing [3-9]\d\d packages in node_modules.*: about \d+ MB\.$/);
+  expect(lines[1]).toMatch(/up to \d+ MB/);
+  expect(said).toMatch(/ {2}1 of [3-9]\d\d packages after \d+ s/);
+  expect(lines.at(-1)).toMatch(/^Installed in \d+ s\.$/);
+});
+
+test('shows what npm complains about, and fails with it', async () => {
+  const { code, said } = await install('echo "npm error network" >&2; exit 1');
+  expect(code).toBe(1);
+  expect(said).toContain('npm error network');
+  expect(said).toContain('Run the same command again.');
+});
+
+test('the README and the installation name the same sizes', () => {
+  const [, onDisk, downloaded] = /onDisk: (\d+), downloaded: (\d+)/.exec(
+    readFileSync(join(root, 'start/install.js'), 'utf8'),
+  ) as unknown as [string, string, string];
+  const readme = readFileSync(join(root, 'README.md'), 'utf8');
+  expect(readme).toContain(`${onDisk} MB`);
+  expect(readme).toContain(`${downloaded} MB`);
+});
