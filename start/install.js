@@ -1,6 +1,6 @@
 // Installs the packages, and shows how far that is. It runs in the caller's Node, as plain JavaScript.
 // Usage: node start/install.js [seconds between two lines]
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -23,14 +23,23 @@ const expected = Object.entries(packages)
   })
   .map(([path]) => join(path, 'package.json'));
 
+// Rounded, since npm leaves out some optional packages.
+const total = Math.round(expected.length / 10) * 10;
+
 const started = Date.now();
 const elapsed = () => Math.round((Date.now() - started) / 1000);
-say(`Installing ${expected.length} packages in node_modules, those for tests included: about ${size.onDisk} MB.`);
+say(`Installing about ${total} packages in node_modules, those for tests included: ${size.onDisk} MB.`);
 say(`npm downloads what its cache lacks, up to ${size.downloaded} MB. This happens once, and takes a minute or two.`);
 const timer = setInterval(() => {
   const found = expected.filter((path) => existsSync(path)).length;
-  say(`  ${found} of ${expected.length} packages after ${elapsed()} s`);
+  if (found === 0) return say(`  ${elapsed()} s: npm works out what to download`);
+  // The largest packages come last. Where there is no du, the packages have to do.
+  execFile('du', ['-sm', 'node_modules'], (error, printed) => {
+    const megabytes = error ? '' : `, ${Number.parseInt(printed, 10)} of ${size.onDisk} MB`;
+    if (!isDone) say(`  ${elapsed()} s: ${found} of ${total} packages${megabytes}`);
+  });
 }, Number(seconds) * 1000);
+let isDone = false;
 
 const options = ['install', '--no-save', '--no-progress', '--loglevel=error'];
 const npm = spawn('npm', options, { stdio: ['ignore', 'ignore', 'inherit'], shell: process.platform === 'win32' });
@@ -40,6 +49,7 @@ npm.on('close', (code) => finish(code === 0 ? undefined : 'npm failed; see above
 /** @param problem why it failed, if it did */
 function finish(problem) {
   clearInterval(timer);
+  isDone = true;
   say(problem ?? `Installed in ${elapsed()} s.`);
   process.exitCode = problem === undefined ? 0 : 1;
 }
