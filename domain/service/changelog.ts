@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-28-clients-and-component-names',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'The clients for Python, Go, Java and PHP keep every field of a record, retry safely, send If-Match and show the code and message of errors. In the OpenAPI document the schemas IdempotencyKey and UserStatusFilter are now IdempotencyKeyValue and UserStatusChoice, so that generators do not mix them up with parameters; paths, fields and values are as before. GET / leads to the documentation.',
+    operations: ['getOpenapiDocument'],
+  },
+  {
     id: '2026-11-28-names-numbers-and-notes',
     date: '2026-11-28',
     kind: 'changed',
