@@ -1,4 +1,4 @@
-// Installs the packages, and shows how far that is. It runs in the caller's Node, as plain JavaScript.
+// Installs the packages, and shows how far that is. Plain JavaScript for the caller's Node.
 // Usage: node start/install.js [seconds between two lines]
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
