@@ -25,7 +25,11 @@ export interface DailyMaximum {
   dayEnd: Date;
 }
 
-/** One call at a time takes times of a user, until it ends; racers that meet at the constraint alone would wait for each other. */
+/**
+ * One call at a time changes the times of a user, until its transaction ends. Calls that meet at the exclusion
+ * constraint alone would wait for each other in a circle. The order everywhere: this lock, taken_times, then the
+ * row of the reservation. The row of an existing booking is locked before all of them.
+ */
 const lockUser = (sql: Sql, { companyId, testMode }: TenantScope, userId: string) =>
   lockValues(sql, companyId, [`time of ${userId} ${testMode}`]);
 
@@ -133,23 +137,37 @@ export async function moveTime(
   return count === 1;
 }
 
-/** Lets a held time last longer. @returns false where it has run out */
+/**
+ * Extends a held time, and never shortens it.
+ * @returns when it now expires; undefined if it has ended
+ */
 export async function extendTime(
   sql: Sql,
-  { companyId, testMode }: TenantScope,
-  id: string,
-  until: Date,
+  scope: TenantScope,
+  { id, userId, until }: { id: string; userId: string; until: Date },
   now: Date,
-): Promise<boolean> {
-  const extended = await sql`
-    update taken_times set expires_at = ${until}
-    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and expires_at > ${now}`;
-  return extended.count === 1;
+): Promise<Date | undefined> {
+  const { companyId, testMode } = scope;
+  const locked = lockUser(sql, scope, userId);
+  const extended = sql<{ expiresAt: Date }[]>`
+    update taken_times set expires_at = greatest(expires_at, ${until})
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and expires_at > ${now}
+    returning expires_at as "expiresAt"`;
+  const [[row]] = await Promise.all([extended, locked]);
+  return row?.expiresAt;
 }
 
-/** Gives a time back. */
-export async function freeTime(sql: Sql, { companyId, testMode }: TenantScope, id: string): Promise<void> {
-  await sql`delete from taken_times where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+/** Frees a time of a user. @param id of the reservation or of the booking @returns false if it was free already */
+export async function freeTime(
+  sql: Sql,
+  scope: TenantScope,
+  { id, userId }: { id: string; userId: string },
+): Promise<boolean> {
+  const { companyId, testMode } = scope;
+  const locked = lockUser(sql, scope, userId);
+  const freed = sql`delete from taken_times where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+  const [{ count }] = await Promise.all([freed, locked]);
+  return count === 1;
 }
 
 /** True where one of these users is taken then by a reservation, and not by a booking. */

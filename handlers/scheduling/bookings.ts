@@ -176,7 +176,7 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
     invitation_sequence: row.invitation_sequence + 1,
   } as const;
   await db.endBooking(sql, caller, row.id, end, now);
-  await freeTime(sql, caller, row.id);
+  await freeTime(sql, caller, { id: row.id, userId: row.user_id });
   const cancelled = { ...row, ...end, updated_at: now };
   await tellOf(call, 'cancelled', cancelled, { reason: body?.reason });
   return { status: 200, data: { booking: shown(cancelled, caller.testMode) } };

@@ -65,20 +65,20 @@ export const extendReservation: Handler<'extendReservation'> = async (call) => {
   const ttl = askedSeconds(body?.ttl_seconds, policy?.reservation_ttl_seconds ?? row.ttl_seconds);
   if (row.expires_at >= row.hard_cap_at)
     throw conflict('hard_cap_reached', 'This reservation cannot be extended any more. Book it, or search again.');
-  const asked = Math.min(now.getTime() + ttl * 1000, row.hard_cap_at.getTime());
-  const until = new Date(Math.max(asked, row.expires_at.getTime()));
-  if (!(await extendTime(sql, caller, row.id, until, now))) throw notFound();
-  await db.extendReservation(sql, caller, row.id, until);
-  record(call, 'extend', row.id, { expires_at: until.toISOString() });
-  return { status: 200, data: { reservation: shown({ ...row, expires_at: until }, caller.testMode) } };
+  const until = new Date(Math.min(now.getTime() + ttl * 1000, row.hard_cap_at.getTime()));
+  const expiresAt = await extendTime(sql, caller, { id: row.id, userId: row.user_id, until }, now);
+  if (!expiresAt) throw notFound();
+  await db.extendReservation(sql, caller, row.id, expiresAt);
+  record(call, 'extend', row.id, { expires_at: expiresAt.toISOString() });
+  return { status: 200, data: { reservation: shown({ ...row, expires_at: expiresAt }, caller.testMode) } };
 };
 
 export const deleteReservation: Handler<'deleteReservation'> = async (call) => {
   const { sql, caller, path, now } = call;
   const row = found(await db.findHeld(sql, caller, path.id, now));
-  // Somebody else may have booked or released it in between.
-  if (!(await db.endReservation(sql, caller, row.id, 'released'))) throw notFound();
-  await freeTime(sql, caller, row.id);
+  // Another call may have booked or released it since it was read.
+  if (!(await freeTime(sql, caller, { id: row.id, userId: row.user_id }))) throw notFound();
+  await db.endReservation(sql, caller, row.id, 'released');
   record(call, 'release', row.id, {});
   return { status: 200, data: { id: row.id, released: true } };
 };
