@@ -4,7 +4,7 @@ import type { Calendars } from '../domain/scheduling/calendars.ts';
 export const testCalendar: Omit<Calendars, 'refusalOf'> = {
   async verify() {},
   async busyTimes() {
-    return [];
+    return { external: [], own: [] };
   },
   async writeEvent() {
     return { url: null, link: null };

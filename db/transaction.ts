@@ -269,7 +269,8 @@ export class Transaction {
    * @param left milliseconds that the request has left
    */
   async suspend(left: number): Promise<void> {
-    const held = this.#claim;
+    // A call may suspend several times; each time it holds its key for longer.
+    const held = this.#claim ?? this.#held;
     await this.#commitAfter(held ? [idempotency.hold(this.#connection(), held)] : [], left);
     if (this.broken) throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
     this.#held = held;

@@ -4137,7 +4137,7 @@ export interface paths {
          *
          *     Members outside of the reach of the key are not offered. Needs `bookings:view`. **400**: a time that ends before it begins or is longer than 31 days.
          *     **404**: there is no such pool or policy in reach. **409**: `no_policy`; `no_eligible_rep`: the pool has no active member; `no_calendar`: no
-         *     member's calendar can be read.
+         *     member's calendar can be read, or was read since it was connected; `details.excluded` says why of each member.
          */
         post: operations["searchSlots"];
         delete?: never;
@@ -4160,7 +4160,9 @@ export interface paths {
          *     are never shown.
          *
          *     Of a calendar outside, such as CalDAV, it tells what was found when it was last looked at (`calendar.checked_at`); it is looked at again
-         *     right before anything is booked. With test keys calendars are always free except for test bookings.
+         *     right before anything is booked. A calendar that was just connected has not been read yet: until its first look, a second or two later, nothing of its
+         *     owner's time is free (`calendar_not_read_yet`), nor is time beyond what the last look has read. An event of a booking that somebody moves in
+         *     their calendar takes time where it is now. With test keys calendars are always free except for test bookings.
          *
          *     Not limited to the reach of the key. Answers may be reused for 30 seconds.
          *
@@ -4191,7 +4193,7 @@ export interface paths {
          *     `ttl_seconds`. Of a `shared` slot `user_id` is null: somebody is held, and who it is is told with the booking.
          *
          *     Needs `bookings:create`. **400** `invalid_slot_token`: it is none of ours, or of another workspace or mode; `ttl_seconds` longer than the policy's.
-         *     **409**: `slot_token_expired`: search again; `slot_reserved`: somebody else holds it; `slot_conflict`: it is taken, and
+         *     **409**: `slot_token_expired`: search again; `slot_reserved`: another reservation holds it, or did when this one was asked for; `slot_conflict`: it is taken, and
          *     `details.alternatives` has others. **404**: the pool of the token is gone or out of reach. **428** without an Idempotency-Key.
          */
         post: operations["createReservation"];
@@ -4286,8 +4288,8 @@ export interface paths {
          *       policy is booked; of several who are free then, the strategy of the policy decides; turns belong to pools, so round robin goes by who has fewest meetings ahead here.
          *       A time that is just as long as the meeting is that one time.
          *
-         *     A calendar outside is asked once more right before anything is written: what was put into it meanwhile is a `slot_conflict`, and where it cannot be
-         *     asked nothing is booked. The event is written into it right after the booking, once, whatever happens in between.
+         *     A calendar outside is asked once more right before anything is written: what was put into it meanwhile is a `slot_conflict`, and no alternative lies in
+         *     it. If the calendar cannot be asked, nothing is booked. The event is written into it right after the booking, once, whatever happens in between.
          *
          *     With an email address the attendee gets an invitation that calendars understand, with live keys. `appointment.scheduled` is told of live bookings.
          *     Where `meeting.location` is an address of the web it is the `meeting_url` of a video call.
@@ -4353,7 +4355,8 @@ export interface paths {
          *     names the other.
          *
          *     Needs `bookings:edit`. **404**: there is none with this id in reach. **400**: the new time is as long as the old one must be, and not in the past. **409**:
-         *     `not_confirmed`: it was cancelled, moved or held already; `slot_conflict`: the person is taken then, and `details.alternatives` has others. **503**
+         *     `not_confirmed`: it was cancelled, moved or held already; `slot_conflict`: the person is taken then, and `details.alternatives` has others;
+         *     `no_eligible_rep`: the person is no longer an active user. **503**
          *     `provider_error`: the calendar cannot be asked; nothing was moved.
          */
         post: operations["rescheduleBooking"];
@@ -4483,8 +4486,8 @@ export interface paths {
          *     says the same. With `at` only those count who are free for a meeting that begins then.
          *
          *     Needs `bookings:view`. **404**: there is no such pool or policy in reach. **409** `no_policy`: neither the call nor the pool names one, and
-         *     there is no default; `no_eligible_rep`: the pool has no active member in reach, or nobody is free then; `no_calendar`: the calendars of all
-         *     members cannot be read, mend them first.
+         *     there is no default; `no_eligible_rep`: the pool has no active member in reach, or nobody is free then; `no_calendar`: no member's
+         *     calendar can be read, or was read since it was connected.
          */
         get: operations["getSchedulingSuggestion"];
         put?: never;
@@ -4672,6 +4675,8 @@ export interface paths {
          *       `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/meetings/", "username": "omar", "password": "…"}`.
          *     - `test`: a calendar that is always free, for trying things out.
          *     - `internal`: none outside, as `DELETE`.
+         *
+         *     It is read for the first time within a second or two. Until then nothing of the user's time is free (`calendar_not_read_yet` in the availability).
          *
          *     The password is kept encrypted and never shown. Test mode uses none of these calendars: there everybody is free but for test bookings.
          *
@@ -10678,7 +10683,7 @@ export interface components {
          * @example booking
          * @enum {string}
          */
-        UnavailableReason: "outside_working_hours" | "time_off" | "holiday" | "booking" | "reservation" | "external_event" | "buffer" | "daily_maximum" | "calendar_not_connected" | "calendar_error" | "user_inactive" | "excluded_by_caller";
+        UnavailableReason: "outside_working_hours" | "time_off" | "holiday" | "booking" | "reservation" | "external_event" | "buffer" | "daily_maximum" | "calendar_not_connected" | "calendar_error" | "calendar_not_read_yet" | "user_inactive" | "excluded_by_caller";
         TimeRange: {
             start_at: components["schemas"]["Timestamp"];
             end_at: components["schemas"]["Timestamp"];
@@ -10705,7 +10710,7 @@ export interface components {
             provider: components["schemas"]["CalendarProvider"] | null;
             /**
              * Format: date-time
-             * @description When it was last looked at; null for the internal calendar.
+             * @description When it was last asked; null for the internal calendar.
              */
             checked_at: string | null;
         };
@@ -10713,9 +10718,9 @@ export interface components {
             user_id: components["schemas"]["Uuid"];
             /** @example Omar Nasser */
             full_name: string;
-            /** @description False where nothing is free. */
+            /** @description False if nothing is free. */
             bookable: boolean;
-            /** @description What speaks against meeting this user in this time; empty where nothing does. */
+            /** @description Why nothing of this time is free; empty if something is. `calendar_not_connected` alone does not keep a user from being booked. */
             reasons: components["schemas"]["UnavailableReason"][];
             /**
              * @description Of the working hours.
@@ -10723,7 +10728,9 @@ export interface components {
              */
             timezone: string;
             working_hours: components["schemas"]["TimeRange"][];
+            /** @description Working hours that nothing takes; empty if the user is not bookable. */
             free: components["schemas"]["TimeRange"][];
+            /** @description What takes time, in order. The buffers around bookings and reservations are entries of their own, with the reason `buffer`. */
             busy: components["schemas"]["BusyRange"][];
             calendar: components["schemas"]["CalendarHealth"];
         };
@@ -11425,7 +11432,7 @@ export interface components {
             status: components["schemas"]["CalendarStatus"];
             /**
              * Format: date-time
-             * @description When it was last looked at; null for `internal`.
+             * @description When it was last asked; null for `internal`.
              */
             checked_at: string | null;
         };

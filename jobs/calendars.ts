@@ -1,9 +1,18 @@
 // Calendars outside: looks at each every five minutes, and has events written and removed.
 
 import type { Pool, Sql } from '../db/connect.ts';
+import { findBookingTimes } from '../db/scheduling/bookings.ts';
 import * as orders from '../db/scheduling/calendar-orders.ts';
-import { type DueRow, findConnection, findDueCalendars, noteLook, takeCalendar } from '../db/scheduling/calendars.ts';
 import {
+  type DueRow,
+  findConnection,
+  findDueCalendars,
+  findUnreadCalendars,
+  noteLook,
+  takeCalendar,
+} from '../db/scheduling/calendars.ts';
+import {
+  blockedTimes,
   CalendarFault,
   type CalendarFaultKind,
   type Calendars,
@@ -33,15 +42,16 @@ const minute = 60 * second;
 const hour = 60 * minute;
 const day = 24 * hour;
 
-/** From one look for calendars, or for orders, to the next. */
-const rounds = { looks: 5 * second, orders: second };
+/** From one search for work to the next. */
+const rounds = { looks: 5 * second, firstLooks: second, orders: second };
 /** From one look at a calendar to the next. */
 const lookEvery = 5 * minute;
-/** The same after a fault. Refused credentials that are tried all day long have accounts locked; what is no calendar seldom becomes one. */
+/** The same after a fault. Refused credentials that are tried all day long have accounts locked. */
 const lookAgain: Readonly<Record<CalendarFaultKind, number>> = {
   unreachable: lookEvery,
   timeout: lookEvery,
-  unreadable: 15 * minute,
+  overloaded: minute,
+  unreadable: minute,
   refused: hour,
 };
 /** Longer than a calendar is waited for: after it, whoever took something up is taken for dead. */
@@ -67,6 +77,8 @@ export function startCalendars(parts: CalendarParts): () => Promise<void> {
   const log = parts.log.child({ job: 'calendars' });
   const stops = [
     everyRound(rounds.looks, async (stop) => void (await lookAtCalendars({ ...parts, log }, stop)), log),
+    // A user whose calendar was just connected is not free until the first look, so it does not wait for slow calendars.
+    everyRound(rounds.firstLooks, async (stop) => void (await lookAtUnreadCalendars({ ...parts, log }, stop)), log),
     everyRound(rounds.orders, async (stop) => void (await carryOutOrders({ ...parts, log }, stop)), log),
   ];
   return async () => void (await Promise.all(stops.map((stop) => stop())));
@@ -75,6 +87,11 @@ export function startCalendars(parts: CalendarParts): () => Promise<void> {
 /** Looks at calendars that are due. Servers may do so at the same time. @returns how many were found */
 export function lookAtCalendars(parts: CalendarParts, stop?: AbortSignal): Promise<number> {
   return eachDue(parts, findDueCalendars, (due) => look(parts, due), stop);
+}
+
+/** Looks at calendars that were connected and not read yet. Servers may do so at the same time. @returns how many were found */
+export function lookAtUnreadCalendars(parts: CalendarParts, stop?: AbortSignal): Promise<number> {
+  return eachDue(parts, findUnreadCalendars, (due) => look(parts, due), stop);
 }
 
 /** Carries out orders that are due. Servers may do so at the same time. @returns how many were found */
@@ -126,9 +143,13 @@ async function look(parts: CalendarParts, { companyId, id: userId }: DueRow): Pr
       { company: companyId, user: userId, fault: answer.kind, why: answer.message },
       'a calendar could not be looked at',
     );
-  const seen = isFault ? { fault: answer.kind } : { busy: answer, until: new Date(asked.end) };
-  const pause = isFault ? lookAgain[answer.kind] : lookEvery;
-  await within((sql) => noteLook(sql, companyId, taken, seen, new Date(now.getTime() + pause), now));
+  const next = new Date(now.getTime() + (isFault ? lookAgain[answer.kind] : lookEvery));
+  await within(async (sql) => {
+    if (isFault) return noteLook(sql, companyId, taken, { fault: answer.kind }, next, now);
+    const ids = answer.own.map(({ bookingId }) => bookingId);
+    const busy = blockedTimes(answer, await findBookingTimes(sql, companyId, ids));
+    await noteLook(sql, companyId, taken, { busy, until: new Date(asked.end) }, next, now);
+  });
 }
 
 async function carryOut(parts: CalendarParts, { companyId, id: bookingId }: DueRow): Promise<void> {

@@ -1,28 +1,66 @@
-// Calendars outside, asked right before something is booked.
+// Calendars outside of the server, read right before something is booked.
+import { findBookingTimes } from '../db/scheduling/bookings.ts';
 import { findConnection } from '../db/scheduling/calendars.ts';
-import { CalendarFault, openConnection } from '../domain/scheduling/calendars.ts';
+import { blockedTimes, CalendarFault, openConnection } from '../domain/scheduling/calendars.ts';
 import type { Interval } from '../domain/service/intervals.ts';
 import { calendarFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 
+export type AskingCall = Pick<Call, 'caller' | 'sql' | 'secrets' | 'calendars' | 'outside'>;
+
 /**
- * Asks the calendar of a user, before anything is written: no connection waits for it, so read call.sql anew. In test mode all are free.
- * @returns true where the user is taken then by what stands in a calendar outside; false, too, where there is none
- * @throws ApiError 503 provider_error where it cannot be asked
+ * Returns whether a calendar outside keeps a user from being booked at a time; false if the user has none.
+ * Call it before anything is written: no connection is held meanwhile, so read call.sql anew. In test mode all are free.
+ * @param except a booking that is being moved: its own event goes with it, wherever that is now
+ * @throws ApiError 503 provider_error if the calendar cannot be read
  */
 export async function askCalendar(
-  call: Pick<Call, 'caller' | 'sql' | 'secrets' | 'calendars' | 'outside'>,
+  call: AskingCall,
   userId: string,
   within: Interval,
+  except?: string,
 ): Promise<boolean> {
-  if (call.caller.testMode) return false;
-  const sealed = await findConnection(call.sql, call.caller.companyId, userId);
-  if (!sealed) return false;
+  const blocked = await readCalendar(call, userId, within, except);
+  if (blocked instanceof CalendarFault) throw calendarFailed();
+  return blocked.length > 0;
+}
+
+/** Times at which calendars keep users from being booked, as read in this call, by user; null: the calendar cannot be read. */
+export type LiveTimes = ReadonlyMap<string, readonly Interval[] | null>;
+
+/**
+ * Reads the calendar of a user from a moment on, as far ahead as alternatives are looked for. Rules as for askCalendar,
+ * but a calendar that cannot be read is no error.
+ */
+export async function readAhead(
+  call: AskingCall,
+  userId: string,
+  within: Interval,
+  except?: string,
+): Promise<readonly Interval[] | null> {
+  const blocked = await readCalendar(call, userId, within, except);
+  return blocked instanceof CalendarFault ? null : blocked;
+}
+
+async function readCalendar(
+  call: AskingCall,
+  userId: string,
+  within: Interval,
+  except: string | undefined,
+): Promise<Interval[] | CalendarFault> {
+  const { companyId, testMode } = call.caller;
+  if (testMode) return [];
+  const sealed = await findConnection(call.sql, companyId, userId);
+  if (!sealed) return [];
   const connection = openConnection(sealed, (text) => call.secrets.decrypt(text));
   try {
-    return (await call.outside(() => call.calendars.busyTimes(connection, within))).length > 0;
+    const { external, own } = await call.outside(() => call.calendars.busyTimes(connection, within));
+    const others = own.filter(({ bookingId }) => bookingId !== except);
+    if (others.length === 0) return external;
+    const ids = others.map(({ bookingId }) => bookingId);
+    return blockedTimes({ external, own: others }, await findBookingTimes(call.sql, companyId, ids));
   } catch (error) {
-    if (error instanceof CalendarFault) throw calendarFailed();
+    if (error instanceof CalendarFault) return error;
     throw error;
   }
 }

@@ -1,5 +1,5 @@
 // Who can be met, by which policy and when, as operations of scheduling read it.
-import { findCalendars } from '../db/scheduling/calendars.ts';
+import { type CalendarState, findCalendars } from '../db/scheduling/calendars.ts';
 import { findMembers, type MemberRow } from '../db/scheduling/members.ts';
 import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/policies.ts';
 import { findTurns, type PoolMember, type PoolRow } from '../db/scheduling/pools.ts';
@@ -12,6 +12,7 @@ import type { Interval } from '../domain/service/intervals.ts';
 import { schedulingLimits } from '../domain/service/request-limits.ts';
 import { ApiError, conflict, found, problem, validationFailed } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
+import type { LiveTimes } from './calendars.ts';
 
 type SchedulingCall = Pick<Call, 'sql' | 'caller' | 'now'>;
 
@@ -143,6 +144,14 @@ export async function usersIn(
   return ids.map((id) => found(rows.get(id)));
 }
 
+/** How people are read. */
+export interface ReadingOptions {
+  /** In place of what was found at the last looks at these calendars. */
+  live?: LiveTimes;
+  /** Buffers around meetings as entries of their own. */
+  separateBuffers?: boolean;
+}
+
 /**
  * What is known of users in a time, in their order.
  * @param policy undefined: their own hours, whatever policies say
@@ -152,6 +161,7 @@ export async function peopleOf(
   users: readonly MemberRow[],
   { policy, standard }: { policy: PolicyRow | undefined; standard: PolicyRow | undefined },
   within: Interval,
+  { live, separateBuffers = false }: ReadingOptions = {},
 ): Promise<Person[]> {
   const ids = users.map(({ id }) => id);
   const { companyId, testMode } = caller;
@@ -159,16 +169,17 @@ export async function peopleOf(
   const window = { from: new Date(within.start), to: new Date(within.end) };
   // Whole days around it.
   const days = { from: new Date(within.start - 2 * day), to: new Date(within.end + 2 * day) };
+  const reached = { start: within.start - reach, end: within.end + reach };
   const [taken, starts, calendars] = await Promise.all([
-    findTakenTimes(sql, scope, ids, window, now),
+    findTakenTimes(sql, scope, ids, window, now, separateBuffers ? 'separate' : 'whole'),
     policy?.max_bookings_per_day ? findMeetingStarts(sql, scope, ids, days, now) : undefined,
-    testMode ? undefined : findCalendars(sql, companyId, ids, { start: within.start - reach, end: within.end + reach }),
+    testMode ? undefined : findCalendars(sql, companyId, ids, reached),
   ]);
   return users.map((user) => {
     const calendar = calendars?.get(user.id);
     const own = taken.get(user.id) ?? [];
-    const external = (calendar?.busy ?? []).map(({ start, end }): Busy => ({ start, end, reason: 'external_event' }));
-    const busy = external.length === 0 ? own : [...own, ...external];
+    const outside = calendar ? outsideTimes(calendar, live?.get(user.id), reached) : free;
+    const busy = outside.busy.length === 0 ? own : [...own, ...outside.busy];
     return {
       userId: user.id,
       fullName: user.fullName,
@@ -178,12 +189,41 @@ export async function peopleOf(
       daysOffTimezone: user.timezone ?? standard?.timezone ?? 'UTC',
       busy,
       bookedStarts: starts?.get(user.id) ?? [],
-      calendar: calendar?.fault ? 'error' : 'connected',
+      calendar: outside.status,
       provider: testMode ? 'test' : (calendar?.provider ?? 'internal'),
       checkedAt: calendar?.checkedAt ?? null,
     };
   });
 }
+
+/** What a calendar outside says of a user's time. */
+interface OutsideTimes {
+  status: CalendarStatus;
+  busy: readonly Busy[];
+}
+
+const free: OutsideTimes = { status: 'connected', busy: [] };
+
+/** @param live as it was read just now; null: it could not be; undefined: the last look counts */
+function outsideTimes(
+  { provider, fault, readUntil, busy }: CalendarState,
+  live: readonly Interval[] | null | undefined,
+  within: Interval,
+): OutsideTimes {
+  if (live) return { status: 'connected', busy: live.map(asEvent) };
+  if (live === null || fault !== null) return { status: 'error', busy: busy.map(asEvent) };
+  // There is nothing to be read in a calendar for tests.
+  if (provider === 'test') return { status: 'connected', busy: busy.map(asEvent) };
+  if (readUntil === null) return { status: 'not_read', busy: [] };
+  const unread = { start: Math.max(readUntil.getTime(), within.start), end: within.end };
+  const isRead = unread.start >= unread.end;
+  return {
+    status: 'connected',
+    busy: isRead ? busy.map(asEvent) : [...busy.map(asEvent), { ...unread, reason: 'calendar_not_read_yet' }],
+  };
+}
+
+const asEvent = ({ start, end }: Interval): Busy => ({ start, end, reason: 'external_event' });
 
 /** The policy's hours where it has such, else the user's own, else those of the default policy. */
 export function hoursOf(

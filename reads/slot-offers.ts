@@ -5,12 +5,22 @@ import { type AssignmentStrategy, type Candidate, chooseMember } from '../domain
 import type { Exposure } from '../domain/scheduling/policies.ts';
 import { readClaim, type SlotClaim, writeClaim } from '../domain/scheduling/slot-claims.ts';
 import { canTake, type FreeSlot, findSlots } from '../domain/scheduling/slots.ts';
+import { isKnown } from '../domain/scheduling/user-availability.ts';
 import type { Interval } from '../domain/service/intervals.ts';
 import { ZoneClocks } from '../domain/service/zone-clocks.ts';
 import type { components } from '../generated/api.ts';
 import { ApiError, conflict, found } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
-import { candidatesOf, type Person, type Policies, peopleOf, policiesOf, rulesOf } from './scheduling.ts';
+import type { LiveTimes } from './calendars.ts';
+import {
+  candidatesOf,
+  type Person,
+  type Policies,
+  peopleOf,
+  policiesOf,
+  type ReadingOptions,
+  rulesOf,
+} from './scheduling.ts';
 
 type SlotOffer = components['schemas']['SlotOffer'];
 type OfferingCall = Pick<Call, 'sql' | 'caller' | 'now' | 'signedTokens'>;
@@ -21,11 +31,35 @@ export interface OpenPool extends Policies {
   strategy: AssignmentStrategy;
   /** Active and in reach, in the order of the pool. */
   users: MemberRow[];
-  /** Active, in reach, with a calendar that can be read; in the order of the pool. */
+  /** Active, in reach, with a calendar that was read; in the order of the pool. */
   people: Person[];
   candidates: Candidate[];
-  /** Active and in reach, but with a calendar that cannot be read. */
-  unreadable: Person[];
+  /** Active and in reach, but with a calendar that was not read yet or cannot be read. */
+  unknown: Unknown[];
+}
+
+/** A person whose calendar does not say when they are free, and why. */
+export interface Unknown {
+  user_id: string;
+  reason: 'calendar_error' | 'calendar_not_read_yet';
+}
+
+export function unknownAmong(people: readonly Person[]): Unknown[] {
+  return people
+    .filter(({ calendar }) => !isKnown(calendar))
+    .map(({ userId, calendar }) => ({
+      user_id: userId,
+      reason: calendar === 'error' ? 'calendar_error' : 'calendar_not_read_yet',
+    }));
+}
+
+/** 409 if no calendar of these people says when they are free. @param whose names them in the message */
+export function noCalendar(whose: string, unknown: readonly Unknown[]): ApiError {
+  const isComing = unknown.some(({ reason }) => reason === 'calendar_not_read_yet');
+  const advice = isComing
+    ? 'has been read yet. Try again in a few seconds.'
+    : 'can be read. Connect them again, or try again in a minute.';
+  return conflict('no_calendar', `No calendar of ${whose} ${advice}`, { excluded: unknown });
 }
 
 /**
@@ -37,6 +71,7 @@ export async function openPool(
   poolId: string,
   policyId: string | undefined,
   within: Interval,
+  options: ReadingOptions = {},
 ): Promise<OpenPool> {
   const { sql, caller } = call;
   const pool = found(await findPool(sql, caller, poolId));
@@ -50,20 +85,20 @@ export async function openPool(
   const members = pool.members.filter(({ user_id }) => users.some(({ id }) => id === user_id));
   const strategy = pool.assignment_strategy ?? policies.policy.assignment_strategy;
   const [people, candidates] = await Promise.all([
-    peopleOf(call, users, policies, within),
+    peopleOf(call, users, policies, within, options),
     candidatesOf(call, pool, members, strategy),
   ]);
-  const readable = people.filter(({ calendar }) => calendar !== 'error');
-  if (readable.length === 0)
-    throw conflict('no_calendar', `No calendar of the pool ${pool.name} can be read. Mend them first.`);
+  const known = people.filter(({ calendar }) => isKnown(calendar));
+  const unknown = unknownAmong(people);
+  if (known.length === 0) throw noCalendar(`the pool ${pool.name}`, unknown);
   return {
     ...policies,
     pool,
     users,
     strategy,
-    people: readable,
+    people: known,
     candidates,
-    unreadable: people.filter(({ calendar }) => calendar === 'error'),
+    unknown,
   };
 }
 
@@ -131,8 +166,9 @@ export async function alternativesFrom(
   opened: OpenPool,
   from: number,
   terms: OfferTerms,
+  live?: LiveTimes,
 ): Promise<SlotOffer[]> {
-  return offersOf(call, opened, await nextSlots(call, opened, opened.users, from, terms.minutes), terms);
+  return offersOf(call, opened, await nextSlots(call, opened, opened.users, from, terms.minutes, live), terms);
 }
 
 /** A few slots of users from a moment on, within the horizon of the policy. @param users in the order that slots name them */
@@ -142,11 +178,17 @@ export async function nextSlots(
   users: readonly MemberRow[],
   from: number,
   minutes: number | undefined,
+  live?: LiveTimes,
 ): Promise<FreeSlot[]> {
-  const end = call.now.getTime() + policies.policy.horizon_days * day;
+  const end = horizonOf(call, policies.policy);
   if (from >= end) return [];
-  return (await slotsWithin(call, policies, users, { start: from, end }, minutes, alternatives)).slots;
+  const known = live ? { live } : {};
+  return (await slotsWithin(call, policies, users, { start: from, end }, minutes, alternatives, known)).slots;
 }
+
+/** Milliseconds since 1970 until when slots are offered. */
+export const horizonOf = ({ now }: Pick<Call, 'now'>, { horizon_days }: Policies['policy']): number =>
+  now.getTime() + horizon_days * day;
 
 /**
  * The one slot that a time as long as the meeting is, on the grid or not; none for a longer one.
@@ -180,7 +222,7 @@ export function firstStretch({ start, end }: Interval): Interval {
  * @param users in the order that slots name them
  * @param minutes in place of the policy's; undefined: the policy's
  * @param limit how many at most
- * @param known what is known of the users in the first stretch
+ * @param known what is known of the users in the first stretch, and of calendars that were read just now
  */
 export async function slotsWithin(
   call: SlotCall,
@@ -189,7 +231,7 @@ export async function slotsWithin(
   within: Interval,
   minutes: number | undefined,
   limit: number,
-  known?: readonly Person[],
+  { people: first, live }: { people?: readonly Person[]; live?: LiveTimes } = {},
 ): Promise<{ slots: FreeSlot[]; truncated: boolean }> {
   const rules = rulesOf(policies.policy, within, call.now, minutes);
   const duration = rules.durationMinutes * 60_000;
@@ -198,8 +240,9 @@ export async function slotsWithin(
   let stretch = firstStretch(within);
   for (;;) {
     const isFirst = stretch.start === within.start;
-    const people = (isFirst ? known : undefined) ?? (await peopleOf(call, users, policies, stretch));
-    const usable = people.filter(({ calendar, isActive }) => isActive && calendar !== 'error');
+    const people =
+      (isFirst ? first : undefined) ?? (await peopleOf(call, users, policies, stretch, live ? { live } : {}));
+    const usable = people.filter(({ calendar, isActive }) => isActive && isKnown(calendar));
     const part = { start: Math.max(rules.within.start, stretch.start), end: Math.min(rules.within.end, stretch.end) };
     const found = findSlots(usable, { ...rules, within: part }, limit - slots.length, clocks);
     slots.push(...found.slots);

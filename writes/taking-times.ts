@@ -20,39 +20,53 @@ export interface SlotToTake {
   expiresAt: Date | null;
 }
 
+/** How an attempt to take a slot for one person ended; `reserved`: a reservation stands in the way. */
+export type Attempt = 'taken' | 'reserved' | 'unavailable';
+
 /** Of these people those who can take it, as far as is known. */
-export function whoCan<Person extends Member>(people: readonly Person[], { start, demand }: SlotToTake): Person[] {
+function whoCan<Person extends Member>(people: readonly Person[], { start, demand }: SlotToTake): Person[] {
   return people.filter((person) => canTake(person, demand, start) === undefined);
 }
 
 /**
  * Takes the slot for the first by strategy who is still free: of racers for one person all but one go on to the next.
- * @param people who can take it
+ * @param people who may take it
  * @param candidates all between whom turns are reckoned
- * @returns undefined where nobody is free any more
+ * @returns the person; if nobody is free, whether a reservation was seen in the way. It may be gone by now, so nobody
+ *   looks for it afterwards.
  */
 export async function takeForSomebody<Person extends Member>(
   call: TakingCall,
   people: readonly Person[],
   { strategy, candidates }: { strategy: AssignmentStrategy; candidates: readonly Candidate[] },
   slot: SlotToTake,
-): Promise<Person | undefined> {
-  const left = new Map(people.map((person) => [person.userId, person]));
+): Promise<{ person: Person } | { person: undefined; isReserved: boolean }> {
+  let isReserved = people.some((person) => isReservedFor(person, slot));
+  const left = new Map(whoCan(people, slot).map((person) => [person.userId, person]));
   for (;;) {
     const userId = chooseMember(strategy, candidates, new Set(left.keys()));
     const person = userId === undefined ? undefined : left.get(userId);
-    if (!person) return undefined;
-    if (await takeFor(call, person, slot)) return person;
+    if (!person) return { person: undefined, isReserved };
+    const attempt = await takeFor(call, person, slot);
+    if (attempt === 'taken') return { person };
+    isReserved ||= attempt === 'reserved';
     left.delete(person.userId);
   }
 }
 
-/** Takes the slot for one person. @returns false where the person is taken, or has enough meetings on that day */
+/** True if a reservation of this person, as far as is known, meets the slot or its buffers. */
+function isReservedFor({ busy }: Member, { start, demand }: SlotToTake): boolean {
+  const from = start - demand.bufferBeforeMinutes * minute;
+  const to = start + (demand.durationMinutes + demand.bufferAfterMinutes) * minute;
+  return busy.some((entry) => entry.reason === 'reservation' && entry.start < to && entry.end > from);
+}
+
+/** Takes the slot for one person, unless the person is taken or has enough meetings on that day. */
 export async function takeFor(
   { sql, caller, now }: TakingCall,
   { userId }: Member,
   { id, start, demand, expiresAt }: SlotToTake,
-): Promise<boolean> {
+): Promise<Attempt> {
   const end = start + demand.durationMinutes * minute;
   const time = {
     ...{ id, userId, expiresAt },
@@ -70,18 +84,8 @@ export async function takeFor(
   // The lock on a person who is taken is given back: whoever holds one and waits for another may wait for ever.
   await sql`savepoint taking`;
   const isTaken = await takeTime(sql, caller, time, maximum, now);
+  // Asked while the lock is held: afterwards the reservation may be released.
+  const isReserved = !isTaken && (await isHeld(sql, caller, userId, time, now));
   await (isTaken ? sql`release savepoint taking` : sql`rollback to savepoint taking`);
-  return isTaken;
-}
-
-/** True where it is a reservation that stands in the way of a slot. */
-export function isReserved(
-  { sql, caller, now }: TakingCall,
-  people: readonly Member[],
-  { start, demand }: SlotToTake,
-): Promise<boolean> {
-  const from = new Date(start - demand.bufferBeforeMinutes * minute);
-  const to = new Date(start + (demand.durationMinutes + demand.bufferAfterMinutes) * minute);
-  const ids = people.map(({ userId }) => userId);
-  return isHeld(sql, caller, ids, { from, to }, now);
+  return isTaken ? 'taken' : isReserved ? 'reserved' : 'unavailable';
 }

@@ -1,6 +1,6 @@
 // When somebody is taken by the events of a calendar: repetitions, exceptions, whole days and all.
 import ICAL from 'ical.js';
-import { isOwnEvent } from '../../domain/scheduling/calendars.ts';
+import { bookingIdIn, type CalendarTimes, type OwnEvent } from '../../domain/scheduling/calendars.ts';
 import { type Interval, intersect } from '../../domain/service/intervals.ts';
 import { Clocks } from './clocks.ts';
 import { lengthOf, type Part, startsOf } from './repetitions.ts';
@@ -17,12 +17,15 @@ export interface Asked {
   timezone: string;
 }
 
+/** When something takes the owner's time; of an event of ours, with the booking that it was written for. */
+type Found = Interval | OwnEvent;
+
 /**
  * Reads objects of iCalendar.
- * @returns in order, without overlaps, cut to the time that is asked about
+ * @returns cut to the time that is asked about
  * @throws Unreadable for more than anybody's calendar has, and whatever the library throws for what is no iCalendar
  */
-export function busyTimesIn(objects: readonly string[], asked: Asked): Interval[] {
+export function busyTimesIn(objects: readonly string[], asked: Asked): CalendarTimes {
   const countEvent = counter(most.events, 'there are too many events');
   const countRepetition = counter(most.repetitions, 'there are too many repetitions');
   const intervals = objects.flatMap(calendarsIn).flatMap((calendar) => {
@@ -30,9 +33,17 @@ export function busyTimesIn(objects: readonly string[], asked: Asked): Interval[
     for (const _ of events) countEvent();
     return busyTimesOf(calendar, events, asked, countRepetition);
   });
-  const joined = intersect(intervals, [asked.within]);
-  if (joined.length > most.intervals) throw new Unreadable('there are too many events');
-  return joined;
+  const isOwn = (found: Found): found is OwnEvent => 'bookingId' in found;
+  const external = intersect(
+    intervals.filter((found) => !isOwn(found)),
+    [asked.within],
+  );
+  const own = intervals.filter(isOwn).flatMap(({ bookingId, ...event }) => {
+    const [part] = intersect([event], [asked.within]);
+    return part ? [{ bookingId, ...part }] : [];
+  });
+  if (external.length + own.length > most.intervals) throw new Unreadable('there are too many events');
+  return { external, own };
 }
 
 function counter(limit: number, why: string): () => void {
@@ -59,11 +70,11 @@ function busyTimesOf(
   events: readonly ICAL.Component[],
   { within, userId, timezone }: Asked,
   countRepetition: () => void,
-): Interval[] {
+): Found[] {
   const clocks = new Clocks(calendar, timezone);
   const byUid = Map.groupBy(events, (event) => String(event.getFirstPropertyValue('uid') ?? ''));
   return [...byUid].flatMap(([uid, components]) => {
-    if (isOwnEvent(uid, userId)) return [];
+    const bookingId = bookingIdIn(uid, userId);
     const parts = components.flatMap((component) => partOf(component, clocks) ?? []);
     const replaced = new Set(parts.flatMap(({ replaces }) => replaces ?? []));
     return parts
@@ -71,6 +82,7 @@ function busyTimesOf(
       .flatMap((part) => {
         const length = lengthOf(part, clocks);
         return startsOf(part, replaced, length, clocks, within, countRepetition).map((start) => ({
+          ...(bookingId === undefined ? {} : { bookingId }),
           start: start.moment,
           end: length.endOf(start),
         }));

@@ -2,7 +2,7 @@
 import { parentPort } from 'node:worker_threads';
 import { busyTimesIn } from './busy-times.ts';
 import { eventsOf, propertiesOf } from './multistatus.ts';
-import type { Reading, ThreadAnswer } from './reader.ts';
+import type { Reading, ThreadMessage } from './reader.ts';
 import { Unreadable } from './unreadable.ts';
 
 function read(reading: Reading): unknown {
@@ -11,7 +11,9 @@ function read(reading: Reading): unknown {
 }
 
 parentPort?.on('message', (reading: Reading) => {
-  let answer: ThreadAnswer;
+  const { user, system } = process.threadCpuUsage();
+  parentPort?.postMessage({ beganAt: (user + system) / 1000 } satisfies ThreadMessage);
+  let answer: ThreadMessage;
   try {
     answer = { result: read(reading) };
   } catch (error) {

@@ -1,5 +1,6 @@
 // Bookings: meetings with people from outside. That nobody is taken twice is kept in taken_times.
 import type { StoredBooking } from '../../domain/scheduling/bookings.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
 import type { Sql } from '../connect.ts';
 import { type Actor, type CreatedByRow, createdColumns } from '../created-by.ts';
 import { members, type Reach } from '../reach.ts';
@@ -90,6 +91,19 @@ export async function findBooking(sql: Sql, scope: BookingScope, id: string): Pr
     select ${withName(sql, companyId)} from bookings
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and ${inReach(sql, scope)}`;
   return row;
+}
+
+/** Returns when live bookings take place, whatever their status, by their ids. */
+export async function findBookingTimes(
+  sql: Sql,
+  companyId: string,
+  ids: readonly string[],
+): Promise<Map<string, Interval>> {
+  if (ids.length === 0) return new Map();
+  const rows = await sql<Pick<BookingRow, 'id' | 'start_at' | 'end_at'>[]>`
+    select id, start_at, end_at from bookings
+    where company_id = ${companyId} and not test_mode and id = any(${[...ids]}::uuid[])`;
+  return new Map(rows.map(({ id, start_at, end_at }) => [id, { start: start_at.getTime(), end: end_at.getTime() }]));
 }
 
 /** As findBooking, and keeps it from changing under this call. */

@@ -14,6 +14,8 @@ export interface CalendarRow {
 
 /** What slots are reckoned with. */
 export interface CalendarState extends Pick<CalendarRow, 'provider' | 'fault' | 'checkedAt'> {
+  /** Until when its events are known; null: it was not read since it was connected. */
+  readUntil: Date | null;
   /** As it was found, in order and without overlaps, cut to the time that was asked about. */
   busy: Interval[];
 }
@@ -26,7 +28,7 @@ export async function findCalendars(
   within: Interval,
 ): Promise<Map<string, CalendarState>> {
   const rows = await sql<(Omit<CalendarState, 'busy'> & { userId: string; bounds: number[] })[]>`
-    select user_id as "userId", provider, fault, checked_at as "checkedAt", busy as bounds
+    select user_id as "userId", provider, fault, checked_at as "checkedAt", looked_until as "readUntil", busy as bounds
     from user_calendars
     where company_id = ${companyId} and user_id = any(${[...userIds]}::uuid[])`;
   return new Map(rows.map(({ userId, bounds, ...row }) => [userId, { ...row, busy: cut(bounds, within) }]));
@@ -77,7 +79,7 @@ export async function findTimezone(sql: Sql, companyId: string, userId: string):
   return row.timezone;
 }
 
-/** Connects a calendar in place of the one before; it is looked at at once. */
+/** Connects a calendar in place of the one before; its first look is due now. */
 export async function saveCalendar(
   sql: Sql,
   companyId: string,
@@ -87,7 +89,7 @@ export async function saveCalendar(
   const { userId, provider, url, username, sealedPassword } = calendar;
   await sql`
     insert into user_calendars (company_id, user_id, provider, url, username, sealed_password, checked_at, looked_until, due_at, created_at, updated_at)
-    values (${companyId}, ${userId}, ${provider}, ${url}, ${username}, ${sealedPassword}, ${now}, ${now}, ${now}, ${now}, ${now})
+    values (${companyId}, ${userId}, ${provider}, ${url}, ${username}, ${sealedPassword}, ${now}, null, ${now}, ${now}, ${now})
     on conflict (company_id, user_id) do update
     set provider = excluded.provider, url = excluded.url, username = excluded.username, sealed_password = excluded.sealed_password,
       fault = null, checked_at = excluded.checked_at, busy = '[]', looked_until = excluded.looked_until, due_at = excluded.due_at,
@@ -113,6 +115,22 @@ export async function findDueCalendars(sql: Sql, ofEach: number, limit: number, 
     from (
       select company_id, user_id, due_at, row_number() over (partition by company_id order by due_at) as turn
       from (select company_id, user_id, due_at from user_calendars where due_at <= ${now} order by due_at limit ${10 * limit}) due
+    ) ranked
+    where turn <= ${ofEach}
+    order by due_at
+    limit ${limit}`;
+}
+
+/** As findDueCalendars, of calendars that were not read since they were connected. */
+export async function findUnreadCalendars(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueRow[]> {
+  return await sql<DueRow[]>`
+    select company_id as "companyId", user_id as id
+    from (
+      select company_id, user_id, due_at, row_number() over (partition by company_id order by due_at) as turn
+      from (
+        select company_id, user_id, due_at from user_calendars
+        where looked_until is null and due_at <= ${now} order by due_at limit ${10 * limit}
+      ) due
     ) ranked
     where turn <= ${ofEach}
     order by due_at

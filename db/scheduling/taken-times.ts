@@ -170,18 +170,18 @@ export async function freeTime(
   return count === 1;
 }
 
-/** True where one of these users is taken then by a reservation, and not by a booking. */
+/** True if a reservation takes some of this time of a user. */
 export async function isHeld(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  userIds: readonly string[],
+  userId: string,
   { from, to }: { from: Date; to: Date },
   now: Date,
 ): Promise<boolean> {
   const [row] = await sql`
-    select from unnest(${[...userIds]}::uuid[]) u (id)
-    join taken_times t on t.company_id = ${companyId} and t.test_mode = ${testMode} and t.user_id = u.id
-    where t.during && ${rangeOf(sql, { from, to })} and t.expires_at > ${now}
+    select from taken_times
+    where company_id = ${companyId} and test_mode = ${testMode} and user_id = ${userId}
+      and during && ${rangeOf(sql, { from, to })} and expires_at > ${now}
     limit 1`;
   return row !== undefined;
 }
@@ -189,33 +189,58 @@ export async function isHeld(
 /** Milliseconds that a meeting with its buffers may last beyond its beginning, or lie before it. */
 const longestReach = (480 + 240) * 60_000;
 
-/** When these users are taken, by user. */
+/**
+ * Returns when these users are taken, by user.
+ * @param parts `whole`: a meeting and its buffers are one entry; `separate`: buffers are entries of their own, which
+ *   takes longer to read
+ */
 export async function findTakenTimes(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   userIds: readonly string[],
   { from, to }: { from: Date; to: Date },
   now: Date,
+  parts: 'whole' | 'separate' = 'whole',
 ): Promise<Map<string, Busy[]>> {
   // As lists of numbers, one row for each user: thousands of rows would take longer to read than to find.
-  const rows = await sql<{ userId: string; starts: number[]; ends: number[]; held: boolean[] }[]>`
+  const milliseconds = (column: string) =>
+    sql`array_to_json(array_agg((date_part('epoch', ${sql(column)}) * 1000)::int8))`;
+  const rows = await sql<TakenRow[]>`
     select user_id as "userId", array_to_json(array_agg(lower(during))) as starts, array_to_json(array_agg(upper(during))) as ends,
       array_to_json(array_agg(expires_at is not null)) as held
+      ${parts === 'whole' ? sql`` : sql`, ${milliseconds('start_at')} as "meetingStarts", ${milliseconds('end_at')} as "meetingEnds"`}
     from taken_times
     where company_id = ${companyId} and test_mode = ${testMode} and user_id = any(${[...userIds]}::uuid[])
       and start_at >= ${new Date(from.getTime() - longestReach)} and start_at < ${new Date(to.getTime() + longestReach)}
       and (expires_at is null or expires_at > ${now})
     group by user_id`;
-  return new Map(
-    rows.map(({ userId, starts, ends, held }) => [
-      userId,
-      starts.map((start, index) => ({
-        start,
-        end: ends[index] ?? start,
-        reason: held[index] ? 'reservation' : 'booking',
-      })),
-    ]),
-  );
+  return new Map(rows.map((row) => [row.userId, busyIn(row)]));
+}
+
+interface TakenRow {
+  userId: string;
+  /** With the buffers. */
+  starts: number[];
+  ends: number[];
+  held: boolean[];
+  /** Without them, if they were asked for. */
+  meetingStarts?: number[];
+  meetingEnds?: number[];
+}
+
+function busyIn({ starts, ends, held, meetingStarts, meetingEnds }: TakenRow): Busy[] {
+  return starts.flatMap((start, index): Busy[] => {
+    const end = ends[index] ?? start;
+    const reason = held[index] ? 'reservation' : 'booking';
+    if (!meetingStarts || !meetingEnds) return [{ start, end, reason }];
+    const [meetingStart, meetingEnd] = [meetingStarts[index] ?? start, meetingEnds[index] ?? end];
+    const parts: Busy[] = [
+      { start, end: meetingStart, reason: 'buffer' },
+      { start: meetingStart, end: meetingEnd, reason },
+      { start: meetingEnd, end, reason: 'buffer' },
+    ];
+    return parts.filter((part) => part.start < part.end);
+  });
 }
 
 /** When meetings of these users begin, in milliseconds since 1970, by user: for the maximum of a day. */

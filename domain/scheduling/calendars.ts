@@ -1,5 +1,5 @@
 // Calendars outside of the server: what they are asked and told, whichever provider they are of.
-import type { Interval } from '../service/intervals.ts';
+import { type Interval, subtract, union } from '../service/intervals.ts';
 
 /** Somebody's calendar, and who we are there. */
 export type Connection = { userId: string } & (
@@ -37,9 +37,10 @@ export function openConnection(sealed: SealedConnection, decrypt: (text: string)
 
 /**
  * Why a calendar could not be asked or told. unreachable: no answer, or one that says "later". refused: it does not take the credentials,
- * or does not let them do this. unreadable: it answers, but not as a calendar does. timeout: it took too long.
+ * or does not let them do this. unreadable: it answers, but not as a calendar does. timeout: it took too long. overloaded: it answered, and this server did not
+ * get to read it in time.
  */
-export type CalendarFaultKind = 'unreachable' | 'refused' | 'unreadable' | 'timeout';
+export type CalendarFaultKind = 'unreachable' | 'refused' | 'unreadable' | 'timeout' | 'overloaded';
 
 export class CalendarFault extends Error {
   readonly kind: CalendarFaultKind;
@@ -49,6 +50,40 @@ export class CalendarFault extends Error {
     super(message);
     this.kind = kind;
   }
+}
+
+/** An event that this service wrote for a booking, where it is now: people move events in their calendars. */
+export interface OwnEvent extends Interval {
+  bookingId: string;
+}
+
+/** Busy times in a calendar. */
+export interface CalendarTimes {
+  /** Events that others wrote: in order, without overlaps. */
+  external: Interval[];
+  own: OwnEvent[];
+}
+
+/**
+ * Returns when a calendar keeps its owner from being booked, in order and without overlaps. An event of ours does
+ * not count at the time of its booking, which is taken (or free again) by the booking itself. It counts anywhere else.
+ * @param bookingTimes by the ids of bookings; an event of an unknown booking counts as one that others wrote
+ */
+export function blockedTimes(
+  { external, own }: CalendarTimes,
+  bookingTimes: ReadonlyMap<string, Interval>,
+): Interval[] {
+  if (own.length === 0) return external;
+  const moved = own.flatMap(({ bookingId, start, end }) => {
+    const booked = bookingTimes.get(bookingId);
+    return booked ? subtract([{ start, end }], [wholeSeconds(booked)]) : [{ start, end }];
+  });
+  return union([...external, ...moved]);
+}
+
+/** Calendars keep no milliseconds. */
+function wholeSeconds({ start, end }: Interval): Interval {
+  return { start: Math.floor(start / 1000) * 1000, end: Math.ceil(end / 1000) * 1000 };
 }
 
 /** What a booking looks like in a calendar. */
@@ -70,14 +105,14 @@ export interface WrittenEvent {
   link: string | null;
 }
 
-/** What every calendar does for us. Where one cannot be asked or told it throws CalendarFault, after ten seconds at the latest. */
+/** What every calendar does for us. Where one cannot be asked or told it throws CalendarFault, after seventeen seconds at the latest. */
 export interface Calendars {
   /** What speaks against calling an address, in words that follow its name; undefined where nothing does. */
   refusalOf(url: string): Promise<string | undefined>;
   /** Asks whether there is a calendar that these credentials may read and write. */
   verify(connection: Connection): Promise<void>;
-  /** When its owner is taken: in order, without overlaps, cut to the time that is asked about. What we wrote ourselves does not count. */
-  busyTimes(connection: Connection, within: Interval): Promise<Interval[]>;
+  /** Returns what takes the owner's time, cut to the time that is asked about. */
+  busyTimes(connection: Connection, within: Interval): Promise<CalendarTimes>;
   /** Writes an event once: one that is there already stays as it is. */
   writeEvent(connection: Connection, event: CalendarEvent): Promise<WrittenEvent>;
   /** Removes an event; one that is not there is removed already. @param event with the url that was told when it was written, if one was */
@@ -87,5 +122,10 @@ export interface Calendars {
 /** The UID of a booking's event. It names the user as well: another user's booking in a calendar that two share is taken time. */
 export const eventUid = (bookingId: string, userId: string): string => `${bookingId}@${userId}`;
 
-/** True for what we wrote into the calendar of a user: those times are known already. */
-export const isOwnEvent = (uid: string, userId: string): boolean => uid.endsWith(`@${userId}`);
+/** Returns the id of the booking that an event was written for; undefined if it is not an event of this user's booking. */
+export function bookingIdIn(uid: string, userId: string): string | undefined {
+  const bookingId = uid.slice(0, 36);
+  return uid === eventUid(bookingId, userId) && isUuid.test(bookingId) ? bookingId : undefined;
+}
+
+const isUuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;

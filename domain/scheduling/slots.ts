@@ -12,7 +12,7 @@ import {
 } from './working-time.ts';
 
 /** What takes somebody's time. */
-export type BusyReason = 'booking' | 'reservation' | 'external_event' | 'buffer';
+export type BusyReason = 'booking' | 'reservation' | 'external_event' | 'buffer' | 'calendar_not_read_yet';
 
 export interface Busy extends Interval {
   reason: BusyReason;

@@ -4,7 +4,11 @@ import { ZoneClocks } from '../service/zone-clocks.ts';
 import type { Busy, BusyReason } from './slots.ts';
 import { type DayOff, type DayOffReason, daysOff, type WorkingHours, workingTime } from './working-time.ts';
 
-export type CalendarStatus = 'connected' | 'not_connected' | 'error';
+/** `not_read`: it was connected, and nobody knows yet what is in it. */
+export type CalendarStatus = 'connected' | 'not_connected' | 'not_read' | 'error';
+
+/** Returns whether a calendar says when its owner is free. */
+export const isKnown = (calendar: CalendarStatus): boolean => calendar !== 'error' && calendar !== 'not_read';
 
 export interface Person {
   isActive: boolean;
@@ -25,6 +29,7 @@ export type TakenReason = BusyReason | DayOffReason;
 const reasons = [
   'user_inactive',
   'calendar_error',
+  'calendar_not_read_yet',
   'calendar_not_connected',
   'outside_working_hours',
   'time_off',
@@ -42,7 +47,7 @@ export interface Availability {
   /** Why not, each once; and `calendar_not_connected`, which does not keep anybody from being booked. */
   reasons: UnavailableReason[];
   workingHours: Interval[];
-  /** Working hours that nothing takes. */
+  /** Working hours that nothing takes; none if the person cannot be booked. */
   free: Interval[];
   /** In order of start, in working hours or not; overlapping where two things take the same time. */
   busy: (Interval & { reason: TakenReason })[];
@@ -61,10 +66,17 @@ export function describeAvailability(person: Person, within: Interval, clocks = 
   const found = new Set<UnavailableReason>();
   if (!person.isActive) found.add('user_inactive');
   if (person.calendar === 'error') found.add('calendar_error');
+  if (person.calendar === 'not_read') found.add('calendar_not_read_yet');
   if (free.length === 0) for (const reason of nothingFree(workingHours, busy)) found.add(reason);
   const bookable = found.size === 0;
   if (person.calendar === 'not_connected') found.add('calendar_not_connected');
-  return { bookable, reasons: reasons.filter((reason) => found.has(reason)), workingHours, free, busy };
+  return {
+    bookable,
+    reasons: reasons.filter((reason) => found.has(reason)),
+    workingHours,
+    free: bookable ? free : [],
+    busy,
+  };
 }
 
 function cut(busy: readonly Busy[], within: Interval): Busy[] {

@@ -12,6 +12,23 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['getOpenapiDocument'],
   },
   {
+    id: '2026-11-28-availability-and-holds',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'A calendar that was just connected counts as unknown (`calendar_not_read_yet`) until its first look, not as free. An event of a booking that somebody moves in their calendar blocks the time where it is now. `free` is empty if a user is not bookable, and buffers around meetings are entries of `busy` with the reason `buffer`. A booking of a user who is no longer active cannot be moved (409 `no_eligible_rep`). Alternatives after a conflict respect the calendar as it is now. `search` of the do-not-call list finds any part of a number, in any format.',
+    operations: [
+      'getUserAvailability',
+      'getSlots',
+      'searchSlots',
+      'getSchedulingSuggestion',
+      'createReservation',
+      'createBooking',
+      'rescheduleBooking',
+      'connectCalendar',
+      'listDncEntries',
+    ],
+  },
+  {
     id: '2026-11-28-names-numbers-and-notes',
     date: '2026-11-28',
     kind: 'changed',

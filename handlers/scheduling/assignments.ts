@@ -2,10 +2,10 @@
 import { v7 as uuidv7 } from 'uuid';
 import { countTurn, findTurns, insertAssignment, lockTurns } from '../../db/scheduling/pools.ts';
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
-import { canTake } from '../../domain/scheduling/slots.ts';
+import { canTake, type Refusal, type SlotDemand } from '../../domain/scheduling/slots.ts';
 import type { components } from '../../generated/api.ts';
 import { aboutRecord } from '../../reads/about-record.ts';
-import { demandOf } from '../../reads/scheduling.ts';
+import { demandOf, type Person } from '../../reads/scheduling.ts';
 import { type OpenPool, openPool } from '../../reads/slot-offers.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -94,29 +94,35 @@ type TurnCall = Call<'getSchedulingSuggestion'> | Call<'createSchedulingAssignme
 /** The pool, and what its members do around a moment; now unless given. */
 function openAt(call: TurnCall, policyId: string | undefined, at: number | undefined): Promise<OpenPool> {
   const start = at ?? call.now.getTime();
-  return openPool(call, call.path.id, policyId, { start, end: start + 1 });
+  return openPool(call, call.path.id, policyId, { start, end: start + 1 }, { separateBuffers: true });
 }
 
 function choiceOf(opened: OpenPool, at: number | undefined, without: readonly string[]): Choice {
   const choice: Choice = { eligible: new Set(), excluded: [] };
   const left = new Set(without.map((id) => id.toLowerCase()));
   const readable = new Map(opened.people.map((person) => [person.userId, person]));
-  const unreadable = new Set(opened.unreadable.map((person) => person.userId));
+  const unknown = new Map(opened.unknown.map((each) => [each.user_id, each.reason]));
   for (const { user_id, is_active } of opened.pool.members) {
     const person = readable.get(user_id);
     const reason = !is_active
       ? 'user_inactive'
       : left.has(user_id)
         ? 'excluded_by_caller'
-        : unreadable.has(user_id)
-          ? 'calendar_error'
-          : person && at !== undefined
-            ? canTake(person, demandOf(opened.policy), at)
-            : undefined;
+        : (unknown.get(user_id) ??
+          (person && at !== undefined ? refusalOf(person, demandOf(opened.policy), at) : undefined));
     if (reason) choice.excluded.push({ user_id, reason });
     else if (person) choice.eligible.add(user_id);
   }
   return choice;
+}
+
+/** Returns why a person cannot be met; `buffer` only if nothing but buffers stands in the way. */
+function refusalOf(person: Person, demand: SlotDemand, start: number): Refusal | undefined {
+  const refusal = canTake(person, demand, start);
+  if (refusal !== 'buffer') return refusal;
+  const end = start + demand.durationMinutes * 60_000;
+  const taken = person.busy.find((busy) => busy.reason !== 'buffer' && busy.start < end && busy.end > start);
+  return taken?.reason ?? 'buffer';
 }
 
 const nobody = ({ pool }: OpenPool, { excluded }: Choice) =>

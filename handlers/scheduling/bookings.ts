@@ -4,26 +4,23 @@ import { actorOf } from '../../db/created-by.ts';
 import * as db from '../../db/scheduling/bookings.ts';
 import { findCalendar } from '../../db/scheduling/calendars.ts';
 import { findMembers } from '../../db/scheduling/members.ts';
-import { findDefaultPolicy, findPolicy } from '../../db/scheduling/policies.ts';
 import { countTurn, lockTurns } from '../../db/scheduling/pools.ts';
 import { endReservation, findHeld, type ReservationRow } from '../../db/scheduling/reservations.ts';
 import { bookHeldTime, countAhead, freeTime, moveTime } from '../../db/scheduling/taken-times.ts';
-import { readAddress } from '../../domain/messaging/addresses.ts';
 import type { AssignmentStrategy, Candidate } from '../../domain/scheduling/assignment.ts';
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
 import { shownBooking } from '../../domain/scheduling/booking-view.ts';
-import {
-  type BookingProvider,
-  bookingStatuses,
-  meetingUrl,
-  type StoredBooking,
-} from '../../domain/scheduling/bookings.ts';
-import { timezoneProblems } from '../../domain/scheduling/policies.ts';
+import { type BookingProvider, meetingUrl, type StoredBooking } from '../../domain/scheduling/bookings.ts';
+import type { FreeSlot } from '../../domain/scheduling/slots.ts';
+import { isKnown } from '../../domain/scheduling/user-availability.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import { aboutRecord } from '../../reads/about-record.ts';
-import { askCalendar } from '../../reads/calendars.ts';
+import { filterOf, phoneOf, refuseOtherTime } from '../../reads/booking-requests.ts';
+import { askCalendar, type LiveTimes, readAhead } from '../../reads/calendars.ts';
+import { aheadOf, liveTimes, takenThen, withBuffers } from '../../reads/live-alternatives.ts';
 import {
   demandOf,
+  type Person,
   type Policies,
   peopleOf,
   policiesOf,
@@ -36,11 +33,13 @@ import {
   claimOf,
   firstStretch,
   nextSlots,
+  noCalendar,
   openPool,
   slotsWithin,
   slotThatIs,
+  unknownAmong,
 } from '../../reads/slot-offers.ts';
-import { conflict, type FieldProblem, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 import { type BookingCall, tellOf } from '../../writes/bookings.ts';
@@ -127,8 +126,10 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   const before = found(await db.findBooking(call.sql, caller, path.id));
   refuseOver(before);
   refuseOtherTime(before, start, end, now);
-  // An event of its own does not stand in the way; what else is in a calendar outside does.
-  if (await askCalendar(call, before.user_id, { start, end })) throw await takenThen(call, before, start);
+  const [user] = await findMembers(call.sql, { ...caller, reach: { kind: 'company' } }, [before.user_id]);
+  if (!user?.isActive) throw inactive(before.user_name);
+  if (await askCalendar(call, before.user_id, { start, end }, before.id))
+    throw await takenThen(call, before, start, 'outside');
   const row = found(await db.lockBooking(call.sql, caller, path.id));
   refuseOver(row);
   const id = uuidv7();
@@ -140,7 +141,7 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
     endAt: new Date(end),
     later: start - row.start_at.getTime(),
   };
-  if (!(await moveTime(call.sql, caller, move, now))) throw await takenThen(call, row, start);
+  if (!(await moveTime(call.sql, caller, move, now))) throw await takenThen(call, row, start, 'here');
   const sequence = row.invitation_sequence + 1;
   const { user_name, created_by_kind: _kind, created_by_id: _id, created_by_name: _name, ...stored } = row;
   const moved: StoredBooking = {
@@ -181,6 +182,8 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   await tellOf(call, 'cancelled', cancelled, { reason: body?.reason });
   return { status: 200, data: { booking: shown(cancelled, caller.testMode) } };
 };
+
+const inactive = (userName: string) => conflict('no_eligible_rep', `${userName} is no longer an active user.`);
 
 /** Where a booking of a user stands from now on. */
 async function providerOf({ sql, caller }: BookingCall, userId: string): Promise<BookingProvider> {
@@ -226,12 +229,13 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     policiesOf(call, held.policy_id),
     findMembers(call.sql, caller, [held.user_id]),
   ]);
-  if (!user?.isActive) throw conflict('no_eligible_rep', 'Whoever was held is not an active user any more.');
+  if (!user?.isActive) throw inactive(user?.fullName ?? 'The reserved user');
   if (await askCalendar(call, user.id, withBuffers(claim, policies.policy))) {
-    const opened = await openPool(call, held.pool_id, held.policy_id, claim);
+    const live = await liveTimes(call, user.id, claim.start, policies.policy);
+    const opened = await openPool(call, held.pool_id, held.policy_id, claim, { live });
     const terms = { exposure: claim.exposure, minutes: (claim.end - claim.start) / 60_000, timezone: claim.timezone };
-    const alternatives = await alternativesFrom(call, opened, claim.start, terms);
-    throw conflict('slot_conflict', 'The person is busy at this time by now.', { alternatives });
+    const alternatives = await alternativesFrom(call, opened, claim.start, terms, live);
+    throw conflict('slot_conflict', `${user.fullName} is busy at this time in another calendar.`, { alternatives });
   }
   const { sql } = call;
   // Turns before people, as assignments take them.
@@ -243,13 +247,6 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
   return {
     ...{ userId: user.id, userName: user.fullName, provider: await providerOf(call, user.id) },
     ...{ policies, poolId: held.pool_id, start: claim.start, end: claim.end, timezone: claim.timezone },
-  };
-}
-
-function withBuffers({ start, end }: Interval, policy: Policies['policy']): Interval {
-  return {
-    start: start - policy.buffer_before_minutes * 60_000,
-    end: end + policy.buffer_after_minutes * 60_000,
   };
 }
 
@@ -275,38 +272,66 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
   if (inactive.length > 0) throw unknownUsers('member_ids', inactive);
   const policies = await policiesOf(call, body.policy_id);
   const { policy } = policies;
-  const people = await peopleOf(call, users, policies, firstStretch(within));
-  const usable = people.filter(({ calendar }) => calendar !== 'error');
-  if (usable.length === 0) throw conflict('no_calendar', 'No calendar of these users can be read. Mend them first.');
-  const choice = await choiceOf(call, ids, policy.assignment_strategy);
-  const byId = new Map(usable.map((person) => [person.userId, person]));
-  const demand = demandOf(policy);
-  const named = slotThatIs(within, policy, usable, now);
-  const { slots: earliest } = named
-    ? { slots: [named] }
-    : await slotsWithin(call, policies, users, within, undefined, mostTimes, people);
-  for (const { start, end, userIds } of earliest) {
-    const left = new Set(userIds);
-    for (;;) {
-      const person = byId.get(chooseMember(choice.strategy, choice.candidates, left) ?? '');
-      if (!person) break;
-      left.delete(person.userId);
-      if (person.provider === 'caldav' && (await askCalendar(call, person.userId, withBuffers({ start, end }, policy))))
-        continue;
-      if (await takeFor(call, person, { id, start, demand, expiresAt: null }))
-        return {
-          ...{ userId: person.userId, userName: person.fullName, provider: person.provider },
-          ...{ policies, poolId: null, start, end, timezone: null },
-        };
-    }
+  const live = new Map<string, readonly Interval[] | null>();
+  // Each round ends the search, or reads one more calendar that has changed since its last look.
+  for (;;) {
+    const people = await peopleOf(call, users, policies, firstStretch(within), { live });
+    const usable = people.filter(({ calendar }) => isKnown(calendar));
+    if (usable.length === 0) throw noCalendar('these users', unknownAmong(people));
+    const named = slotThatIs(within, policy, usable, now);
+    const { slots } = named
+      ? { slots: [named] }
+      : await slotsWithin(call, policies, users, within, undefined, mostTimes, { people, live });
+    const found = await takeOneOf(call, id, slots, usable, policy, live);
+    if (found?.person)
+      return {
+        ...{ userId: found.person.userId, userName: found.person.fullName, provider: found.person.provider },
+        ...{ policies, poolId: null, start: found.slot.start, end: found.slot.end, timezone: null },
+      };
+    if (!found) break;
+    live.set(found.changed, await readAhead(call, found.changed, aheadOf(call, within.start, policy)));
   }
-  const slots = await nextSlots(call, policies, users, within.end, undefined);
+  const slots = await nextSlots(call, policies, users, within.end, undefined, live);
   const alternatives = slots.map((slot) => ({
     start_at: new Date(slot.start).toISOString(),
     end_at: new Date(slot.end).toISOString(),
     user_ids: slot.userIds,
   }));
   throw conflict('no_slot', 'Nobody can be met in this time.', { alternatives });
+}
+
+/**
+ * Takes the earliest of these slots that one of the people can be met at.
+ * @returns the slot and the person; or whose calendar, as it is now, speaks against a slot and was not read in this call
+ *   before; undefined if nobody can be met
+ */
+async function takeOneOf(
+  call: CreateCall,
+  id: string,
+  slots: readonly FreeSlot[],
+  people: readonly Person[],
+  policy: Policies['policy'],
+  live: LiveTimes,
+): Promise<{ slot: FreeSlot; person: Person } | { person: undefined; changed: string } | undefined> {
+  const ids = people.map(({ userId }) => userId);
+  const choice = await choiceOf(call, ids, policy.assignment_strategy);
+  const byId = new Map(people.map((person) => [person.userId, person]));
+  for (const slot of slots) {
+    const left = new Set(slot.userIds);
+    for (;;) {
+      const person = byId.get(chooseMember(choice.strategy, choice.candidates, left) ?? '');
+      if (!person) break;
+      left.delete(person.userId);
+      const { userId } = person;
+      if (person.provider === 'caldav' && (await askCalendar(call, userId, withBuffers(slot, policy)))) {
+        if (live.has(userId)) continue;
+        return { person: undefined, changed: userId };
+      }
+      const attempt = { id, start: slot.start, demand: demandOf(policy), expiresAt: null };
+      if ((await takeFor(call, person, attempt)) === 'taken') return { slot, person };
+    }
+  }
+  return undefined;
 }
 
 /** Turns belong to pools: among users without one it goes by who has fewest meetings ahead. */
@@ -322,86 +347,8 @@ async function choiceOf(
   };
 }
 
-/**
- * The attendee's number as it is kept.
- * @throws ApiError 400 for a body of both ways, of none, or whose attendee cannot be reached
- */
-async function phoneOf(call: CreateCall): Promise<string | null> {
-  const problems = problemsOf(call);
-  const { phone } = call.body.attendee;
-  const read =
-    phone === undefined ? null : readAddress('phone', 'attendee.phone', phone, (await call.workspace()).country);
-  if (read && 'problem' in read) problems.push(read.problem);
-  if (problems.length > 0) throw validationFailed(problems, 400);
-  return read && 'value' in read ? read.value : null;
-}
-
-function problemsOf({ body }: CreateCall): FieldProblem[] {
-  const problems: FieldProblem[] = [];
-  const held = [body.slot_token, body.reservation_id].filter((each) => each !== undefined).length;
-  const others = (['member_ids', 'policy_id', 'from', 'to'] as const).filter((field) => body[field] !== undefined);
-  if (held > 0) {
-    for (const field of others) {
-      const message = `send slot_token and reservation_id, or member_ids with what belongs to it, not both`;
-      problems.push(problem(field, 'CONFLICTING_FIELDS', message));
-    }
-    for (const field of ['slot_token', 'reservation_id'] as const)
-      if (body[field] === undefined)
-        problems.push(problem(field, 'REQUIRED', `${field} is required with the other of the two`));
-  } else if (body.member_ids === undefined) {
-    problems.push(problem('member_ids', 'REQUIRED', 'send slot_token and reservation_id, or member_ids'));
-  }
-  const { attendee } = body;
-  if (attendee.email === undefined && attendee.phone === undefined)
-    problems.push(problem('attendee.email', 'REQUIRED', 'attendee.email or attendee.phone is required'));
-  if (attendee.timezone !== undefined) problems.push(...timezoneProblems('attendee.timezone', attendee.timezone));
-  return problems;
-}
-
 /** @throws ApiError 409 for a booking that is not confirmed any more */
 function refuseOver(row: db.BookingRow): void {
   if (row.status === 'confirmed') return;
   throw conflict('not_confirmed', `This booking is ${row.status}.`, { booking_status: row.status });
-}
-
-/** @throws ApiError 400 for a time that is over, or not as long as the one before */
-function refuseOtherTime({ start_at, end_at }: db.BookingRow, start: number, end: number, now: Date): void {
-  const minutes = (end_at.getTime() - start_at.getTime()) / 60_000;
-  const problems: FieldProblem[] = [];
-  if (end - start !== minutes * 60_000)
-    problems.push(problem('to', 'OUT_OF_RANGE', `to must be ${minutes} minutes after from, as long as the booking is`));
-  if (start <= now.getTime()) problems.push(problem('from', 'OUT_OF_RANGE', 'from must be in the future'));
-  if (problems.length > 0) throw validationFailed(problems, 400);
-}
-
-/** 409 with other times of the same person, where there are any. */
-async function takenThen(call: BookingCall, row: db.BookingRow, start: number): Promise<Error> {
-  const { companyId } = call.caller;
-  const [policy, standard] = await Promise.all([
-    findPolicy(call.sql, companyId, row.policy_id),
-    findDefaultPolicy(call.sql, companyId),
-  ]);
-  const users = await usersIn(call, 'user_id', [row.user_id], { kind: 'company' });
-  const minutes = (row.end_at.getTime() - row.start_at.getTime()) / 60_000;
-  // Its policy may be gone by now.
-  const slots = policy ? await nextSlots(call, { policy, standard }, users, start, minutes) : [];
-  const alternatives = slots.map((slot) => ({
-    start_at: new Date(slot.start).toISOString(),
-    end_at: new Date(slot.end).toISOString(),
-  }));
-  return conflict('slot_conflict', `${row.user_name} is taken at that time.`, { alternatives });
-}
-
-/** @throws ApiError 400 for a status that there is not, and a time that ends before it begins */
-function filterOf({ query }: Call<'listBookings'>): db.BookingFilter {
-  const statuses = query.status?.split(',').map((each) => each.trim());
-  const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
-  const problems: FieldProblem[] = [];
-  if (statuses?.some((each) => !(bookingStatuses as readonly string[]).includes(each))) {
-    const message = `status must be one or more of ${bookingStatuses.join(', ')}, separated by commas`;
-    problems.push(problem('status', 'INVALID_OPTION', message, { allowed: bookingStatuses }));
-  }
-  if (from && to && from > to) problems.push(problem('to', 'OUT_OF_RANGE', 'to must not be before from'));
-  if (problems.length > 0) throw validationFailed(problems, 400);
-  return { userId: query.user_id, statuses, from, to };
 }

@@ -9,7 +9,7 @@ import { demandOf } from '../../reads/scheduling.ts';
 import { alternativesFrom, claimOf, openPool } from '../../reads/slot-offers.ts';
 import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { isReserved, type SlotToTake, takeForSomebody, whoCan } from '../../writes/taking-times.ts';
+import { type SlotToTake, takeForSomebody } from '../../writes/taking-times.ts';
 
 const minute = 60_000;
 
@@ -25,13 +25,14 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
   const demand = demandOf(policy, (claim.end - claim.start) / minute);
   const slot: SlotToTake = { id: uuidv7(), start: claim.start, demand, expiresAt };
   const named = claim.userId === null ? opened.people : opened.people.filter(({ userId }) => userId === claim.userId);
-  const person = await takeForSomebody(call, whoCan(named, slot), opened, slot);
-  if (!person) {
-    if (await isReserved(call, named, slot)) throw conflict('slot_reserved', 'Somebody else holds this slot just now.');
+  const taken = await takeForSomebody(call, named, opened, slot);
+  if (!taken.person) {
+    if (taken.isReserved) throw conflict('slot_reserved', 'Another reservation holds this slot. Search again.');
     const terms = { exposure: claim.exposure, minutes: demand.durationMinutes, timezone: claim.timezone };
     const alternatives = await alternativesFrom(call, opened, claim.start, terms);
     throw conflict('slot_conflict', 'This slot is taken.', { alternatives });
   }
+  const { person } = taken;
   const reservation: db.NewReservation = {
     id: slot.id,
     status: 'held',

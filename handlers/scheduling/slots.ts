@@ -50,7 +50,7 @@ export const searchSlots: Handler<'searchSlots'> = async (call) => {
     minutes: body.duration_minutes,
     timezone: body.timezone ?? null,
   };
-  const { slots } = await slotsWithin(call, opened, users, within, terms.minutes, body.limit, people);
+  const { slots } = await slotsWithin(call, opened, users, within, terms.minutes, body.limit, { people });
   return {
     status: 200,
     data: {

@@ -17,7 +17,7 @@ export const getUserAvailability: Handler<'getUserAvailability'> = async (call) 
     findDefaultPolicy(call.sql, call.caller.companyId),
   ]);
   const clocks = new ZoneClocks();
-  const people = await peopleOf(call, users, { policy: undefined, standard }, within);
+  const people = await peopleOf(call, users, { policy: undefined, standard }, within, { separateBuffers: true });
   return {
     status: 200,
     data: {
@@ -40,7 +40,7 @@ function shown(person: Person, described: Availability): components['schemas']['
     free: described.free.map(rangeOf),
     busy: described.busy.map(({ reason, ...interval }) => ({ ...rangeOf(interval), reason })),
     calendar: {
-      status: person.calendar,
+      status: person.calendar === 'not_read' ? 'connected' : person.calendar,
       provider: person.provider,
       checked_at: person.checkedAt?.toISOString() ?? null,
     },

@@ -147,6 +147,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/scheduling/bookings.ts completeBookings': 'finds whose bookings are over, by an index',
   'db/scheduling/calendar-orders.ts findDueOrders': 'finds whose calendars are to be told, by an index',
   'db/scheduling/calendars.ts findDueCalendars': 'finds whose calendars are to be looked at, by an index',
+  'db/scheduling/calendars.ts findUnreadCalendars': 'finds whose calendars were not read yet, by an index',
   'db/scheduling/reservations.ts sweepReservations': 'finds whose reservations are past their time, by an index',
   'db/scheduling/reservations.ts sweepHeldTimes': 'finds whose held times have run out, by an index',
   'db/records/stored-files.ts findFilesToRemove': 'finds whose files are to be removed, by an index',

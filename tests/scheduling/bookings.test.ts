@@ -187,6 +187,16 @@ describe('a booking', () => {
     expect(await get(second.id)).toEqual(second);
   });
 
+  test('of a user who is no longer active is not moved, and can be cancelled', async () => {
+    const { id, policy_id } = await somebody();
+    const booking = await book(tenant.key, [id], { policy_id });
+    await database()`update users set status = 'inactive' where id = ${id}`;
+    const refused = await refusal(`/v1/bookings/${booking.id}/reschedule`, later(booking, 60));
+    expect(refused).toMatchObject({ status: 409, reason: 'no_eligible_rep' });
+    expect(await get(booking.id)).toEqual(booking);
+    await expectStatus(200, 'POST', `/v1/bookings/${booking.id}/cancel`, { key: tenant.key });
+  });
+
   test('is cancelled once, and its time is free again', async () => {
     const booking = await get(await newBooking(tenant, tenant.key));
     const cancel = async (body: object): Promise<Json> =>

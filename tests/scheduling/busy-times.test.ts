@@ -18,7 +18,7 @@ const shown = (intervals: readonly Interval[]): string[] =>
   );
 const november = within('2026-11-01T00:00Z', '2026-12-01T00:00Z');
 const busy = (text: string, asked = november, timezone = 'Europe/Berlin'): string[] =>
-  shown(busyTimesIn([text], { within: asked, userId, timezone }));
+  shown(busyTimesIn([text], { within: asked, userId, timezone }).external);
 
 const clockOf = (zone: string): Intl.DateTimeFormat =>
   new Intl.DateTimeFormat('en-US', {
@@ -166,7 +166,7 @@ describe('repetitions across a change of the clocks', () => {
     fc.assert(
       fc.property(anyRepeated, (repeated) => {
         const text = written(repeated, asked, zone);
-        const found = busyTimesIn([text], { within: asked, userId, timezone: zone });
+        const { external: found } = busyTimesIn([text], { within: asked, userId, timezone: zone });
         expect(shown(found)).toEqual(shown(expected(repeated, asked, zone)));
       }),
       { numRuns: 60 },
@@ -234,11 +234,20 @@ describe('an event', () => {
     expect(busy(event('DTSTART:20261102T090000Z', ...lines))).toEqual([]);
   });
 
-  test("of ours takes none, unless it is another user's", () => {
-    const ours = (uid: string): string =>
-      calendar('BEGIN:VEVENT', `UID:${uid}`, 'DTSTART:20261102T090000Z', 'DURATION:PT1H', 'END:VEVENT');
-    expect(busy(ours(`019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04@${userId}`))).toEqual([]);
-    expect(busy(ours('019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04@019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13'))).toEqual([nine]);
+  test("of ours is reported with its booking, unless it is another user's", () => {
+    const bookingId = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04';
+    const timesOf = (uid: string) => {
+      const text = calendar('BEGIN:VEVENT', `UID:${uid}`, 'DTSTART:20261102T090000Z', 'DURATION:PT1H', 'END:VEVENT');
+      const { external, own } = busyTimesIn([text], { within: november, userId, timezone: 'UTC' });
+      return { external: shown(external), own: own.map((each) => [each.bookingId, ...shown([each])]) };
+    };
+    expect(timesOf(`${bookingId}@${userId}`)).toEqual({ external: [], own: [[bookingId, nine]] });
+    for (const uid of [
+      `${bookingId}@019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13`,
+      `lunch@${userId}`,
+      `x${bookingId}@${userId}`,
+    ])
+      expect(timesOf(uid)).toEqual({ external: [nine], own: [] });
   });
 
   test('is cut to the time that is asked about, and joined with what it touches', () => {
@@ -246,7 +255,7 @@ describe('an event', () => {
       calendar('BEGIN:VEVENT', `UID:${index}`, `DTSTART:${at}`, 'DURATION:PT1H30M', 'END:VEVENT'),
     );
     const asked = { within: within('2026-11-02T00:00Z', '2026-11-03T00:00Z'), userId, timezone: 'UTC' };
-    expect(shown(busyTimesIn(two, asked))).toEqual(['2026-11-02 00:00 to 2026-11-02 02:00']);
+    expect(shown(busyTimesIn(two, asked).external)).toEqual(['2026-11-02 00:00 to 2026-11-02 02:00']);
   });
 });
 

@@ -4,7 +4,14 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { insertMail } from '../../db/messaging/mails.ts';
 import { migrate } from '../../db/migrate.ts';
 import { findDueOrders, finishOrder, placeCalendarOrder, takeOrder } from '../../db/scheduling/calendar-orders.ts';
-import { findCalendars, findDueCalendars, noteLook, takeCalendar } from '../../db/scheduling/calendars.ts';
+import {
+  findCalendars,
+  findDueCalendars,
+  findUnreadCalendars,
+  noteLook,
+  saveCalendar,
+  takeCalendar,
+} from '../../db/scheduling/calendars.ts';
 import { invitationOf } from '../../domain/scheduling/invitation.ts';
 import { carryOutOrders, lookAtCalendars } from '../../jobs/calendars.ts';
 import { startMail } from '../../jobs/mail.ts';
@@ -15,6 +22,7 @@ import type { Json } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { type TestCalendar, TestRadicale } from '../support/radicale.ts';
+import { answering, Receiver } from '../support/receivers.ts';
 import { startSmtp, type TestSmtp } from '../support/smtp.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
@@ -111,6 +119,58 @@ describe('an order', () => {
   });
 });
 
+describe('a calendar', () => {
+  /** The user's calendar after a look. */
+  const afterLook = async (userId: string, now: Date): Promise<Json> => {
+    await lookAtCalendars({ ...server.parts, now: () => now });
+    return calendarOf(userId);
+  };
+
+  test('that cannot be read is tried again after a minute, and one that refuses after an hour', async () => {
+    const receiver = await Receiver.start();
+    const own = await newTenant();
+    const userId = await newOwner(own, { ...nowhere, url: `${receiver.url}/` });
+    const pauses: Record<string, number> = {};
+    let now = later(minute);
+    for (const status of [200, 403, 503]) {
+      receiver.behave = answering(status);
+      const { fault, due_at: due } = await afterLook(userId, now);
+      pauses[fault] = (due.getTime() - now.getTime()) / minute;
+      now = due;
+    }
+    expect(pauses).toEqual({ unreadable: 1, refused: 60, unreachable: 5 });
+    await receiver.stop();
+    await database()`delete from user_calendars where user_id = ${userId}`;
+  });
+
+  test('that was connected waits for its first look until one goes well', async () => {
+    const receiver = await Receiver.start(answering(503));
+    const own = await newTenant();
+    const connection = { ...nowhere, url: `${receiver.url}/` };
+    const userId = await newOwner(own, connection);
+    const unread = async (now: Date): Promise<string[]> =>
+      (await server.parts.platform.use((sql) => findUnreadCalendars(sql, 4, 100, now))).map(({ id }) => id);
+    const now = later(minute);
+    expect(await unread(now)).toContain(userId);
+    await afterLook(userId, now);
+    expect([await unread(now), await unread(later(5 * minute, now))].map((ids) => ids.includes(userId))).toEqual([
+      ...[false, true],
+    ]);
+    receiver.behave = (_, response) => void response.writeHead(207).end('<multistatus xmlns="DAV:"/>');
+    expect(await afterLook(userId, later(5 * minute, now))).toMatchObject({
+      fault: null,
+      looked_until: expect.any(Date),
+    });
+    expect(await unread(later(day, now))).not.toContain(userId);
+    // Another one in its place is unknown again.
+    const again = { userId, provider: 'caldav' as const, ...connection, sealedPassword: null };
+    await saveCalendar(database(), own.companyId, again, now);
+    expect(await unread(now)).toContain(userId);
+    await receiver.stop();
+    await database()`delete from user_calendars where user_id = ${userId}`;
+  });
+});
+
 describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radicale')}`, () => {
   let radicale: TestRadicale;
   let calendar: TestCalendar;
@@ -155,7 +215,8 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     const within = { start: now.getTime(), end: later(90 * day, now).getTime() };
     const found = await findCalendars(database(), own.companyId, [userId], within);
     const hours = starts.slice(0, 2).map((start) => ({ start: start.getTime(), end: start.getTime() + hour }));
-    expect(found.get(userId)).toEqual({ provider: 'caldav', fault: null, checkedAt: now, busy: hours });
+    const state = { provider: 'caldav', fault: null, checkedAt: now, readUntil: later(61 * day, now), busy: hours };
+    expect(found.get(userId)).toEqual(state);
     // Cut to the time that is asked about.
     const [first] = hours;
     const part = { start: (first?.start ?? 0) + minute, end: (first?.start ?? 0) + 2 * minute };

@@ -1,10 +1,20 @@
 // Calendars of users: connected to a real CalDAV server, asked before bookings and told of them.
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { call, expectStatus, type Json } from '../support/client.ts';
+import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { TestRadicale } from '../support/radicale.ts';
 import { answering, Receiver } from '../support/receivers.ts';
-import { attendee, book, halfHour, hold, meeting, newPolicy, newPool, search } from '../support/scheduling.ts';
+import {
+  allHours,
+  attendee,
+  book,
+  halfHour,
+  hold,
+  meeting,
+  newPolicy,
+  newPool,
+  search,
+} from '../support/scheduling.ts';
 import { newPerson, tokenFor } from '../support/sessions.ts';
 import { signIn } from '../support/sign-in.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
@@ -22,11 +32,11 @@ const internal = { provider: 'internal', url: null, username: null, status: 'not
 const basic = (moment: Date): string => `${moment.toISOString().slice(0, 19).replace(/[-:]/g, '')}Z`;
 const minutesAfter = (moment: Date, minutes: number): Date => new Date(moment.getTime() + minutes * 60_000);
 
-/** An event of half an hour, as another program would write it. */
-const external = (uid: string, start: Date): string =>
+/** An event, of half an hour unless it is said, as another program would write it. */
+const external = (uid: string, start: Date, duration = 'PT30M'): string =>
   [
     ...['BEGIN:VCALENDAR', 'VERSION:2.0', 'PRODID:-//test//EN', 'BEGIN:VEVENT', `UID:${uid}`],
-    ...[`DTSTAMP:${basic(start)}`, `DTSTART:${basic(start)}`, 'DURATION:PT30M', 'SUMMARY:Dentist'],
+    ...[`DTSTAMP:${basic(start)}`, `DTSTART:${basic(start)}`, `DURATION:${duration}`, 'SUMMARY:Dentist'],
     ...['END:VEVENT', 'END:VCALENDAR', ''],
   ].join('\r\n');
 
@@ -122,8 +132,39 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     const { url, username, password } = calendar;
     const body = { provider: 'caldav', url, username, password };
     await expectStatus(200, 'POST', pathOf(id), { key: tenant.key, body });
+    await untilRead(id);
     return { id, calendar, body };
   }
+  /** Waits for the first look at a calendar. */
+  const untilRead = (id: string): Promise<void> =>
+    vi.waitFor(async () => expect(await availability(id)).toMatchObject({ reasons: [] }), 20_000);
+  /** Has a calendar looked at, and waits for that. */
+  async function lookAgain(id: string): Promise<void> {
+    const due = new Date();
+    await database()`update user_calendars set due_at = ${due} where user_id = ${id}`;
+    await vi.waitFor(async () => {
+      const [row] = await database()`select checked_at from user_calendars where user_id = ${id} and due_at > now()`;
+      expect(row?.checked_at.getTime()).toBeGreaterThanOrEqual(due.getTime());
+    }, 20_000);
+  }
+  async function availability(id: string, from = new Date()): Promise<Json> {
+    const query = { user_ids: id, from: from.toISOString() };
+    return (await expectStatus(200, 'GET', '/v1/scheduling/availability', { key: tenant.key, query })).body.data
+      .users[0];
+  }
+  /** Working hours around the clock, for calls without a policy. */
+  const worksAlways = (id: string): Promise<Answer> =>
+    expectStatus(200, 'PATCH', `/v1/users/${id}/working-hours`, {
+      key: tenant.key,
+      body: { timezone: 'UTC', weekly: allHours },
+    });
+  const booking = (member_ids: string[], more: object): Promise<Answer> =>
+    call('POST', '/v1/bookings', {
+      ...{ key: tenant.key, idempotencyKey: true },
+      body: { member_ids, attendee, meeting, ...more },
+    });
+  const outcomeOf = ({ status, body }: Answer): unknown[] => [status, body.error?.details?.reason];
+  const startsOf = (slots: Json[]): string[] => slots.map(({ start_at }) => start_at);
 
   test('it is asked before it is stored, and its password is never shown', async () => {
     const { id, body } = await connected('stored');
@@ -196,5 +237,126 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     // Test mode asks nobody.
     const test = await book(tenant.testKey, [id], { policy_id: pool.policy_id });
     expect(test).toMatchObject({ provider: 'test' });
+  });
+
+  test('until its first look its owner is not free, and nobody offers, holds or books their time', async () => {
+    const { id, calendar } = await connected('unread');
+    await worksAlways(id);
+    const pool = await newPool(tenant, { members: [id] });
+    const [slot] = (await search(tenant.key, pool, { limit: 1 })).slots;
+    // As it is right after a connection; no look comes in between.
+    await database()`update user_calendars set looked_until = null, due_at = now() + interval '1 hour' where user_id = ${id}`;
+    const unknown = { user_id: id, reason: 'calendar_not_read_yet' };
+    expect(await availability(id)).toMatchObject({
+      ...{ bookable: false, reasons: ['calendar_not_read_yet'], free: [] },
+      calendar: { status: 'connected', provider: 'caldav' },
+    });
+    const query = { member_ids: id, policy_id: pool.policy_id };
+    const { data } = (await expectStatus(200, 'GET', '/v1/scheduling/slots', { key: tenant.key, query })).body;
+    expect(data.slots).toEqual([]);
+    const none = [409, 'no_calendar'];
+    for (const [path, body] of [
+      ['/v1/scheduling/slots/search', { pool_id: pool.id }],
+      ['/v1/scheduling/reservations', { slot_token: slot.slot_token }],
+      ['/v1/bookings', { member_ids: [id], policy_id: pool.policy_id, attendee, meeting }],
+    ] as const) {
+      const refused = await call('POST', path, { key: tenant.key, body, idempotencyKey: true });
+      expect([path, ...outcomeOf(refused)]).toEqual([path, ...none]);
+      expect(refused.body.error.details.excluded).toEqual([unknown]);
+    }
+    // A colleague whose calendar is known is offered instead.
+    const wide = await newPool(tenant, { members: [id, (await newUser(tenant)).id] });
+    const path = `/v1/scheduling/pools/${wide.id}/suggestion`;
+    const suggested = (await expectStatus(200, 'GET', path, { key: tenant.key })).body.data;
+    expect([suggested.eligible_user_ids, suggested.excluded]).toEqual([[wide.member_ids[1]], [unknown]]);
+    expect((await search(tenant.key, wide, { limit: 1, exposure: 'merged' })).slots[0].user_ids).not.toContain(id);
+
+    const start = halfHour(6);
+    await calendar.put('dentist.ics', external('dentist', start));
+    await database()`update user_calendars set due_at = now() where user_id = ${id}`;
+    await untilRead(id);
+    const { busy } = await availability(id);
+    expect(busy).toMatchObject([{ start_at: start.toISOString(), reason: 'external_event' }]);
+  });
+
+  test('what lies beyond the time that was read is not free', async () => {
+    const { id } = await connected('read-for-some-days');
+    await worksAlways(id);
+    const until = halfHour(48);
+    await database()`
+      update user_calendars set looked_until = ${until}, due_at = now() + interval '1 hour' where user_id = ${id}`;
+    const { bookable, free, busy } = await availability(id);
+    expect([bookable, free.at(-1).end_at]).toEqual([true, until.toISOString()]);
+    expect(busy).toMatchObject([{ start_at: until.toISOString(), reason: 'calendar_not_read_yet' }]);
+  });
+
+  test('an event of ours that was moved takes the time where it is now, and its booking keeps its own', async () => {
+    const { id, calendar } = await connected('moved');
+    await worksAlways(id);
+    const { id: policy_id } = await newPolicy(tenant);
+    const [start, there] = [halfHour(6), halfHour(12)];
+    const at = (from: Date) => ({ policy_id, from: from.toISOString(), to: minutesAfter(from, 30).toISOString() });
+    const booked = await book(tenant.key, [id], at(start));
+    await vi.waitFor(async () => expect(await calendar.events()).toHaveLength(1), 20_000);
+    // Its event counts for nothing where it was written.
+    await lookAgain(id);
+    const reasonsAt = async (): Promise<unknown[]> =>
+      (await availability(id)).busy.map(({ start_at, reason }: Json) => [start_at, reason]);
+    expect(await reasonsAt()).toEqual([[start.toISOString(), 'booking']]);
+
+    // Somebody moves it, and makes it longer, in another program.
+    const uid = `${booked.id}@${id}`;
+    await calendar.put(`${encodeURIComponent(uid)}.ics`, external(uid, there, 'PT1H'));
+    for (const from of [there, minutesAfter(there, 30), start])
+      expect(outcomeOf(await booking([id], at(from)))).toEqual([409, 'no_slot']);
+    await lookAgain(id);
+    expect(await reasonsAt()).toEqual([
+      [start.toISOString(), 'booking'],
+      [there.toISOString(), 'external_event'],
+    ]);
+    // The booking may follow its event, which goes with it.
+    const path = `/v1/bookings/${booked.id}/reschedule`;
+    const to = { from: there.toISOString(), to: minutesAfter(there, 30).toISOString() };
+    const moved = (await expectStatus(200, 'POST', path, { key: tenant.key, body: to })).body.data.booking;
+    await vi.waitFor(async () => {
+      const events = await calendar.events();
+      expect(events.map((text) => text.includes(moved.id))).toEqual([true]);
+    }, 20_000);
+    await lookAgain(id);
+    expect(await reasonsAt()).toEqual([[there.toISOString(), 'booking']]);
+  });
+
+  test('what was just found in it is in no alternative', async () => {
+    const { id, calendar } = await connected('alternatives');
+    const pool = await newPool(tenant, { members: [id] });
+    const { slots } = await search(tenant.key, pool, { limit: 1, from: halfHour(6).toISOString() });
+    const [slot] = slots;
+    const reservation = await hold(tenant.key, slot);
+    const own = await book(tenant.key, [id], { policy_id: pool.policy_id });
+    // Longer than all that one search tries.
+    const start = new Date(slot.start_at);
+    const end = minutesAfter(start, 20 * 60).toISOString();
+    await calendar.put('congress.ics', external('congress', start, 'PT20H'));
+    // No look finds it before.
+    await database()`update user_calendars set due_at = now() + interval '1 hour' where user_id = ${id}`;
+
+    const held = { slot_token: slot.slot_token, reservation_id: reservation.id, attendee, meeting };
+    const refused = await call('POST', '/v1/bookings', { key: tenant.key, idempotencyKey: true, body: held });
+    expect(outcomeOf(refused)).toEqual([409, 'slot_conflict']);
+    expect(startsOf(refused.body.error.details.alternatives)[0]).toBe(end);
+
+    const to = { from: minutesAfter(start, 60).toISOString(), to: minutesAfter(start, 90).toISOString() };
+    const path = `/v1/bookings/${own.id}/reschedule`;
+    const kept = await call('POST', path, { key: tenant.key, body: to });
+    expect(outcomeOf(kept)).toEqual([409, 'slot_conflict']);
+    expect(startsOf(kept.body.error.details.alternatives)[0]).toBe(end);
+
+    const window = { policy_id: pool.policy_id, from: to.from };
+    const none = await booking([id], { ...window, to: minutesAfter(start, 300).toISOString() });
+    expect(outcomeOf(none)).toEqual([409, 'no_slot']);
+    expect(startsOf(none.body.error.details.alternatives)[0]).toBe(end);
+    // What is free after it is found, however many times are not.
+    const later = await booking([id], window);
+    expect([later.status, later.body.data?.booking.start_at]).toEqual([201, end]);
   });
 });

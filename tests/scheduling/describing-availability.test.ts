@@ -32,6 +32,16 @@ test('of a person it tells the hours, what is free of them, and what takes time,
   });
 });
 
+test.each([
+  ['who is not active', { isActive: false }, 'user_inactive'],
+  ['whose calendar cannot be read', { calendar: 'error' }, 'calendar_error'],
+  ['whose calendar was not read yet', { calendar: 'not_read' }, 'calendar_not_read_yet'],
+] as const)('of a person %s nothing is free', (_, person, reason) => {
+  expect(describeAvailability({ ...somebody, ...person }, within)).toMatchObject({
+    ...{ bookable: false, reasons: [reason], free: [], workingHours: [part('08:00', '16:00')] },
+  });
+});
+
 describe('a person cannot be booked', () => {
   const reasonsOf = (person: Partial<Person>, time = within) => {
     const { bookable, reasons } = describeAvailability({ ...somebody, ...person }, time);

@@ -1,7 +1,7 @@
 // When people are free, and what speaks against meeting them.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
-import { book, hold, newPool, search } from '../support/scheduling.ts';
+import { book, hold, newPolicy, newPool, search } from '../support/scheduling.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
@@ -40,8 +40,10 @@ describe('a person', () => {
       working_hours: [range(9, 17)],
       free: [range(9, 10), range(11, 12), range(13, 17)],
       busy: [
-        { ...range(10, 11), reason: 'booking' },
-        { ...range(12, 13), reason: 'reservation' },
+        { ...range(10, 10.5), reason: 'booking' },
+        { ...range(10.5, 11), reason: 'buffer' },
+        { ...range(12, 12.5), reason: 'reservation' },
+        { ...range(12.5, 13), reason: 'buffer' },
       ],
       calendar: { status: 'connected', provider: 'internal', checked_at: null },
     });
@@ -60,7 +62,7 @@ describe('a person', () => {
     const [first, second, third] = await availability([off, idle, gone].join(','));
     expect(first).toMatchObject({ bookable: false, reasons: ['holiday'], free: [], busy: [{ reason: 'holiday' }] });
     expect(second).toMatchObject({ bookable: false, reasons: ['outside_working_hours'], working_hours: [] });
-    expect(third).toMatchObject({ bookable: false, reasons: ['user_inactive'] });
+    expect(third).toMatchObject({ bookable: false, reasons: ['user_inactive'], free: [] });
   });
 
   test('is described to any key of the workspace, and to none of another', async () => {
@@ -86,6 +88,35 @@ describe('a person', () => {
     });
     await sql`update user_calendars set fault = 'unreachable' where user_id = ${id}`;
     const [broken] = await availability(id);
-    expect(broken).toMatchObject({ bookable: false, reasons: ['calendar_error'], calendar: { status: 'error' } });
+    expect(broken).toMatchObject({
+      bookable: false,
+      reasons: ['calendar_error'],
+      free: [],
+      calendar: { status: 'error' },
+    });
+  });
+
+  test('is not free in the buffers around a meeting, which say so', async () => {
+    const { id } = await newUser(tenant);
+    await work(id, hours('09:00', '10:30'));
+    const policy = await newPolicy(tenant, { buffer_before_minutes: 30, buffer_after_minutes: 30 });
+    await book(tenant.key, [id], { policy_id: policy.id, from: at(9.5), to: at(10) });
+    const [person] = await availability(id);
+    expect(person).toMatchObject({
+      ...{ bookable: false, reasons: ['booking', 'buffer'], free: [] },
+      busy: [
+        { ...range(9, 9.5), reason: 'buffer' },
+        { ...range(9.5, 10), reason: 'booking' },
+        { ...range(10, 10.5), reason: 'buffer' },
+      ],
+    });
+    // Who of a pool cannot be met then is told the same.
+    const pool = await newPool(tenant, { members: [id, (await newUser(tenant)).id], policy: { duration_minutes: 5 } });
+    const path = `/v1/scheduling/pools/${pool.id}/suggestion`;
+    const reasonsAt = async (moment: string): Promise<Json> =>
+      (await expectStatus(200, 'GET', path, { key: tenant.key, query: { at: moment } })).body.data.excluded;
+    expect(await reasonsAt(at(9.25))).toEqual([{ user_id: id, reason: 'buffer' }]);
+    expect(await reasonsAt(at(9.45))).toEqual([{ user_id: id, reason: 'booking' }]);
+    expect(await reasonsAt(at(10.25))).toEqual([{ user_id: id, reason: 'buffer' }]);
   });
 });

@@ -2181,7 +2181,7 @@ export interface Operations {
    *
    * Members outside of the reach of the key are not offered. Needs `bookings:view`. **400**: a time that ends before it begins or is longer than 31 days.
    * **404**: there is no such pool or policy in reach. **409**: `no_policy`; `no_eligible_rep`: the pool has no active member; `no_calendar`: no
-   * member's calendar can be read.
+   * member's calendar can be read, or was read since it was connected; `details.excluded` says why of each member.
    */
   searchSlots: Method<'searchSlots'>;
   /**
@@ -2192,7 +2192,9 @@ export interface Operations {
    * are never shown.
    *
    * Of a calendar outside, such as CalDAV, it tells what was found when it was last looked at (`calendar.checked_at`); it is looked at again
-   * right before anything is booked. With test keys calendars are always free except for test bookings.
+   * right before anything is booked. A calendar that was just connected has not been read yet: until its first look, a second or two later, nothing of its
+   * owner's time is free (`calendar_not_read_yet`), nor is time beyond what the last look has read. An event of a booking that somebody moves in
+   * their calendar takes time where it is now. With test keys calendars are always free except for test bookings.
    *
    * Not limited to the reach of the key. Answers may be reused for 30 seconds.
    *
@@ -2207,7 +2209,7 @@ export interface Operations {
    * `ttl_seconds`. Of a `shared` slot `user_id` is null: somebody is held, and who it is is told with the booking.
    *
    * Needs `bookings:create`. **400** `invalid_slot_token`: it is none of ours, or of another workspace or mode; `ttl_seconds` longer than the policy's.
-   * **409**: `slot_token_expired`: search again; `slot_reserved`: somebody else holds it; `slot_conflict`: it is taken, and
+   * **409**: `slot_token_expired`: search again; `slot_reserved`: another reservation holds it, or did when this one was asked for; `slot_conflict`: it is taken, and
    * `details.alternatives` has others. **404**: the pool of the token is gone or out of reach. **428** without an Idempotency-Key.
    */
   createReservation: Method<'createReservation'>;
@@ -2252,8 +2254,8 @@ export interface Operations {
    *   policy is booked; of several who are free then, the strategy of the policy decides; turns belong to pools, so round robin goes by who has fewest meetings ahead here.
    *   A time that is just as long as the meeting is that one time.
    *
-   * A calendar outside is asked once more right before anything is written: what was put into it meanwhile is a `slot_conflict`, and where it cannot be
-   * asked nothing is booked. The event is written into it right after the booking, once, whatever happens in between.
+   * A calendar outside is asked once more right before anything is written: what was put into it meanwhile is a `slot_conflict`, and no alternative lies in
+   * it. If the calendar cannot be asked, nothing is booked. The event is written into it right after the booking, once, whatever happens in between.
    *
    * With an email address the attendee gets an invitation that calendars understand, with live keys. `appointment.scheduled` is told of live bookings.
    * Where `meeting.location` is an address of the web it is the `meeting_url` of a video call.
@@ -2279,7 +2281,8 @@ export interface Operations {
    * names the other.
    *
    * Needs `bookings:edit`. **404**: there is none with this id in reach. **400**: the new time is as long as the old one must be, and not in the past. **409**:
-   * `not_confirmed`: it was cancelled, moved or held already; `slot_conflict`: the person is taken then, and `details.alternatives` has others. **503**
+   * `not_confirmed`: it was cancelled, moved or held already; `slot_conflict`: the person is taken then, and `details.alternatives` has others;
+   * `no_eligible_rep`: the person is no longer an active user. **503**
    * `provider_error`: the calendar cannot be asked; nothing was moved.
    */
   rescheduleBooking: Method<'rescheduleBooking'>;
@@ -2343,8 +2346,8 @@ export interface Operations {
    * says the same. With `at` only those count who are free for a meeting that begins then.
    *
    * Needs `bookings:view`. **404**: there is no such pool or policy in reach. **409** `no_policy`: neither the call nor the pool names one, and
-   * there is no default; `no_eligible_rep`: the pool has no active member in reach, or nobody is free then; `no_calendar`: the calendars of all
-   * members cannot be read, mend them first.
+   * there is no default; `no_eligible_rep`: the pool has no active member in reach, or nobody is free then; `no_calendar`: no member's
+   * calendar can be read, or was read since it was connected.
    */
   getSchedulingSuggestion: Method<'getSchedulingSuggestion'>;
   /**
@@ -2446,6 +2449,8 @@ export interface Operations {
    *   `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/meetings/", "username": "omar", "password": "…"}`.
    * - `test`: a calendar that is always free, for trying things out.
    * - `internal`: none outside, as `DELETE`.
+   *
+   * It is read for the first time within a second or two. Until then nothing of the user's time is free (`calendar_not_read_yet` in the availability).
    *
    * The password is kept encrypted and never shown. Test mode uses none of these calendars: there everybody is free but for test bookings.
    *

@@ -1,0 +1,69 @@
+// What requests about bookings ask for, checked beyond what the OpenAPI document says.
+import type { BookingFilter, BookingRow } from '../db/scheduling/bookings.ts';
+import { readAddress } from '../domain/messaging/addresses.ts';
+import { bookingStatuses } from '../domain/scheduling/bookings.ts';
+import { timezoneProblems } from '../domain/scheduling/policies.ts';
+import { type FieldProblem, problem, validationFailed } from '../runtime/errors.ts';
+import type { Call } from '../runtime/handler.ts';
+
+type CreateCall = Call<'createBooking'>;
+
+/**
+ * The attendee's number as it is kept.
+ * @throws ApiError 400 for a body of both ways, of none, or whose attendee cannot be reached
+ */
+export async function phoneOf(call: CreateCall): Promise<string | null> {
+  const problems = problemsOf(call);
+  const { phone } = call.body.attendee;
+  const read =
+    phone === undefined ? null : readAddress('phone', 'attendee.phone', phone, (await call.workspace()).country);
+  if (read && 'problem' in read) problems.push(read.problem);
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  return read && 'value' in read ? read.value : null;
+}
+
+function problemsOf({ body }: CreateCall): FieldProblem[] {
+  const problems: FieldProblem[] = [];
+  const held = [body.slot_token, body.reservation_id].filter((each) => each !== undefined).length;
+  const others = (['member_ids', 'policy_id', 'from', 'to'] as const).filter((field) => body[field] !== undefined);
+  if (held > 0) {
+    for (const field of others) {
+      const message = `send slot_token and reservation_id, or member_ids with what belongs to it, not both`;
+      problems.push(problem(field, 'CONFLICTING_FIELDS', message));
+    }
+    for (const field of ['slot_token', 'reservation_id'] as const)
+      if (body[field] === undefined)
+        problems.push(problem(field, 'REQUIRED', `${field} is required with the other of the two`));
+  } else if (body.member_ids === undefined) {
+    problems.push(problem('member_ids', 'REQUIRED', 'send slot_token and reservation_id, or member_ids'));
+  }
+  const { attendee } = body;
+  if (attendee.email === undefined && attendee.phone === undefined)
+    problems.push(problem('attendee.email', 'REQUIRED', 'attendee.email or attendee.phone is required'));
+  if (attendee.timezone !== undefined) problems.push(...timezoneProblems('attendee.timezone', attendee.timezone));
+  return problems;
+}
+
+/** @throws ApiError 400 for a time that is over, or not as long as the one before */
+export function refuseOtherTime({ start_at, end_at }: BookingRow, start: number, end: number, now: Date): void {
+  const minutes = (end_at.getTime() - start_at.getTime()) / 60_000;
+  const problems: FieldProblem[] = [];
+  if (end - start !== minutes * 60_000)
+    problems.push(problem('to', 'OUT_OF_RANGE', `to must be ${minutes} minutes after from, as long as the booking is`));
+  if (start <= now.getTime()) problems.push(problem('from', 'OUT_OF_RANGE', 'from must be in the future'));
+  if (problems.length > 0) throw validationFailed(problems, 400);
+}
+
+/** @throws ApiError 400 for a status that there is not, and a time that ends before it begins */
+export function filterOf({ query }: Call<'listBookings'>): BookingFilter {
+  const statuses = query.status?.split(',').map((each) => each.trim());
+  const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
+  const problems: FieldProblem[] = [];
+  if (statuses?.some((each) => !(bookingStatuses as readonly string[]).includes(each))) {
+    const message = `status must be one or more of ${bookingStatuses.join(', ')}, separated by commas`;
+    problems.push(problem('status', 'INVALID_OPTION', message, { allowed: bookingStatuses }));
+  }
+  if (from && to && from > to) problems.push(problem('to', 'OUT_OF_RANGE', 'to must not be before from'));
+  if (problems.length > 0) throw validationFailed(problems, 400);
+  return { userId: query.user_id, statuses, from, to };
+}

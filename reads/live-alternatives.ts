@@ -1,0 +1,71 @@
+// Other times that are offered once the calendar of a user was found to have changed.
+import type { BookingRow } from '../db/scheduling/bookings.ts';
+import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/policies.ts';
+import type { FreeSlot } from '../domain/scheduling/slots.ts';
+import type { Interval } from '../domain/service/intervals.ts';
+import { conflict } from '../runtime/errors.ts';
+import type { Call } from '../runtime/handler.ts';
+import { type AskingCall, type LiveTimes, readAhead } from './calendars.ts';
+import { usersIn } from './scheduling.ts';
+import { horizonOf, nextSlots } from './slot-offers.ts';
+
+export function withBuffers({ start, end }: Interval, policy: PolicyRow): Interval {
+  return {
+    start: start - policy.buffer_before_minutes * 60_000,
+    end: end + policy.buffer_after_minutes * 60_000,
+  };
+}
+
+/** The time that alternatives are looked for in, with the longest buffers around it. */
+export function aheadOf(call: Pick<Call, 'now'>, from: number, policy: PolicyRow): Interval {
+  return withBuffers({ start: from, end: Math.max(horizonOf(call, policy), from) }, policy);
+}
+
+/** The calendar of one user from a moment on, as it is now. @param except as for askCalendar */
+export async function liveTimes(
+  call: AskingCall & Pick<Call, 'now'>,
+  userId: string,
+  from: number,
+  policy: PolicyRow,
+  except?: string,
+): Promise<LiveTimes> {
+  return new Map([[userId, await readAhead(call, userId, aheadOf(call, from, policy), except)]]);
+}
+
+/**
+ * Returns 409 slot_conflict with other times of the booking's user, if there are any.
+ * @param where of what stands in the way: a calendar outside is read again for the alternatives, so nothing may have
+ *   been written before
+ */
+export async function takenThen(
+  call: AskingCall & Pick<Call, 'now'>,
+  row: BookingRow,
+  start: number,
+  where: 'here' | 'outside',
+): Promise<Error> {
+  const { companyId } = call.caller;
+  // The policy may be gone by now.
+  const policy = await findPolicy(call.sql, companyId, row.policy_id);
+  const slots = policy ? await otherTimes(call, row, start, policy, where) : [];
+  const alternatives = slots.map((slot) => ({
+    start_at: new Date(slot.start).toISOString(),
+    end_at: new Date(slot.end).toISOString(),
+  }));
+  return conflict('slot_conflict', `${row.user_name} is taken at that time.`, { alternatives });
+}
+
+async function otherTimes(
+  call: AskingCall & Pick<Call, 'now'>,
+  row: BookingRow,
+  start: number,
+  policy: PolicyRow,
+  where: 'here' | 'outside',
+): Promise<FreeSlot[]> {
+  const live = where === 'outside' ? await liveTimes(call, row.user_id, start, policy, row.id) : undefined;
+  const [standard, users] = await Promise.all([
+    findDefaultPolicy(call.sql, call.caller.companyId),
+    usersIn(call, 'user_id', [row.user_id], { kind: 'company' }),
+  ]);
+  const minutes = (row.end_at.getTime() - row.start_at.getTime()) / 60_000;
+  return nextSlots(call, { policy, standard }, users, start, minutes, live);
+}
