@@ -18,21 +18,31 @@ const columns = [
   'created_at',
 ];
 
-/** Entries, the newest first. @param begins how the number begins. @param after time and id of the last entry of the page before */
+/**
+ * Returns entries, the newest first.
+ * @param patterns of LIKE, of which the number fits one
+ * @param after time and id of the last entry of the page before
+ */
 export async function listDnc(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  begins: string | undefined,
+  patterns: readonly string[] | undefined,
   after: readonly [string, string] | undefined,
   limit: number,
 ): Promise<DncRow[]> {
+  // The page is found in the index alone: only its own rows are read.
   return sql<DncRow[]>`
+    with page as materialized (
+      select id from do_not_call
+      where company_id = ${companyId} and test_mode = ${testMode}
+        ${patterns === undefined ? sql`` : sql`and phone_number like any (${[...patterns]}::text[])`}
+        ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+      order by created_at desc, id desc
+      limit ${limit}
+    )
     select ${sql(columns)} from do_not_call
-    where company_id = ${companyId} and test_mode = ${testMode}
-      ${begins === undefined ? sql`` : sql`and phone_number like ${`${begins}%`}`}
-      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
-    order by created_at desc, id desc
-    limit ${limit}`;
+    where company_id = ${companyId} and test_mode = ${testMode} and id in (select id from page)
+    order by created_at desc, id desc`;
 }
 
 /** Adds a number, unless it is there. @returns the entry as it is stored, and whether it is this one */

@@ -2,6 +2,7 @@
 import {
   type CountryCode,
   getCountries,
+  getCountryCallingCode,
   isSupportedCountry,
   type PhoneNumber,
   parsePhoneNumberFromString,
@@ -60,6 +61,9 @@ function parseNumber(text: string, country?: CountryCode): PhoneNumber | undefin
   const number = parsePhoneNumberFromString(text, { extract: false, ...(country ? { defaultCountry: country } : {}) });
   return number?.ext ? undefined : number;
 }
+
+/** Returns the digits that numbers of a country begin with in E.164. */
+export const callingCodeOf = (country: CountryCode): string => getCountryCallingCode(country);
 
 /** The country of a number in E.164; undefined for numbers of none, such as those of satellites. */
 export function countryOf(e164: string): CountryCode | undefined {

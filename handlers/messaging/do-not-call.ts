@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/created-by.ts';
 import { addDnc, type DncRow, listDnc } from '../../db/messaging/do-not-call.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
+import { patternsOf } from '../../domain/messaging/number-search.ts';
 import type { components } from '../../generated/api.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
@@ -10,11 +11,12 @@ import { pageOf } from '../../runtime/paging.ts';
 
 export const listDncEntries: Handler<'listDncEntries'> = async (call) => {
   const { sql, caller, query } = call;
-  const begins = query.search?.replace(/^\+?/, '+');
+  const { search } = query;
+  const patterns = search === undefined ? undefined : patternsOf(search, (await call.workspace()).country);
   const { rows, ...rest } = await pageOf(
     call,
-    ['do-not-call', begins],
-    (after, limit) => listDnc(sql, caller, begins, after, limit),
+    ['do-not-call', patterns?.join(' ')],
+    (after, limit) => listDnc(sql, caller, patterns, after, limit),
     (last: DncRow) => [last.created_at.toISOString(), last.id],
   );
   return { status: 200, data: { entries: rows.map(shown), ...rest } };
