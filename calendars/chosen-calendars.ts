@@ -6,10 +6,13 @@ import { testCalendar } from './test-calendar.ts';
 
 type Provider = Omit<Calendars, 'refusalOf'>;
 
-/** @param client through which all requests go */
-export function openCalendars(client: OutgoingClient): Calendars {
+/**
+ * @param client through which all requests go
+ * @param longestWait milliseconds that what a calendar sent may wait to be read
+ */
+export function openCalendars(client: OutgoingClient, longestWait?: number): Calendars {
   // Loaded with the first: a server without such calendars starts sooner, and is smaller.
-  const caldav = lazily(async () => (await import('./caldav/calendar.ts')).caldavCalendars(client));
+  const caldav = lazily(async () => (await import('./caldav/calendar.ts')).caldavCalendars(client, longestWait));
   const of = ({ provider }: Connection): Provider | Promise<Provider> => {
     if (provider === 'test') return testCalendar;
     return caldav();

@@ -1,5 +1,5 @@
 // Taking a time of somebody: the first of those who can be met then, by strategy.
-import { isHeld, takeTime } from '../db/scheduling/taken-times.ts';
+import { type Attempt, takeTime } from '../db/scheduling/taken-times.ts';
 import { type AssignmentStrategy, type Candidate, chooseMember } from '../domain/scheduling/assignment.ts';
 import { canTake, type Member, type SlotDemand } from '../domain/scheduling/slots.ts';
 import { dayAround } from '../domain/service/zone-clocks.ts';
@@ -19,9 +19,6 @@ export interface SlotToTake {
   /** Of a reservation; null: of a booking. */
   expiresAt: Date | null;
 }
-
-/** How an attempt to take a slot for one person ended; `reserved`: a reservation stands in the way. */
-export type Attempt = 'taken' | 'reserved' | 'unavailable';
 
 /** Of these people those who can take it, as far as is known. */
 function whoCan<Person extends Member>(people: readonly Person[], { start, demand }: SlotToTake): Person[] {
@@ -83,9 +80,7 @@ export async function takeFor(
   };
   // The lock on a person who is taken is given back: whoever holds one and waits for another may wait for ever.
   await sql`savepoint taking`;
-  const isTaken = await takeTime(sql, caller, time, maximum, now);
-  // Asked while the lock is held: afterwards the reservation may be released.
-  const isReserved = !isTaken && (await isHeld(sql, caller, userId, time, now));
-  await (isTaken ? sql`release savepoint taking` : sql`rollback to savepoint taking`);
-  return isTaken ? 'taken' : isReserved ? 'reserved' : 'unavailable';
+  const attempt = await takeTime(sql, caller, time, maximum, now);
+  await (attempt === 'taken' ? sql`release savepoint taking` : sql`rollback to savepoint taking`);
+  return attempt;
 }

@@ -12,9 +12,12 @@ import { type CaldavConnection, eventsBody, propertiesBody, send } from './reque
 
 const xmlType = { 'content-type': 'application/xml; charset=utf-8' };
 
-/** @param client through which all requests go */
-export function caldavCalendars(client: OutgoingClient): Omit<Calendars, 'refusalOf'> {
-  const reader = new Reader();
+/**
+ * @param client through which all requests go
+ * @param longestWait milliseconds that an answer may wait to be read
+ */
+export function caldavCalendars(client: OutgoingClient, longestWait?: number): Omit<Calendars, 'refusalOf'> {
+  const reader = new Reader(longestWait);
   return {
     async verify(connection) {
       const own = caldav(connection);

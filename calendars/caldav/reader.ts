@@ -19,8 +19,8 @@ export type ThreadMessage = { beganAt: number } | { result: unknown } | { why: s
 
 /** Milliseconds of processor time that one answer may take: on a busy machine the clock runs on without the thread. */
 const processorBudget = 1500;
-/** Milliseconds by the clock for waiting and reading, after which the caller waits no longer. */
-const longestWait = 10_000;
+/** Milliseconds by the clock for waiting and reading, after which a caller waits no longer. */
+const usualWait = 10_000;
 /** Milliseconds between two looks at a budget that is almost used up. */
 const shortestPause = 20;
 /** Milliseconds after which a thread that is not needed is ended. */
@@ -32,10 +32,15 @@ export class Reader {
   #thread: Worker | undefined;
   #last: Promise<unknown> = Promise.resolve();
   #idle: NodeJS.Timeout | undefined;
+  readonly #longestWait: number;
+
+  constructor(longestWait = usualWait) {
+    this.#longestWait = longestWait;
+  }
 
   /** @throws CalendarFault unreadable for what takes too much or is not written as it should be; overloaded if there is no time for it */
   async read<R extends Reading>(reading: R): Promise<ReadFrom<R>> {
-    const deadline = performance.now() + longestWait;
+    const deadline = performance.now() + this.#longestWait;
     const turn = this.#last.then(() => {
       const left = deadline - performance.now();
       if (left <= 0) throw new CalendarFault('overloaded', 'too much is being read');

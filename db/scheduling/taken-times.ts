@@ -39,17 +39,17 @@ const dropExpired = (sql: Sql, { companyId, testMode }: TenantScope, userId: str
   delete from taken_times
   where company_id = ${companyId} and test_mode = ${testMode} and user_id = ${userId} and expires_at <= ${now}`.execute();
 
-/**
- * Takes a time of somebody, in one round trip.
- * @returns false where the user is taken then, or has enough meetings on that day
- */
+/** How an attempt to take a time ended; `reserved`: a reservation stands in the way. */
+export type Attempt = 'taken' | 'reserved' | 'unavailable';
+
+/** Takes a time of a user in one round trip, unless the user is taken then or has enough meetings on that day. */
 export async function takeTime(
   sql: Sql,
   scope: TenantScope,
   time: TimeToTake,
   maximum: DailyMaximum | null,
   now: Date,
-): Promise<boolean> {
+): Promise<Attempt> {
   const { companyId, testMode } = scope;
   const locked = lockUser(sql, scope, time.userId);
   const dropped = dropExpired(sql, scope, time.userId, now);
@@ -57,9 +57,27 @@ export async function takeTime(
     insert into taken_times (company_id, test_mode, id, user_id, start_at, end_at, during, expires_at)
     select ${companyId}, ${testMode}, ${time.id}, ${time.userId}, ${time.startAt}, ${time.endAt}, ${rangeOf(sql, time)}, ${time.expiresAt}
     where ${roomOnDay(sql, scope, time.userId, null, maximum)}
-    on conflict do nothing`;
-  const [{ count }] = await Promise.all([taken, dropped, locked]);
-  return count === 1;
+    on conflict do nothing`.execute();
+  // Asked while the lock is held: afterwards the reservation may be released.
+  const held = isHeld(sql, scope, time, now);
+  const [{ count }, isReserved] = await Promise.all([taken, held, dropped, locked]);
+  if (count === 1) return 'taken';
+  return isReserved ? 'reserved' : 'unavailable';
+}
+
+/** True if another reservation takes some of this time of a user. */
+async function isHeld(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  time: Pick<TimeToTake, 'id' | 'userId' | 'from' | 'to'>,
+  now: Date,
+): Promise<boolean> {
+  const rows = await sql`
+    select from taken_times
+    where company_id = ${companyId} and test_mode = ${testMode} and user_id = ${time.userId} and id <> ${time.id}
+      and during && ${rangeOf(sql, time)} and expires_at > ${now}
+    limit 1`;
+  return rows.count > 0;
 }
 
 function roomOnDay(
@@ -168,22 +186,6 @@ export async function freeTime(
   const freed = sql`delete from taken_times where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
   const [{ count }] = await Promise.all([freed, locked]);
   return count === 1;
-}
-
-/** True if a reservation takes some of this time of a user. */
-export async function isHeld(
-  sql: Sql,
-  { companyId, testMode }: TenantScope,
-  userId: string,
-  { from, to }: { from: Date; to: Date },
-  now: Date,
-): Promise<boolean> {
-  const [row] = await sql`
-    select from taken_times
-    where company_id = ${companyId} and test_mode = ${testMode} and user_id = ${userId}
-      and during && ${rangeOf(sql, { from, to })} and expires_at > ${now}
-    limit 1`;
-  return row !== undefined;
 }
 
 /** Milliseconds that a meeting with its buffers may last beyond its beginning, or lie before it. */

@@ -272,7 +272,6 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/scheduling/taken-times.ts moveTime: test_mode = ${testMode}': 'not caught',
   'db/scheduling/taken-times.ts moveTime: other.company_id = ${companyId}': 'not caught',
   'db/scheduling/taken-times.ts moveTime: other.test_mode = ${testMode}': 'not caught',
-  'db/scheduling/taken-times.ts isHeld: t.test_mode = ${testMode}': 'not caught',
   'db/scheduling/taken-times.ts findMeetingStarts: company_id = ${companyId}': 'not sent',
   'db/scheduling/taken-times.ts findMeetingStarts: test_mode = ${testMode}': 'not sent',
   'db/scheduling/taken-times.ts countAhead: test_mode = ${testMode}': 'not caught',

@@ -13,7 +13,9 @@ import { findProgram, skipNote } from '../support/programs.ts';
 import { TestRadicale } from '../support/radicale.ts';
 import { answering, type Behaviour, Receiver } from '../support/receivers.ts';
 
-const calendars = openCalendars(new OutgoingClient({ privateAddresses: 'allowed' }));
+/** However long a busy machine needs for it: what counts here is processor time. */
+const longestWait = 100_000;
+const calendars = openCalendars(new OutgoingClient({ privateAddresses: 'allowed' }), longestWait);
 const user = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12';
 const other = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13';
 const booking = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04';
@@ -100,11 +102,7 @@ describe('a server that is not as it should be', () => {
     );
   const asked = async (behave: Behaviour): Promise<string> => {
     receiver.behave = behave;
-    // A machine that is too busy to read says nothing of the calendar.
-    for (let tries = 0; ; tries += 1) {
-      const fault = await faultOf(calendars.busyTimes(connection(), november));
-      if (fault !== 'overloaded' || tries === 3) return fault;
-    }
+    return faultOf(calendars.busyTimes(connection(), november));
   };
 
   const meaning: Readonly<Record<Exclude<CalendarFaultKind, 'overloaded'>, readonly number[]>> = {
@@ -193,7 +191,7 @@ describe('a server that is not as it should be', () => {
     ['a thousand meetings each minute', saying(answer(...Array(30).fill(repeating('FREQ=MINUTELY'))))],
     ['a zone that never ends', saying(answer(endlessZone()))],
   ];
-  test.each(lies)('that says %s is unreadable', { timeout: 60_000 }, async (_, behave) => {
+  test.each(lies)('that says %s is unreadable', { timeout: 2 * longestWait }, async (_, behave) => {
     expect(await asked(behave)).toBe('unreadable');
     // Whoever asks next is not held up.
     expect(await asked(saying(answer(one)))).toBe('none');
