@@ -13147,8 +13147,9 @@ export interface components {
          */
         CampaignToRunId: string;
         /**
-         * @description How the number begins, as E.164: `+97150` or `97150`.
-         * @example +97150
+         * @description A part of the number, wherever it stands: `1234567`. Spaces, brackets, hyphens, dots and slashes between the digits do not matter. With `+` or `00` in
+         *     front it is how the number begins (`+97150`), and with a single 0 also how it begins in the country of the workspace (`050 123`).
+         * @example 1234567
          */
         DncSearch: string;
         /** @description Only entries with this reason. */
@@ -21893,8 +21894,9 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description How the number begins, as E.164: `+97150` or `97150`.
-                 * @example +97150
+                 * @description A part of the number, wherever it stands: `1234567`. Spaces, brackets, hyphens, dots and slashes between the digits do not matter. With `+` or `00` in
+                 *     front it is how the number begins (`+97150`), and with a single 0 also how it begins in the country of the workspace (`050 123`).
+                 * @example 1234567
                  */
                 search?: components["parameters"]["DncSearch"];
                 /**
