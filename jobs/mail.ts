@@ -79,6 +79,12 @@ async function deliver(
     log.error('a mail is given up: this version does not know its template');
     return;
   }
+  // Servers died in the middle of each attempt: one more could end this one.
+  if (mail.attempts > mostAttempts) {
+    await platform.use((sql) => closeMail(sql, mail, 'failed'));
+    log.error({ attempts: mostAttempts }, 'a mail is given up: no attempt to send it came to an end');
+    return;
+  }
   try {
     await transport.sendMail({
       from,

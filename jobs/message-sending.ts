@@ -14,6 +14,7 @@ import { accessOf, moduleState, modulesOfWorkspace } from '../domain/billing/pla
 import { type DraftChannel, draftEvent } from '../domain/messaging/drafts.ts';
 import {
   afterFault,
+  afterLostAttempts,
   type EngagementUrls,
   notSent,
   type OutgoingMessage,
@@ -170,7 +171,8 @@ async function begin(
   const objection = objectionTo(draft, { isInboxOn, saidStop: saidStop(draft), hasSender: from !== undefined });
   const sender = parts.senders[draft.channel];
   const ref = queue.testMode ? notSent.test : sender ? undefined : notSent.kept;
-  const outcome: SendingOutcome | undefined = objection ?? (ref && { status: 'sent', providerRef: ref });
+  const lost = ref === undefined ? afterLostAttempts(draft.attempts) : undefined;
+  const outcome: SendingOutcome | undefined = objection ?? lost ?? (ref && { status: 'sent', providerRef: ref });
   if (outcome || !sender || from === undefined) {
     if (outcome) await end(parts, queue, draft, from ?? draft.sender, outcome, sql, tell, note);
     if (ref === notSent.kept && !objection)

@@ -16,6 +16,7 @@ import {
   isGone,
   nextAttemptAt,
   paceOf,
+  retriesAfterLoss,
   verdictOf,
   withAttempts,
 } from '../domain/automation/webhook-attempts.ts';
@@ -184,7 +185,8 @@ export class WebhookSender {
     const { free, until } = allowance(limit, recentAttempts, inFlight, now);
     const count = Math.max(Math.min(free, most), 0);
     const leasedUntil = new Date(now.getTime() + lease);
-    const deliveries = count > 0 ? await db.takeDeliveries(sql, webhook, count, leasedUntil, now) : [];
+    const claim = { leasedUntil, retryAt: retriesAfterLoss(webhook.testMode, now) };
+    const deliveries = count > 0 ? await db.takeDeliveries(sql, webhook, count, claim, now) : [];
     const attempts = withAttempts(recentAttempts, deliveries.length, now);
     const after = allowance(limit, attempts, inFlight + deliveries.length, now);
     const isFull = after.free === 0;

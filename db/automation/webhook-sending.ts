@@ -74,18 +74,28 @@ export interface TakenDelivery {
 
 // Deliveries are named in an array: joined, a plan that was made for few of them reads all of the company.
 
+/** How long a delivery stays with its sender, and when it is due again if the sender dies. */
+export interface Claim {
+  leasedUntil: Date;
+  /** By the number of the attempt that is lost with the sender: when the next one is due. Not before the lease ends. */
+  retryAt: readonly Date[];
+}
+
 /**
- * Takes deliveries that are due, with the attempt counted before it begins.
- * @param leasedUntil when they are due again, should this sender end before it says how the attempt went
+ * Takes deliveries that are due, with the attempt counted before it begins. If the sender dies, the attempt counts as
+ * failed: the next one follows the schedule, and after the last one the delivery has failed. A delivery that kills its
+ * sender therefore does so no more often than it has attempts.
+ *
+ * @returns those that are to be sent
  */
 export async function takeDeliveries(
   sql: Sql,
   { companyId, testMode, id }: DueWebhook,
   limit: number,
-  leasedUntil: Date,
+  { leasedUntil, retryAt }: Claim,
   now: Date,
 ): Promise<TakenDelivery[]> {
-  return await sql<TakenDelivery[]>`
+  const rows = await sql<(TakenDelivery & { status: DeliveryStatus })[]>`
     with due as materialized (
       select id from webhook_deliveries
       where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${id}
@@ -95,9 +105,16 @@ export async function takeDeliveries(
       for update skip locked
     )
     update webhook_deliveries
-    set attempts = attempts + 1, next_attempt_at = ${leasedUntil}, leased_until = ${leasedUntil}
+    set attempts = least(attempts + 1, max_attempts),
+      next_attempt_at = case when attempts < max_attempts
+        then greatest(${leasedUntil}::timestamptz, (${retryAt.map((at) => at.toISOString())}::timestamptz[])[attempts + 1]) end,
+      leased_until = case when attempts < max_attempts then ${leasedUntil}::timestamptz end,
+      status = case when attempts < max_attempts then status else 'failed' end,
+      last_error = case when attempts < max_attempts then last_error else 'timeout' end,
+      completed_at = case when attempts < max_attempts then completed_at else ${now}::timestamptz end
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from due))
-    returning id, event_id as "eventId", event, attempts, max_attempts as "maxAttempts", body`;
+    returning id, event_id as "eventId", event, attempts, max_attempts as "maxAttempts", body, status`;
+  return rows.filter(({ status }) => status !== 'failed');
 }
 
 /** What a sender leaves of a subscription that it has looked at. */

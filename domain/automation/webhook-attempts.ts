@@ -73,6 +73,16 @@ export function nextAttemptAt(
   return new Date(now.getTime() + Math.round(pause * (1 - jitter + 2 * jitter * chance)));
 }
 
+/**
+ * When the next attempt is due after one whose sender died before it reported an outcome.
+ * @returns by the number of the lost attempt, from the first one on; nothing follows the last
+ */
+export function retriesAfterLoss(testMode: boolean, now: Date): Date[] {
+  return pausesOf(testMode)
+    .slice(1)
+    .map((pause) => new Date(now.getTime() + pause));
+}
+
 /** What Retry-After says: seconds or a date; undefined for what is neither. */
 function millisecondsOf(text: string | undefined, now: Date): number | undefined {
   if (text === undefined) return undefined;

@@ -86,6 +86,16 @@ export function afterFault({ kind, message }: SendingFault, attempts: number): S
   return minute * Math.min(3 ** (attempts - 1), longestPause);
 }
 
+/**
+ * How a draft ends of which more attempts were begun than it has, because servers died in the middle of them.
+ * @param attempts that were begun, the present one included
+ * @returns undefined if the draft has attempts left
+ */
+export function afterLostAttempts(attempts: number): SendingOutcome | undefined {
+  if (attempts <= mostAttempts) return undefined;
+  return { status: 'failed', code: 'undeliverable', message: 'The attempts to send it did not come to an end.' };
+}
+
 /** A last line for who was written to by a campaign. */
 export function textWithLink({ body, isOfCampaign, unsubscribeUrl }: OutgoingMessage): string {
   return isOfCampaign ? `${body}\n\n-- \nUnsubscribe: ${unsubscribeUrl}\n` : body;

@@ -1,22 +1,13 @@
 // The guarded client: calls addresses that tenants name, without reaching into our own network.
 import { Resolver, lookup as systemLookup } from 'node:dns/promises';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import https from 'node:https';
-import { isIP, type LookupFunction, type Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import { http } from '../node-http.ts';
 import { isGlobalUnicast } from './addresses.ts';
+import { openConnection, secureConnection } from './connections.ts';
+import { OutgoingError, settleOnce, TimeLimit } from './faults.ts';
 
-/** Why a call brought no answer. */
-export type OutgoingFault = 'timeout' | 'dns' | 'tls' | 'connect' | 'blocked_address' | 'http_error';
-
-export class OutgoingError extends Error {
-  readonly fault: OutgoingFault;
-
-  constructor(fault: OutgoingFault, message: string = fault) {
-    super(message);
-    this.fault = fault;
-  }
-}
+export { OutgoingError, type OutgoingFault } from './faults.ts';
 
 export interface OutgoingRequest {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PROPFIND' | 'REPORT';
@@ -77,28 +68,29 @@ export class OutgoingClient {
     const isFree = this.#isFree(testMode);
     const refusal = formRefusal(url, isFree);
     if (refusal || isFree) return refusal;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<string[]>((resolve) => {
-      timer = setTimeout(resolve, glanceTime, []);
-    });
-    const addresses = await Promise.race([this.#addressesOf(hostOf(new URL(url)), false).catch(() => []), late]);
-    clearTimeout(timer);
+    const limit = new TimeLimit(glanceTime, glanceTime);
+    const addresses = await limit.wait(this.#addressesOf(hostOf(new URL(url)), false)).catch(() => []);
+    limit.end();
     return addresses.every(isGlobalUnicast) ? undefined : notPublic;
   }
 
   /**
    * Sends one request and reads its answer. Redirects are answers like others; proxies of the environment are not used, and no
    * connection is used again.
-   * @throws OutgoingError when no status came
+   * @throws OutgoingError, and nothing else, if no status came
    */
   async send(request: OutgoingRequest): Promise<OutgoingAnswer> {
     const isFree = this.#isFree(request.testMode);
     if (formRefusal(request.url, isFree)) throw new OutgoingError('blocked_address');
-    const start = performance.now();
     const url = new URL(request.url);
-    const addresses = await inTime(this.#addressesOf(hostOf(url), isFree), connectTime);
-    if (!isFree && !addresses.every(isGlobalUnicast)) throw new OutgoingError('blocked_address');
-    return exchange(request, url, addresses, { isFree, start, ca: this.#ca });
+    const limit = new TimeLimit(request.within ?? wholeTime, connectTime);
+    try {
+      const addresses = await limit.wait(this.#addressesOf(hostOf(url), isFree));
+      if (!isFree && !addresses.every(isGlobalUnicast)) throw new OutgoingError('blocked_address');
+      return await exchange(request, url, addresses, { isFree, ca: this.#ca, limit });
+    } finally {
+      limit.end();
+    }
   }
 
   #isFree(testMode: boolean): boolean {
@@ -107,9 +99,13 @@ export class OutgoingClient {
 
   async #addressesOf(host: string, isFree: boolean): Promise<string[]> {
     if (isIP(host) !== 0) return [host];
-    const found = await (this.#resolve ?? (isFree ? lookUpHere : lookUp))(host).catch(() => []);
-    if (found.length === 0) throw new OutgoingError('dns');
-    return found;
+    try {
+      const found = await (this.#resolve ?? (isFree ? lookUpHere : lookUp))(host);
+      if (found.length > 0) return found;
+    } catch (error) {
+      throw new OutgoingError('dns', String(error));
+    }
+    throw new OutgoingError('dns');
   }
 }
 
@@ -148,84 +144,61 @@ async function lookUpHere(name: string): Promise<string[]> {
   return found.map(({ address }) => address);
 }
 
-async function inTime<T>(work: Promise<T>, milliseconds: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new OutgoingError('timeout')), milliseconds);
-  });
+/** Sends over a connection of its own, which is closed afterwards. */
+async function exchange(
+  request: OutgoingRequest,
+  url: URL,
+  addresses: readonly string[],
+  { isFree, ca, limit }: { isFree: boolean; ca: string | undefined; limit: TimeLimit },
+): Promise<OutgoingAnswer> {
+  const host = hostOf(url);
+  const isSecure = url.protocol === 'https:';
+  const port = Number(url.port || (isSecure ? 443 : 80));
+  const connection = await openConnection(host, port, addresses, limit);
+  let used = connection;
   try {
-    return await Promise.race([work, late]);
+    limit.connected();
+    if (!isFree && !isGlobalUnicast(connection.remoteAddress ?? '')) throw new OutgoingError('blocked_address');
+    if (isSecure) used = await secureConnection(connection, host, ca, limit);
+    return await askOver(used, request, url, port, limit);
   } finally {
-    clearTimeout(timer);
+    used.destroy();
+    connection.destroy();
   }
 }
 
-function exchange(
-  { method, headers, body = '', mostBytes, within = wholeTime }: OutgoingRequest,
+function askOver(
+  connection: Socket,
+  { method, headers, body = '', mostBytes }: OutgoingRequest,
   url: URL,
-  addresses: readonly string[],
-  { isFree, start, ca }: { isFree: boolean; start: number; ca: string | undefined },
+  port: number,
+  limit: TimeLimit,
 ): Promise<OutgoingAnswer> {
-  const isSecure = url.protocol === 'https:';
-  return new Promise((resolve, reject) => {
-    let fault: OutgoingFault = 'connect';
-    const fail = (why: OutgoingFault): void => {
-      reject(new OutgoingError(why));
-      sent.destroy();
-    };
-    let answer: IncomingMessage | undefined;
-    // Once there is a status, that is the answer: what is still to come of the body is not waited for any longer.
-    const cut = (): unknown => (answer ? answer.destroy() : fail('timeout'));
-    const overdue = setTimeout(cut, within - (performance.now() - start));
-    const unconnected = setTimeout(() => fail('timeout'), connectTime - (performance.now() - start));
-    const sent = (isSecure ? https : http).request({
+  return settleOnce('http_error', (resolve, reject) => {
+    const sent = http.request({
       method,
       host: hostOf(url),
-      ...(url.port === '' ? {} : { port: url.port }),
+      port,
+      defaultPort: url.protocol === 'https:' ? 443 : 80,
       path: `${url.pathname}${url.search}`,
       headers: { ...headers, 'content-length': Buffer.byteLength(body) },
-      // An agent of its own: no connection of another call, and no proxy of the environment.
-      agent: isSecure ? new https.Agent({ keepAlive: false }) : new http.Agent({ keepAlive: false }),
-      lookup: pinnedTo(addresses),
+      // Without an agent: no connection of another call, and no proxy of the environment.
+      createConnection: () => connection,
       maxHeaderSize: mostHeaderBytes,
-      ...(isSecure && ca !== undefined ? { ca } : {}),
     });
-    sent.on('socket', (socket: Socket) => {
-      socket.once('connect', () => {
-        clearTimeout(unconnected);
-        fault = isSecure ? 'tls' : 'http_error';
-        if (!isFree && !isGlobalUnicast(socket.remoteAddress ?? '')) fail('blocked_address');
-      });
-      socket.once('secureConnect', () => {
-        fault = 'http_error';
-      });
-    });
+    let answer: IncomingMessage | undefined;
     sent.on('response', (response) => {
       answer = response;
       readBody(response, mostBytes, (read, isWhole) => {
         resolve({ status: response.statusCode ?? 0, headers: response.headers, body: read, isWhole });
-        sent.destroy();
       });
     });
-    // After the status came, the end of the body says what is to be said.
-    sent.on('error', () => answer ?? fail(fault));
-    sent.on('close', () => {
-      clearTimeout(overdue);
-      clearTimeout(unconnected);
-      if (!answer) reject(new OutgoingError(fault));
-    });
+    // Once there is a status, that is the answer, however its body ends.
+    sent.on('error', (error) => answer ?? reject(error));
+    sent.on('close', () => answer ?? reject(new OutgoingError('http_error')));
+    limit.onTimeout((late) => (answer ? answer.destroy() : reject(late)));
     sent.end(body);
   });
-}
-
-/** Always the addresses that were checked, whatever the name has become meanwhile. */
-function pinnedTo(addresses: readonly string[]): LookupFunction {
-  const found = addresses.map((address) => ({ address, family: isIP(address) }));
-  return (_, options, callback) => {
-    const [first = { address: '', family: 0 }] = found;
-    if (options.all) callback(null, found);
-    else callback(null, first.address, first.family);
-  };
 }
 
 function readBody(response: IncomingMessage, most: number, done: (body: Buffer, isWhole: boolean) => void): void {

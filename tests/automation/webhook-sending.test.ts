@@ -3,8 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { sweepDeliveries, takeDeliveries } from '../../db/automation/webhook-sending.ts';
+import { type Claim, sweepDeliveries, takeDeliveries } from '../../db/automation/webhook-sending.ts';
 import { hideWebhook, restartWebhook } from '../../db/automation/webhooks.ts';
+import { retriesAfterLoss } from '../../domain/automation/webhook-attempts.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../../runtime/outgoing/client.ts';
 import { newSigningSecret } from '../../runtime/outgoing/signed-posts.ts';
@@ -469,8 +470,7 @@ describe('a sender that ended in the middle', () => {
     const { tenant, receiver, id } = await subscribed();
     await world.tell(tenant, 'live');
     const scope = { companyId: tenant.companyId, testMode: false, id };
-    const leasedUntil = new Date(world.now.getTime() + 30 * second);
-    expect(await takeDeliveries(database(), scope, 10, leasedUntil, world.now)).toHaveLength(1);
+    expect(await takeDeliveries(database(), scope, 10, claim(), world.now)).toHaveLength(1);
     world.later(30 * second - 1);
     await world.send();
     expect(receiver.requests).toHaveLength(0);
@@ -483,21 +483,59 @@ describe('a sender that ended in the middle', () => {
     const { tenant, id } = await subscribed();
     await world.tell(tenant, 'live', 15);
     const scope = { companyId: tenant.companyId, testMode: false, id };
-    const leasedUntil = new Date(world.now.getTime() + 30 * second);
-    expect(await takeDeliveries(database(), scope, 10, leasedUntil, world.now)).toHaveLength(10);
+    const taken = claim();
+    expect(await takeDeliveries(database(), scope, 10, taken, world.now)).toHaveLength(10);
     world.later(20 * second);
     await world.send();
-    expect((await webhookOf(id)).due_at).toEqual(leasedUntil);
+    expect((await webhookOf(id)).due_at).toEqual(taken.leasedUntil);
   });
 
-  test('with the last attempt has it made again', async () => {
+  test.each([
+    ['live', 10, 75.6 * hour],
+    ['test', 3, 70 * second],
+  ] as const)(
+    'each time, in %s mode, ends the delivery after its %i attempts, which keep to the schedule',
+    async (mode, most, lasts) => {
+      const { tenant, receiver, id } = await subscribed(mode);
+      await world.tell(tenant, mode);
+      const scope = { companyId: tenant.companyId, testMode: mode === 'test', id };
+      const start = world.now.getTime();
+      const began: number[] = [];
+      for (;;) {
+        const [next] = await deliveriesOf(id);
+        if (next.next_attempt_at === null) break;
+        world.now = next.next_attempt_at;
+        // Each attempt is begun, and nothing is heard of it any more.
+        const retryAt = retriesAfterLoss(scope.testMode, world.now);
+        const taken = await takeDeliveries(database(), scope, 10, { ...claim(), retryAt }, world.now);
+        if (taken.length > 0) began.push(world.now.getTime() - start);
+      }
+      expect(began).toHaveLength(most);
+      // The lease outlasts the shortest pauses.
+      expect(began.at(-1)).toBeGreaterThanOrEqual(lasts - hour / 60);
+      expect(began.at(-1)).toBeLessThanOrEqual(lasts + hour);
+      expect(await deliveriesOf(id)).toMatchObject([{ status: 'failed', attempts: most, last_error: 'timeout' }]);
+      await world.send();
+      expect(receiver.requests).toEqual([]);
+    },
+  );
+
+  test('with the last attempt is not followed by one more', async () => {
     const { tenant, receiver, id } = await subscribed();
     await world.tell(tenant, 'live');
     await database()`update webhook_deliveries set attempts = 10 where subscription_id = ${id}`;
     await world.send();
-    expect(receiver.requests).toHaveLength(1);
-    expect(await deliveriesOf(id)).toMatchObject([{ status: 'succeeded' }]);
+    expect(receiver.requests).toEqual([]);
+    expect(await deliveriesOf(id)).toMatchObject([{ status: 'failed', attempts: 10, next_attempt_at: null }]);
   });
+
+  /** What a sender that ends says when it takes deliveries. */
+  function claim(): Claim {
+    return {
+      leasedUntil: new Date(world.now.getTime() + 30 * second),
+      retryAt: retriesAfterLoss(false, world.now),
+    };
+  }
 });
 
 describe('what waits', () => {

@@ -294,6 +294,16 @@ describe('with an SMTP server', () => {
     expect(sentTo(email)).toHaveLength(1);
   });
 
+  test('a mail is given up, and not sent once more, if servers died in each of its attempts', async () => {
+    const tenant = await newTenant();
+    const email = newEmail();
+    await database()`
+      insert into mails (company_id, id, recipient, template, data, attempts, next_attempt_at, created_at)
+      values (${tenant.companyId}, ${uuidv7()}, ${email}, 'welcome', '{}', 7, now(), now())`;
+    await mailBecomes(tenant.companyId, { status: 'failed' });
+    expect(sentTo(email)).toEqual([]);
+  });
+
   describe('that asks for credentials', () => {
     const withTls = { authOptional: false, disabledCommands: [] };
     const secret = 'p@ss:w/rd';

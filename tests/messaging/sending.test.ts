@@ -175,6 +175,18 @@ describe('an email', () => {
     await becomes(draft, { status: 'failed', error: { code: 'undeliverable' }, sent_at: null, provider_ref: null });
   });
 
+  test('is undeliverable, and not sent once more, if servers died in each of its attempts', async () => {
+    const draft = await newDraft(tenant.key, anEmail());
+    smtp.refusal = 451;
+    await approve(draft);
+    await waits(draft, 1);
+    smtp.refusal = undefined;
+    await database()`update message_drafts set attempts = 10 where id = ${draft.id}`;
+    await makeDue(draft);
+    await becomes(draft, { status: 'failed', error: { code: 'undeliverable' }, sent_at: null });
+    expect(sentTo(draft.to)).toEqual([]);
+  });
+
   test.each([
     [550, '5.7.1 we do not want it', false],
     [550, '5.1.1 there is nobody', true],

@@ -2,7 +2,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { createServer as createSecureServer } from 'node:https';
 import { type AddressInfo, createServer as createNetServer, type Server, type Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createServer as createTlsServer } from 'node:tls';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { isGlobalUnicast } from '../../runtime/outgoing/addresses.ts';
 import { OutgoingClient, type OutgoingOptions, type OutgoingRequest } from '../../runtime/outgoing/client.ts';
 import { answering, Receiver } from '../support/receivers.ts';
@@ -181,6 +182,109 @@ describe('an answer', () => {
     }
   });
 });
+
+describe('a call that fails', () => {
+  const free = { privateAddresses: 'allowed' } as const;
+  /** Connecting to it fails in the same turn of the event loop, with or without routes. */
+  const broadcast = '255.255.255.255';
+
+  test.each([
+    ['https', [broadcast]],
+    ['http', [broadcast]],
+    ['https', [broadcast, broadcast]],
+    ['http', [broadcast, broadcast]],
+  ])('at once, over %s to %s, is a fault of its connection', async (scheme, found) => {
+    const resolve = async (): Promise<string[]> => found;
+    expect(await faultOf(send(`${scheme}://hooks.test:8443/`, { ...free, resolve }))).toBe('connect');
+    await turnsOfTheLoop();
+  });
+
+  test.each([
+    [
+      'throws',
+      () => {
+        throw new Error('no name service');
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('no name service'))],
+    ['finds no address', () => Promise.resolve([])],
+    ['finds something that is none', () => Promise.resolve(['nowhere'])],
+  ])('because its look-up %s is a fault', async (_, resolve) => {
+    const fault = await faultOf(send('https://hooks.test/', { ...free, resolve }));
+    expect(['dns', 'connect']).toContain(fault);
+    await turnsOfTheLoop();
+  });
+
+  test('before it is sent leaves no timer behind', async () => {
+    const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+    const before = timers();
+    expect(await faultOf(send(receiver.url, free, { headers: { 'x-name': 'one\ntwo' } }))).toBe('http_error');
+    await vi.waitUntil(() => timers() <= before);
+  });
+
+  test.each(['http', 'https'])(
+    'because its receiver over %s resets at any moment is a fault or an answer',
+    async (scheme) => {
+      const certificate = { key: testKey, cert: testCertificate };
+      const beginnings = [
+        '',
+        'HTTP/1.1 ',
+        'HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n',
+        'HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n12345',
+      ];
+      const moments = ['connection', 'data'] as const;
+      for (const beginning of [
+        ...beginnings,
+        'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n',
+      ])
+        for (const moment of moments)
+          for (const end of ['reset', 'end', 'none']) {
+            const act = (socket: Socket): void => {
+              socket.write(beginning);
+              if (end === 'reset')
+                setImmediate(() => (scheme === 'https' ? socket.destroy() : socket.resetAndDestroy()));
+              if (end === 'end') socket.end();
+            };
+            const take = (socket: Socket): void => {
+              if (moment === 'connection') act(socket);
+              else socket.once('data', () => act(socket));
+            };
+            const resetting = await listening(
+              scheme === 'https' ? createTlsServer(certificate, take) : createNetServer(take),
+            );
+            const options = { ...free, resolve: toItself, ca: testCertificate };
+            const sent = send(`${scheme}://hooks.test:${resetting.port}/`, options, { within: 150 });
+            const outcome = await sent.then(
+              ({ status }) => status,
+              (error) => error.fault ?? error,
+            );
+            expect([beginning, moment, end, outcome].join()).toMatch(/,(?:200|http_error|timeout|tls|connect)$/);
+            await resetting.close();
+          }
+      await turnsOfTheLoop();
+    },
+  );
+
+  test('while the event loop was blocked is judged by what arrived, not by the clock', async () => {
+    const prompt = await Receiver.start((_, response) => {
+      response.end('ok');
+      // Receiver and caller share this process: the answer is there before the caller can read it.
+      block(600);
+    });
+    expect((await send(prompt.url, free, { within: 200 })).status).toBe(200);
+    await prompt.stop();
+  });
+});
+
+/** Lets errors that nobody listens to come up, which would end this process. */
+async function turnsOfTheLoop(): Promise<void> {
+  for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+function block(milliseconds: number): void {
+  const end = performance.now() + milliseconds;
+  while (performance.now() < end);
+}
 
 describe('over TLS', () => {
   let server: { port: number; close(): Promise<void> };

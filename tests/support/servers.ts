@@ -35,6 +35,8 @@ interface StartOptions {
   main?: string | undefined;
   /** Of Node. */
   flags?: readonly string[];
+  /** A command that starts the rest of its arguments as its own process. */
+  wrapper?: readonly string[];
 }
 
 /**
@@ -43,10 +45,11 @@ interface StartOptions {
  */
 export function startServer(
   env: Record<string, string>,
-  { logFile, main = ownMain, flags = serviceFlags }: StartOptions = {},
+  { logFile, main = ownMain, flags = serviceFlags, wrapper = [] }: StartOptions = {},
 ): Promise<TestServer> {
   const started = performance.now();
-  const child = spawn(process.execPath, [stripped, ...flags, main], {
+  const [program = process.execPath, ...parameters] = [...wrapper, process.execPath, stripped, ...flags, main];
+  const child = spawn(program, parameters, {
     env: {
       ...{ PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache, NODE_OPTIONS: cheapPasswords },
       ...{ PORT: '0', DEMO: '0', ...env },
