@@ -30,6 +30,7 @@ export function readMetadata(given: unknown): ClientMetadata | MetadataProblem {
   const { client_name: name, redirect_uris: redirects } = given as Record<string, unknown>;
   if (name !== undefined && (typeof name !== 'string' || name.trim() === '' || name.length > longestName))
     return invalid(`client_name must be a text of 1 to ${longestName} characters.`);
+  if (name !== undefined && !isStorable(name)) return invalid(`client_name ${unstorable}`);
   if (!Array.isArray(redirects) || redirects.length === 0 || redirects.length > mostRedirects)
     return refusedRedirect(`redirect_uris must be a list of 1 to ${mostRedirects} addresses.`);
   for (const redirect of redirects) {
@@ -56,6 +57,7 @@ export function isLoopback(address: string): boolean {
 function redirectProblem(redirect: unknown): string | undefined {
   if (typeof redirect !== 'string' || redirect.length > longestRedirect || !URL.canParse(redirect))
     return `each must be a whole address of at most ${longestRedirect} characters.`;
+  if (!isStorable(redirect)) return `each ${unstorable}`;
   const { protocol, username, password } = new URL(redirect);
   if (protocol !== 'https:' && !(protocol === 'http:' && isLoopback(redirect)))
     return 'each must begin with https://, or with http:// on 127.0.0.1, [::1] or localhost.';
@@ -63,6 +65,10 @@ function redirectProblem(redirect: unknown): string | undefined {
   if (username !== '' || password !== '') return 'none may contain a user or a password.';
   return undefined;
 }
+
+/** Whether the database can hold a text. */
+const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
+const unstorable = 'must not contain the NUL character or half of a surrogate pair.';
 
 const invalid = (text: string): MetadataProblem => ({ error: 'invalid_client_metadata', error_description: text });
 const refusedRedirect = (text: string): MetadataProblem => ({ error: 'invalid_redirect_uri', error_description: text });

@@ -70,6 +70,8 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
       methods: ['POST'],
       fromAnySite,
       limit: 'oauth-registration',
+      // JSON; see readMetadata.
+      unchecked: true,
       refuse: refusal,
       show: (request) => guarded(request, () => register(request)),
     },
@@ -196,12 +198,14 @@ const json = (status: number, body: object): ScreenAnswer => ({
   body: JSON.stringify(body),
 });
 
-/** What a program reads when it may not ask now. */
-const refusal = (status: number): ScreenAnswer =>
-  json(status, {
-    error: status === 429 ? 'slow_down' : 'temporarily_unavailable',
-    error_description: status === 429 ? 'Too many requests. Try again later.' : 'Try again shortly.',
-  });
+const refusals: Readonly<Record<number, { error: string; error_description: string }>> = {
+  400: { error: 'invalid_request', error_description: 'No parameter may contain the NUL character.' },
+  429: { error: 'slow_down', error_description: 'Too many requests. Try again later.' },
+  503: { error: 'temporarily_unavailable', error_description: 'Try again shortly.' },
+};
+
+/** What a program reads if its request is refused before the library sees it. */
+const refusal = (status: number): ScreenAnswer => json(status, refusals[status] ?? {});
 
 function parsed(text: string): unknown {
   try {

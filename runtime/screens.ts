@@ -58,7 +58,9 @@ export interface Screen {
   methods?: readonly string[];
   /** Headers that pages of other sites may send, where they may ask it at all in a browser; only for what looks at no cookies. */
   fromAnySite?: readonly string[];
-  /** The answer of 429 and 503, where a program reads it, or the way goes on elsewhere. */
+  /** Its body is no form, or its texts may be anything: it checks them itself. */
+  unchecked?: true;
+  /** The answer of 400, 429 and 503, where a program reads it, or the way goes on elsewhere. */
   refuse?: (status: number, path: ScreenRequest['path']) => ScreenAnswer;
   show(request: ScreenRequest): Promise<ScreenAnswer>;
 }
@@ -115,13 +117,19 @@ const plain = (status: number, text: string): ScreenAnswer => ({
   html: `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${text}</title></head><body><h1>${text}</h1></body></html>`,
 });
 
-const plainRefusal = (status: number): ScreenAnswer =>
-  plain(
-    status,
-    status === 429
-      ? 'Too many requests. Try again in a minute.'
-      : 'The service is not available for the moment. Try again shortly.',
-  );
+const refusals: Readonly<Record<number, string>> = {
+  400: 'The request contains a NUL character, which no field can hold. Remove it and send the request again.',
+  429: 'Too many requests. Try again in a minute.',
+  503: 'The service is not available for the moment. Try again shortly.',
+};
+
+const plainRefusal = (status: number): ScreenAnswer => plain(status, refusals[status] ?? '');
+
+/** Whether a name or value contains the one character that forms can spell and the database cannot hold. */
+function hasNul(fields: URLSearchParams): boolean {
+  for (const [name, value] of fields) if (name.includes('\0') || value.includes('\0')) return true;
+  return false;
+}
 
 /** Makes a function that answers for a screen; undefined where a path is none. */
 export function answerScreens({ screens, limits, database, trustedProxies, log }: ScreenParts) {
@@ -168,6 +176,7 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
     try {
       const address = request.url ?? '';
       const query = new URLSearchParams(address.split('?')[1] ?? '');
+      if (!screen.unchecked && (hasNul(query) || (form && hasNul(form)))) return sent(refuse(400, path));
       const asked = { method, path, form, body, address, query, headers: request.headers, ip };
       return sent(await screen.show({ ...asked, now: new Date() }));
     } catch (error) {

@@ -35,6 +35,7 @@ export function eventDoorbell(parts: EventParts): Screen {
     name: 'provider-event',
     path: /^\/v1\/billing\/provider-events$/,
     limit: 'provider-event',
+    unchecked: true,
     show: async (request) => {
       const event = readEvent(parts, request);
       const isHeard = kinds.some((kind) => event.type.startsWith(kind));
@@ -49,7 +50,7 @@ export function eventDoorbell(parts: EventParts): Screen {
   };
 }
 
-/** @throws ApiError 400 for whatever Stripe did not sign, or not just now */
+/** @throws ApiError 400 for what Stripe did not sign, or not just now, and for what is no event */
 function readEvent({ stripe, webhookSecret }: EventParts, { body, headers, now }: ScreenRequest): Stripe.Event {
   const signature = headers['stripe-signature'];
   if (body && typeof signature === 'string') {
@@ -57,8 +58,9 @@ function readEvent({ stripe, webhookSecret }: EventParts, { body, headers, now }
     // The package refuses what is too old, and takes what is from the future.
     const isAhead = signedAt - now.getTime() / 1000 > tolerance;
     try {
-      if (!isAhead) return stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance);
+      if (!isAhead) return checkEvent(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance));
     } catch (error) {
+      if (error instanceof SyntaxError) throw notAnEvent();
       if ((error as Stripe.errors.StripeError).type !== 'StripeSignatureVerificationError') throw error;
     }
   }
@@ -83,6 +85,21 @@ async function findCustomerOfCharge(stripe: Stripe, { data }: Stripe.Event): Pro
     throw providerFailed();
   }
 }
+
+/** @throws ApiError 400 unless it has what is read of it, as text that the database can hold */
+function checkEvent(event: Stripe.Event | null): Stripe.Event {
+  const { id, type, data } = event ?? {};
+  const texts: unknown[] = [id, type];
+  if (event && typeof data?.object === 'object' && data.object !== null && texts.every(isText)) {
+    const customer = customerOf(event);
+    if (customer === undefined || isText(customer)) return event;
+  }
+  throw notAnEvent();
+}
+
+const isText = (value: unknown): boolean => typeof value === 'string' && !value.includes('\0') && value.isWellFormed();
+
+const notAnEvent = (): ApiError => new ApiError('VALIDATION_ERROR', 'The body must be an event of Stripe.');
 
 function customerOf({ data }: Stripe.Event): string | undefined {
   const { object, id, customer } = data.object as { object?: string; id?: string; customer?: string | { id: string } };
