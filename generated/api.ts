@@ -10423,7 +10423,7 @@ export interface components {
          */
         WebhookDeliveryStatus: "pending" | "retrying" | "succeeded" | "failed" | "cancelled" | "skipped";
         /**
-         * @description Why the latest attempt failed: no answer within 15 seconds, or no connection within 3; no address; TLS or its certificate; refused or unreachable; not a public address; an answer other than 2xx, or none that was HTTP.
+         * @description Why the latest attempt failed: no answer within 15 seconds, no connection within 3, or a server of ours that stopped before it could note the outcome; no address; TLS or its certificate; refused or unreachable; not a public address; an answer other than 2xx, or none that was HTTP.
          * @example http_error
          * @enum {string}
          */

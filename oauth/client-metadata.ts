@@ -1,4 +1,5 @@
 // What an app may say of itself, and what is made of it.
+import { isHostName } from '../domain/service/host-names.ts';
 
 /** Where an app lets itself be called back, and how it is called. */
 export interface ClientMetadata {
@@ -58,7 +59,8 @@ function redirectProblem(redirect: unknown): string | undefined {
   if (typeof redirect !== 'string' || redirect.length > longestRedirect || !URL.canParse(redirect))
     return `each must be a whole address of at most ${longestRedirect} characters.`;
   if (!isStorable(redirect)) return `each ${unstorable}`;
-  const { protocol, username, password } = new URL(redirect);
+  const { protocol, username, password, hostname } = new URL(redirect);
+  if (!hostname.startsWith('[') && !isHostName(hostname)) return 'each must name a host, such as app.example.com.';
   if (protocol !== 'https:' && !(protocol === 'http:' && isLoopback(redirect)))
     return 'each must begin with https://, or with http:// on 127.0.0.1, [::1] or localhost.';
   if (redirect.includes('#')) return 'none may have a fragment.';

@@ -2,6 +2,7 @@
 import { Resolver, lookup as systemLookup } from 'node:dns/promises';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isIP, type Socket } from 'node:net';
+import { isHostName } from '../../domain/service/host-names.ts';
 import { http } from '../node-http.ts';
 import { isGlobalUnicast } from './addresses.ts';
 import { openConnection, secureConnection } from './connections.ts';
@@ -109,17 +110,19 @@ export class OutgoingClient {
   }
 }
 
+const noAddress = 'must be an address such as https://hooks.example.com/crm';
 const notPublic = 'must lead to a public address';
 
 /** What the form of an address tells already. @param isFree private addresses are allowed, and so are http and all ports */
 function formRefusal(text: string, isFree: boolean): string | undefined {
-  if (!URL.canParse(text)) return 'must be an address such as https://hooks.example.com/crm';
-  const url = new URL(text);
+  const url = URL.parse(text);
+  if (!url) return noAddress;
   if (url.protocol !== 'https:' && !(isFree && url.protocol === 'http:')) return 'must begin with https://';
   if (url.username !== '' || url.password !== '') return 'must not contain a user or a password';
   const port = Number(url.port || 443);
   if (!isFree && port < 1024 && port !== 443) return 'may name port 443, 8443 or one from 1024 on';
   const host = hostOf(url);
+  if (isIP(host) === 0 && !isHostName(host)) return noAddress;
   if (!isFree && isIP(host) !== 0 && !isGlobalUnicast(host)) return notPublic;
   // Every machine's own name for itself, whatever name servers say of it.
   if (!isFree && /^(?:.+\.)?localhost\.?$/.test(host)) return notPublic;

@@ -138,6 +138,14 @@ describe('a subscription is refused', () => {
     'https://localhost/crm',
     'hooks.example.com',
     'https://',
+    'https://.',
+    'https://..',
+    'https://%2e/crm',
+    'https://。/crm',
+    'https://hooks..example.com/crm',
+    'https://.example.com/crm',
+    'https://*.example.com/crm',
+    `https://${'a'.repeat(64)}.example.com/crm`,
     'javascript:alert(1)',
   ])('with the address %s, on creation and on change', async (url) => {
     expect(await refused(400, { ...good, url })).toMatchObject([{ field: 'url', code: 'INVALID_FORMAT' }]);

@@ -145,6 +145,7 @@ describe('a checkout', () => {
       'cancel_url',
       'INVALID_FORMAT',
     ],
+    [{ kind: 'subscribe', package_code: 'growth', cancel_url: 'https://./' }, 'cancel_url', 'INVALID_FORMAT'],
     [{ kind: 'gift' }, 'kind', 'INVALID_OPTION'],
   ])('%j is refused by name', async (body, field, code) => {
     const tenant = await newTenant();

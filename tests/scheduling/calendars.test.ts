@@ -70,6 +70,11 @@ describe('the calendar of a user', () => {
       ['url'],
     ],
     [
+      'an address whose host is a dot',
+      { provider: 'caldav', url: 'https://./', username: 'o', password: 'x' },
+      ['url'],
+    ],
+    [
       'a password in the address',
       { provider: 'caldav', url: 'https://o:x@dav.example.com/', username: 'o', password: 'x' },
       ['url'],
