@@ -1,13 +1,14 @@
 // Who calls, and whether they may: limits, credential, scopes, quota.
 import type { IncomingMessage } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
+import { LRUCache } from 'lru-cache';
 import { admit, type CallParts, type Trace } from './call-state.ts';
 import { clientAddressReader } from './client-address.ts';
 import {
   type Authenticated,
   anonymous,
   authenticate,
-  type Credential,
+  describeCredential,
   type RequestFacts,
   readCredential,
   recall,
@@ -15,12 +16,12 @@ import {
 } from './credentials/authentication.ts';
 import { authorize } from './credentials/authorization.ts';
 import type { BearerTokens } from './credentials/bearer-tokens.ts';
-import { authenticateReport, unsigned } from './credentials/signed-reports.ts';
+import { authenticateReport, describeReporter, type SignedReport, unsigned } from './credentials/signed-reports.ts';
 import { type Deadline, DeadlinePassed } from './deadline.ts';
 import type { Operation } from './document/document.ts';
 import { ApiError } from './errors.ts';
 import { admitToQuota, QuotaAlarm } from './limits/quota.ts';
-import type { Verdict } from './limits/rate-limits.ts';
+import { noteGoodEvery, type SentCredential, type Verdict } from './limits/rate-limits.ts';
 import type { Log } from './log.ts';
 
 export interface AdmissionParts extends CallParts {
@@ -53,10 +54,23 @@ const isForAnybody = ({ operation, queryText }: RoutedRequest): boolean =>
   operation.requirements.length === 0 ||
   (operation.credentialWith !== undefined && new URLSearchParams(queryText).get(operation.credentialWith) !== 'true');
 
+/** What a gateway has signed; undefined for a request that is sent with a credential. */
+function reportIn(routed: RoutedRequest | GuestRequest): SignedReport | undefined {
+  if ('audience' in routed || !routed.signedBody) return undefined;
+  const signature = routed.request.headers['service-signature'];
+  if (typeof signature !== 'string') return undefined;
+  return { signature, body: routed.signedBody, query: new URLSearchParams(routed.queryText) };
+}
+
+/** Credentials whose last note is known; others are noted with each call that looks them up. */
+const mostNoted = 20_000;
+
 export class Admission {
   readonly #parts: AdmissionParts;
   readonly #addressOf: ReturnType<typeof clientAddressReader>;
   readonly #alarm: QuotaAlarm;
+  /** When the good credentials of whom were last noted. */
+  readonly #noted = new LRUCache<string, number>({ max: mostNoted });
   /** True while the quota itself cannot be charged: that credentials are found says nothing then. */
   #isQuotaDown = false;
 
@@ -85,12 +99,21 @@ export class Admission {
 
   /** Who calls by what is known of the key, with nothing counted or charged: a transaction must ask whether that still holds. */
   remember(request: IncomingMessage, now: Date, trace: Trace): Authenticated | undefined {
-    const { limits, sessionTokens } = this.#parts;
+    const { sessionTokens } = this.#parts;
     const { 'x-api-key': key } = request.headers;
     if (typeof key !== 'string') return undefined;
     const facts = this.#factsOf(request, trace);
-    if (limits.refusalOfAddress(facts.ip, now.getTime())) return undefined;
-    return recall(readCredential(request.headers, sessionTokens.issuer), facts, this.#parts, now);
+    // Nothing is looked up for it, and so it is not asked whether others behind its address failed.
+    const found = recall(readCredential(request.headers, sessionTokens.issuer), facts, this.#parts, now);
+    if (found) this.#noteGood(found.caller.actor.id, () => describeCredential(request.headers), now);
+    return found;
+  }
+
+  /** @param id whose credential it is: the credential itself is digested only if it is to be noted */
+  #noteGood(id: string, describe: () => SentCredential, now: Date): void {
+    if (now.getTime() - (this.#noted.get(id) ?? 0) < noteGoodEvery) return;
+    this.#noted.set(id, now.getTime());
+    this.#parts.limits.noteGood(describe());
   }
 
   /** Lets a request in. @throws ApiError for one that is refused */
@@ -254,7 +277,7 @@ export class Admission {
     };
   }
 
-  /** Authenticates. An address whose credentials failed too often is refused before anything is looked up for it. */
+  /** Authenticates. A credential that failed too often is refused before anything is looked up for it. */
   async #identify(
     routed: RoutedRequest | GuestRequest,
     facts: RequestFacts,
@@ -262,32 +285,54 @@ export class Admission {
     deadline: Deadline,
     trace: Trace,
   ): Promise<Authenticated> {
-    const { limits, sessionTokens } = this.#parts;
-    const { request } = routed;
-    const blocked = limits.refusalOfAddress(facts.ip, now.getTime());
+    const { limits } = this.#parts;
+    const report = reportIn(routed);
+    const described = report ? describeReporter(report, facts.ip) : describeCredential(routed.request.headers);
+    const blocked = await limits.refusalOfCredential(facts.ip, described, now.getTime());
     if (blocked) admit({ ...blocked, allowed: false }, trace);
-    let credential: Credential | undefined;
     try {
-      const { 'service-signature': signature, 'x-api-key': key, authorization } = request.headers;
-      const isGuest = 'audience' in routed;
-      if (!isGuest && routed.signedBody && typeof signature === 'string') {
-        const report = { signature, body: routed.signedBody, query: new URLSearchParams(routed.queryText) };
-        return await deadline.race(() => authenticateReport(report, facts, this.#parts, now));
+      const found = await this.#look(routed, report, facts, now, deadline);
+      const { identity } = described;
+      if (identity !== undefined) this.#noteGood(identity, () => described, now);
+      return found;
+    } catch (error) {
+      // An app that one user no longer allows must not lock out its others, who come from the same address.
+      const isWrong = error instanceof ApiError && error.status === 401;
+      // What is good elsewhere stays good there.
+      if (isWrong && described.isSecret) {
+        this.#noted.delete(described.identity ?? '');
+        limits.forgetGood(described);
       }
-      if (!isGuest && routed.operation.signed && key === undefined && authorization === undefined) throw unsigned();
-      const sent = readCredential(request.headers, sessionTokens.issuer);
-      if (isGuest && sent.kind === 'session') throw sessionElsewhere();
-      credential = sent;
+      if (isWrong || (error instanceof ApiError && error.code === 'IP_NOT_ALLOWED'))
+        admit(await limits.takeFailed(facts.ip, described, Date.now()), trace);
+      throw error;
+    }
+  }
+
+  /** Looks up who calls. */
+  async #look(
+    routed: RoutedRequest | GuestRequest,
+    report: SignedReport | undefined,
+    facts: RequestFacts,
+    now: Date,
+    deadline: Deadline,
+  ): Promise<Authenticated> {
+    const { sessionTokens } = this.#parts;
+    const { request } = routed;
+    const isGuest = 'audience' in routed;
+    if (report) return await deadline.race(() => authenticateReport(report, facts, this.#parts, now));
+    const { 'x-api-key': key, authorization } = request.headers;
+    if (!isGuest && routed.operation.signed && key === undefined && authorization === undefined) throw unsigned();
+    const sent = readCredential(request.headers, sessionTokens.issuer);
+    if (isGuest && sent.kind === 'session') throw sessionElsewhere();
+    try {
       const parts = isGuest ? { ...this.#parts, audience: routed.audience } : this.#parts;
       const found = await deadline.race(() => authenticate(sent, facts, parts, now));
       if (found.subscription && !this.#isQuotaDown) this.#alarm.clear();
       return found;
     } catch (error) {
       // Sessions are not charged.
-      if (credential && credential.kind !== 'session' && this.isUnavailable(error)) throw this.#alarm.raise();
-      // An app that one user no longer allows must not lock out its others, who come from the same address.
-      const isBad = error instanceof ApiError && (error.status === 401 || error.code === 'IP_NOT_ALLOWED');
-      if (isBad) admit(await limits.takeFailed(facts.ip, Date.now()), trace);
+      if (sent.kind !== 'session' && this.isUnavailable(error)) throw this.#alarm.raise();
       throw error;
     }
   }

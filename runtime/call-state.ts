@@ -252,8 +252,8 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     return new Deadline().race(() => this.#database.ping());
   }
 
-  get limitsAreOpen(): boolean {
-    return this.#limits.isOpen;
+  get limitsAreLocal(): boolean {
+    return this.#limits.isLocal;
   }
 
   refuseGuessing(email: string): void {

@@ -150,8 +150,8 @@ export interface Call<Id extends OperationId = OperationId> {
   files: Files;
   /** Resolves when the database answers. */
   ping(): Promise<void>;
-  /** True while rate limits are open because their counters are out of reach. */
-  limitsAreOpen: boolean;
+  /** True while this process counts rate limits for itself, because the counters that all share are out of reach. */
+  limitsAreLocal: boolean;
   /** True when a mail that is written will be sent; without a mail server it is only kept. */
   mailIsSent: boolean;
   /** @throws ApiError 429 when wrong passwords were sent too often for this account */

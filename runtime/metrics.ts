@@ -22,7 +22,7 @@ export interface Watched {
   pools: Readonly<Record<string, { usage: PoolUsage }>>;
   news: { waiting: number };
   /** Absent where limits are counted in the process. */
-  redis: { answers: () => Promise<boolean>; uncounted: number } | undefined;
+  redis: { answers: () => Promise<boolean>; countedLocally: number } | undefined;
 }
 
 /** The values of one process, as they travel from a worker to the process that is asked. */
@@ -146,9 +146,9 @@ export function watchParts(registry: Registry, { load, ping, pools, news, redis 
     );
     total(
       registry,
-      'crm_rate_limit_uncounted_total',
-      'Calls let through uncounted because Redis did not answer.',
-      (add) => add(redis.uncounted),
+      'crm_rate_limit_local_total',
+      'Calls that were counted by this process alone, because Redis did not answer.',
+      (add) => add(redis.countedLocally),
     );
   }
 }

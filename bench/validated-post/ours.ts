@@ -66,7 +66,10 @@ const database: Database = {
 /** The other sides count nothing either. */
 const uncounted: Counters = {
   take: (_layers, now) => ({ allowed: true, limit: 60, remaining: 60, reset: now }),
-  isOpen: false,
+  isLocal: false,
+  remember: () => undefined,
+  remembers: () => false,
+  forget: () => undefined,
 };
 
 const createLead = async (call: { body: LeadBody; now: Date }) => ({

@@ -8,6 +8,6 @@ export const getHealth: Handler<'getHealth'> = async (call) => {
   await call.ping();
   return {
     status: 200,
-    data: { status: call.limitsAreOpen ? 'degraded' : 'ok', version, timestamp: call.now.toISOString() },
+    data: { status: call.limitsAreLocal ? 'degraded' : 'ok', version, timestamp: call.now.toISOString() },
   };
 };

@@ -7,6 +7,7 @@ import type { Caller } from '../caller.ts';
 import { addressSet } from '../client-address.ts';
 import type { Database, GrantRecord, KeyRecord, Opening, SessionRecord, Subscription } from '../database.ts';
 import { ApiError, serviceUnavailable } from '../errors.ts';
+import type { SentCredential } from '../limits/rate-limits.ts';
 import { type BearerTokens, type BearerVerdict, claimsSession } from './bearer-tokens.ts';
 import { isKeyShaped, sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
@@ -92,6 +93,24 @@ export function readCredential(
   if (token === undefined) throw badToken('AUTH_INVALID_KEY', 'This is not a bearer token.');
   return { kind: claimsSession(token, ownIssuer) ? 'session' : 'access_token', text: token };
 }
+
+/** How failures of a request's credential are counted. Nothing is checked; a key wins over a token, as above. */
+export function describeCredential({ 'x-api-key': key, authorization }: IncomingHttpHeaders): SentCredential {
+  if (typeof key === 'string') {
+    if (!isKeyShaped(key)) return malformed;
+    // What all keys begin with, and the first of the characters that are their own.
+    const prefix = key.slice(0, key.lastIndexOf('_') + 9);
+    return { prefix, identity: sha256(key).toString('hex'), isSecret: true };
+  }
+  if (authorization === undefined) return { prefix: 'none', identity: undefined, isSecret: false };
+  const token = /^Bearer ([^ ]+)$/i.exec(authorization)?.[1];
+  if (token === undefined) return malformed;
+  // Tokens of an issuer all begin alike.
+  const identity = sha256(token).toString('hex');
+  return { prefix: identity.slice(0, 16), identity, isSecret: true };
+}
+
+const malformed: SentCredential = { prefix: 'malformed', identity: undefined, isSecret: false };
 
 /**
  * Finds out who calls.

@@ -1,6 +1,7 @@
 // Gateways, which sign what they report under the secret that a workspace gave them.
 import type { Database } from '../database.ts';
 import { ApiError } from '../errors.ts';
+import { networkOf, type SentCredential } from '../limits/rate-limits.ts';
 import { type Authenticated, anonymous, type RequestFacts } from './authentication.ts';
 import type { Secrets } from './secrets.ts';
 import { judgeSignature } from './service-signature.ts';
@@ -27,6 +28,17 @@ const refusal = (message: string, reason: string): ApiError =>
 export function unsigned(): ApiError {
   const message = 'Sign the body under the secret of the workspace, in the header Service-Signature.';
   return new ApiError('MISSING_API_KEY', message, undefined, { headers: { 'www-authenticate': 'Service-Signature' } });
+}
+
+/**
+ * How failures of a gateway are counted: by the workspace that it names. Anybody can name one, so that good reports speak for it
+ * at their own address alone, and only against failures of others.
+ */
+export function describeReporter({ query }: Pick<SignedReport, 'query'>, ip: string): SentCredential {
+  const companyId = query.get('company_id')?.toLowerCase() ?? '';
+  const mode = query.get('environment') === 'test' ? 'test' : 'live';
+  const prefix = `signature:${uuid.test(companyId) ? companyId : 'none'}:${mode}`;
+  return { prefix, identity: `${prefix}:${networkOf(ip)}`, isSecret: false };
 }
 
 /**

@@ -6,6 +6,9 @@ const sweepInterval = 60_000;
 /** Counters at most; beyond it the oldest are given up, which lets their owners call more, never less. */
 const most = 200_000;
 
+/** Names that are remembered at most; beyond it the oldest are forgotten. */
+const mostNames = 100_000;
+
 /** Groups of calls that a full window is kept as, about: an hour of a million calls would be 8 MB otherwise. */
 const groupsOfWindow = 2000;
 
@@ -75,7 +78,9 @@ class Window {
 }
 
 export class MemoryCounters implements Counters {
-  readonly isOpen = false;
+  readonly isLocal = false;
+  /** Names that are remembered, and until when; the one that was remembered first comes first. */
+  readonly #names = new Map<string, number>();
   readonly #windows = new Map<string, Window>();
   #nextSweep = 0;
   // Used anew by each call, which runs to its end without a pause.
@@ -108,6 +113,34 @@ export class MemoryCounters implements Counters {
         window.count === 0 ? 0 : window.at(Math.max(0, window.count - layer.limit)) + layer.window - now;
     }
     return judge(allowed, layers, this.#used, this.#waits, now);
+  }
+
+  /** Counts a call that was let through by other counters. */
+  note(layers: readonly Layer[], now: number): void {
+    if (now >= this.#nextSweep || this.#windows.size > most) this.#sweep(now);
+    for (const layer of layers) {
+      const window = this.#windowOf(layer.key);
+      window.forget(now - layer.window);
+      window.add(now, layer);
+    }
+  }
+
+  remember(name: string, milliseconds: number): void {
+    this.#names.delete(name);
+    this.#names.set(name, performance.now() + milliseconds);
+    if (this.#names.size <= mostNames) return;
+    for (const first of this.#names.keys()) {
+      this.#names.delete(first);
+      return;
+    }
+  }
+
+  remembers(name: string): boolean {
+    return (this.#names.get(name) ?? 0) > performance.now();
+  }
+
+  forget(name: string): void {
+    this.#names.delete(name);
   }
 
   #windowOf(key: string): Window {

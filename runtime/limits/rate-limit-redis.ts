@@ -1,7 +1,9 @@
 // Counters of rate limits in Redis, shared by all servers, all layers in one round trip.
-// Open when Redis is not there.
+// While Redis does not answer, each process counts for itself.
 import { Redis } from 'ioredis';
 import type { Log } from '../log.ts';
+import { responsiveNow, startResponsiveTimeout } from '../responsive-timeout.ts';
+import { MemoryCounters } from './rate-limit-memory.ts';
 import { type Counters, judge, type Layer, type Verdict } from './rate-limits.ts';
 
 /**
@@ -49,29 +51,42 @@ const prefix = 'rl:{headless-crm}:';
 
 type WithScript = Redis & { takeCall(keys: number, ...values: (string | number)[]): Promise<number[]> };
 
+/** Milliseconds that Redis has to be connected when the process starts. */
+const connectTime = 200;
+/** Milliseconds without any answer after which a connection is given up and another one is made: a silent one never ends. */
+const silence = 500;
+
 export class RedisCounters implements Counters {
   readonly #redis: WithScript;
   readonly #log: Log;
   readonly #clock: (() => number) | undefined;
-  #isOpen = false;
+  readonly #timeout: number;
+  /** What this process let through, on a clock that never goes back: where it goes on if Redis does not answer. */
+  readonly #own = new MemoryCounters();
+  #isLocal = false;
   #isProbing = false;
-  #uncounted = 0;
+  #countedLocally = 0;
+  /** When this process last counted for itself, on the clock of performance.now(). */
+  #lastLocal = Number.NEGATIVE_INFINITY;
+  /** On the clock of responsiveNow: since when commands wait without any answer; undefined: none does. */
+  #silentSince: number | undefined;
 
   /**
    * @param clock in place of Redis's own, for tests
-   * @param patience milliseconds after which an answer comes too late
+   * @param timeout milliseconds that Redis has for an answer. Only time in which the event loop is free counts: a process that is late to
+   *   read an answer does not take Redis for unreachable
    */
-  constructor(url: string, log: Log, { clock, patience = 50 }: { clock?: () => number; patience?: number } = {}) {
+  constructor(url: string, log: Log, { clock, timeout = 50 }: { clock?: () => number; timeout?: number } = {}) {
     this.#log = log;
     this.#clock = clock;
+    this.#timeout = timeout;
+    // The timers of the library count time in which this process was busy: where there is a choice, they are not used.
     this.#redis = new Redis(url, {
       lazyConnect: true,
-      commandTimeout: patience,
       maxRetriesPerRequest: 0,
       enableOfflineQueue: false,
-      connectTimeout: 200,
-      // A connection that has gone silent never ends by itself: it is given up, and another is made.
-      socketTimeout: 500,
+      connectTimeout: 2000,
+      disconnectTimeout: 100,
       retryStrategy: (attempt) => Math.min(attempt * 50, 500),
       scripts: { takeCall: { lua: script } },
     }) as WithScript;
@@ -79,18 +94,18 @@ export class RedisCounters implements Counters {
     this.#redis.on('error', () => undefined);
   }
 
-  get isOpen(): boolean {
-    return this.#isOpen;
+  get isLocal(): boolean {
+    return this.#isLocal;
   }
 
-  /** Calls that were let through without being counted, since the start. */
-  get uncounted(): number {
-    return this.#uncounted;
+  /** Calls that this process counted for itself, since the start. */
+  get countedLocally(): number {
+    return this.#countedLocally;
   }
 
-  /** Connects; where that fails the counters are open, and it is tried again and again. */
+  /** Connects. If that fails, this process counts for itself, and it is tried again and again. */
   async open(): Promise<void> {
-    await this.#redis.connect().catch((error: unknown) => this.#fail(error));
+    await this.#inTime(this.#redis.connect(), connectTime).catch((error: unknown) => this.#fail(error));
   }
 
   close(): void {
@@ -99,51 +114,132 @@ export class RedisCounters implements Counters {
 
   /** True when Redis answers now. */
   async answers(): Promise<boolean> {
-    return await this.#redis.ping().then(
+    return await this.#send(() => this.#redis.ping()).then(
       () => true,
       () => false,
     );
   }
 
   async take(layers: readonly Layer[], now: number): Promise<Verdict> {
+    const started = performance.now();
     // In an outage one call at a time tries whether it is over, so that the others need not wait for a silent Redis.
-    if (this.#isOpen && this.#isProbing) return this.#letThrough(layers, now);
-    this.#isProbing = this.#isOpen;
+    if (this.#isLocal && this.#isProbing) return this.#countLocally(layers, now, started);
+    this.#isProbing = this.#isLocal;
     try {
-      const answer = await this.#redis.takeCall(
-        layers.length,
-        ...layers.map((layer) => prefix + layer.key),
-        this.#clock?.() ?? -1,
-        ...layers.flatMap((layer) => [layer.limit, layer.window]),
+      const answer = await this.#send(() =>
+        this.#redis.takeCall(
+          layers.length,
+          ...layers.map((layer) => prefix + layer.key),
+          this.#clock?.() ?? -1,
+          ...layers.flatMap((layer) => [layer.limit, layer.window]),
+        ),
       );
       this.#recover();
       const used = layers.map((_, index) => answer[2 * index + 1] as number);
       const waits = layers.map((_, index) => answer[2 * index + 2] as number);
-      return judge(answer[0] === 1, layers, used, waits, now);
+      const verdict = judge(answer[0] === 1, layers, used, waits, now);
+      return verdict.allowed ? this.#confirm(verdict, layers, now, started) : verdict;
     } catch (error) {
       this.#fail(error);
-      return this.#letThrough(layers, now);
+      return this.#countLocally(layers, now, started);
     } finally {
       this.#isProbing = false;
     }
   }
 
-  /** Lets a call pass uncounted, with the tightest limit as it is configured. */
-  #letThrough(layers: readonly Layer[], now: number): Verdict {
-    this.#uncounted += 1;
-    const tightest = layers.reduce((found, layer) => (layer.limit < found.limit ? layer : found));
-    return { allowed: true, limit: tightest.limit, remaining: tightest.limit, reset: now + tightest.window };
+  remember(name: string, milliseconds: number): void {
+    this.#own.remember(name, milliseconds);
+    // The others learn of it with the next note if this one is lost.
+    void this.#send(() => this.#redis.set(prefix + name, 1, 'PX', milliseconds)).catch(() => undefined);
+  }
+
+  async remembers(name: string): Promise<boolean> {
+    if (this.#own.remembers(name)) return true;
+    if (this.#isLocal) return false;
+    return await this.#send(() => this.#redis.exists(prefix + name)).then(
+      (count) => count === 1,
+      () => false,
+    );
+  }
+
+  forget(name: string): void {
+    this.#own.forget(name);
+    void this.#send(() => this.#redis.del(prefix + name)).catch(() => undefined);
+  }
+
+  /**
+   * Counts a call that Redis lets through. For as long as a window reaches back to a time in which this process counted for itself, Redis knows
+   * less of it than this process does.
+   */
+  #confirm(verdict: Verdict, layers: readonly Layer[], now: number, started: number): Verdict {
+    const isCertain = layers.every(({ window }) => started - this.#lastLocal > window);
+    if (!isCertain) {
+      const own = this.#takeOwn(layers, now, started);
+      if (!own.allowed) return own;
+    } else this.#own.note(layers, started);
+    return verdict;
+  }
+
+  #takeOwn(layers: readonly Layer[], now: number, started: number): Verdict {
+    const verdict = this.#own.take(layers, started);
+    return { ...verdict, reset: Math.ceil(now + verdict.reset - started) };
+  }
+
+  #countLocally(layers: readonly Layer[], now: number, started: number): Verdict {
+    this.#countedLocally += 1;
+    this.#lastLocal = performance.now();
+    return this.#takeOwn(layers, now, started);
+  }
+
+  /** Sends a command. @throws if Redis does not answer in time; an answer that comes later has no effect */
+  async #send<T>(command: () => Promise<T>): Promise<T> {
+    const answer = this.#inTime(command(), this.#timeout);
+    this.#silentSince ??= responsiveNow();
+    try {
+      const value = await answer;
+      this.#silentSince = undefined;
+      return value;
+    } catch (error) {
+      if (!(error instanceof LateAnswer)) this.#silentSince = undefined;
+      else if (this.#silentSince !== undefined && responsiveNow() - this.#silentSince >= silence) {
+        this.#silentSince = undefined;
+        this.#redis.disconnect(true);
+      }
+      throw error;
+    }
+  }
+
+  #inTime<T>(work: Promise<T>, milliseconds: number): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const late = (): void => reject(new LateAnswer(`no answer in ${milliseconds} ms`));
+      const cancel = startResponsiveTimeout(late, milliseconds);
+      work.then(
+        (value) => {
+          cancel();
+          resolve(value);
+        },
+        (error) => {
+          cancel();
+          reject(error);
+        },
+      );
+    });
   }
 
   #fail(error: unknown): void {
-    if (this.#isOpen) return;
-    this.#isOpen = true;
-    this.#log.warn({ err: { message: String(error) } }, 'Redis does not answer: rate limits are open');
+    if (this.#isLocal) return;
+    this.#isLocal = true;
+    this.#log.warn(
+      { err: { message: String(error) } },
+      'Redis does not answer: this process counts rate limits for itself',
+    );
   }
 
   #recover(): void {
-    if (!this.#isOpen) return;
-    this.#isOpen = false;
-    this.#log.info('Redis answers again: rate limits are counted');
+    if (!this.#isLocal) return;
+    this.#isLocal = false;
+    this.#log.info('Redis answers again: rate limits are counted together');
   }
 }
+
+class LateAnswer extends Error {}

@@ -37,16 +37,27 @@ export interface Counters {
    * @param now milliseconds since 1970
    */
   take(layers: readonly Layer[], now: number): Verdict | Promise<Verdict>;
-  /** True while calls are let through uncounted. */
-  readonly isOpen: boolean;
+  /** True while this process counts for itself, because the counters that all processes share do not answer. */
+  readonly isLocal: boolean;
+  /** Remembers a name, for all processes that share these counters. */
+  remember(name: string, milliseconds: number): void;
+  /** Whether a name is remembered. It never fails. */
+  remembers(name: string): boolean | Promise<boolean>;
+  forget(name: string): void;
 }
 
 const minute = 60_000;
 const hour = 60 * minute;
 const day = 24 * hour;
 
-/** Calls of one address that carry no credential, or none that is good, on operations that need one. */
+/** Calls of one address with one bad credential, or with none, on operations that need one. */
 const failedAuthentication: Allowance = { limit: 30, window: minute };
+/** The same of one address with all bad credentials together. */
+const failedOfAddress: Allowance = { limit: 10 * failedAuthentication.limit, window: minute };
+/** Milliseconds between two notes that a credential is good: not each of its calls needs one. */
+export const noteGoodEvery = 5 * minute;
+/** For how long after a note a good credential is let through, whatever others behind its address do. */
+const goodFor = hour + noteGoodEvery;
 /** Wrong passwords for one address of an e-mail account. */
 const failedSignIns: Allowance = { limit: 5, window: 15 * minute };
 /** Mails with a link to a new password for one address of an e-mail account. */
@@ -87,8 +98,9 @@ export class RateLimits {
     this.#policies = policies;
   }
 
-  get isOpen(): boolean {
-    return this.#counters.isOpen;
+  /** True while this process counts for itself. */
+  get isLocal(): boolean {
+    return this.#counters.isLocal;
   }
 
   /** Counts a call of a public operation. */
@@ -126,14 +138,36 @@ export class RateLimits {
     return this.#counters.take(layers, now);
   }
 
-  /** The refusal of an address whose credentials failed too often; nothing is looked up for it. */
-  refusalOfAddress(ip: string, now: number): RateFigures | undefined {
-    return this.#refusal(`failed:${networkOf(ip)}`, now);
+  /**
+   * The refusal of a credential that failed too often, or of one whose address did with others: nothing is looked up for it.
+   * A credential that was good within the last hour is not refused.
+   */
+  async refusalOfCredential(ip: string, sent: SentCredential, now: number): Promise<RateFigures | undefined> {
+    const [own, all] = failureLayers(ip, sent);
+    const refusal = this.#refusal(own.key, now);
+    if (refusal && !sent.isSecret) return refusal;
+    const found = refusal ?? this.#refusal(all.key, now);
+    if (!found || sent.identity === undefined) return found;
+    return (await this.#counters.remembers(goodName(sent.identity))) ? undefined : found;
   }
 
   /** Counts a call without a good credential. */
-  takeFailed(ip: string, now: number): Verdict | Promise<Verdict> {
-    return this.#takeFailure({ key: `failed:${networkOf(ip)}`, ...failedAuthentication }, now);
+  async takeFailed(ip: string, sent: SentCredential, now: number): Promise<Verdict> {
+    const layers = failureLayers(ip, sent);
+    const verdict = await this.#counters.take(layers, now);
+    const full = verdict.remaining === 0 && layers.find(({ limit }) => limit === verdict.limit);
+    if (full) this.#blocked.set(full.key, verdict);
+    return verdict;
+  }
+
+  /** Notes that a credential was good. */
+  noteGood({ identity }: SentCredential): void {
+    if (identity !== undefined) this.#counters.remember(goodName(identity), goodFor);
+  }
+
+  /** Notes that a credential is not good any more. */
+  forgetGood({ identity }: SentCredential): void {
+    if (identity !== undefined) this.#counters.forget(goodName(identity));
   }
 
   /** The refusal of an account for which wrong passwords were sent too often. */
@@ -171,6 +205,26 @@ export class RateLimits {
     };
     return verdict instanceof Promise ? verdict.then(note) : note(verdict);
   }
+}
+
+/** What a request was sent with, as far as failures are counted by it. */
+export interface SentCredential {
+  /** Groups credentials that are counted together: the beginning of a key, who is said to sign, or that there is none. */
+  prefix: string;
+  /** Tells this credential from every other one; undefined: there is none. */
+  identity: string | undefined;
+  /** Whether nobody can have the same identity who does not have the credential. */
+  isSecret: boolean;
+}
+
+const goodName = (identity: string): string => `good:${identity}`;
+
+function failureLayers(ip: string, { prefix }: SentCredential): [Layer, Layer] {
+  const address = `failed:${networkOf(ip)}`;
+  return [
+    { key: `${address}:${prefix}`, ...failedAuthentication },
+    { key: address, ...failedOfAddress },
+  ];
 }
 
 /** @throws ApiError 429 when a verdict refuses; which layer it was is not told */

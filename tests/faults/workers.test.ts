@@ -183,7 +183,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     await redis.kill();
     expect(await states()).toEqual(['degraded', 'degraded', 'degraded', 'degraded']);
     expect(seriesValue(await readMetrics(server), 'crm_redis_up')).toBe(0);
-    expect(seriesValue(await readMetrics(server), 'crm_rate_limit_uncounted_total')).toBeGreaterThan(0);
+    expect(seriesValue(await readMetrics(server), 'crm_rate_limit_local_total')).toBeGreaterThan(0);
     await redis.restart();
     await vi.waitUntil(async () => (await states()).every((state) => state === 'ok'), { timeout: 10_000 });
   });

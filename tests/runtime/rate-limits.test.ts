@@ -1,10 +1,11 @@
 // Every layer of the rate limits over HTTP: what it counts, and how it refuses.
-import { randomInt, randomUUID } from 'node:crypto';
+import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { callsPerMinute } from '../../domain/billing/plans.ts';
 import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { type Answer, type CallOptions, call, expectStatus } from '../support/client.ts';
 import { operations } from '../support/document.ts';
+import { inboundSecret } from '../support/inbound.ts';
 import { goodRequest, isForPlatform, newWideTenant } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { adminToken, newPerson, tokenFor } from '../support/sessions.ts';
@@ -269,24 +270,65 @@ describe('an address', () => {
     expect(statuses(answers)).toEqual([...Array<number>(10).fill(400), 429]);
   });
 
-  test('may fail to authenticate 30 times in a minute; then no credential of it is even looked up', async () => {
+  test('may fail 30 times in a minute with one credential, which then is not even looked up', async () => {
     const { key } = await newTenant();
     const ip = newAddress();
-    const failing: CallOptions[] = [{}, { key: `svc_live_${'0'.repeat(32)}` }, { key: 'x' }, { token: 'x' }];
-    let turn = 0;
-    const answers = await repeat(30, () => me({ ip, ...failing[turn++ % failing.length] }));
-    expect(new Set(statuses(answers))).toEqual(new Set([401]));
-    expect(answers.map((answer) => figures(answer).remaining)).toEqual(
-      Array.from({ length: 30 }, (_, index) => 29 - index),
-    );
-    expectRefusal(await me({ ip }), 30, minute);
+    const wrong = key.slice(0, -1) + (key.endsWith('0') ? '1' : '0');
+    for (const failing of [{}, { key: wrong }, { key: 'x' }, { token: 'x' }] satisfies CallOptions[]) {
+      const answers = await repeat(30, () => me({ ip, ...failing }));
+      expect(new Set(statuses(answers))).toEqual(new Set([401]));
+      expect(answers.map((answer) => figures(answer).remaining)).toEqual(
+        Array.from({ length: 30 }, (_, index) => 29 - index),
+      );
+      expectRefusal(await me({ ip, ...failing }), 30, minute);
+    }
+    // It begins like the one that failed, and was not good yet.
     expectRefusal(await me({ ip, key }), 30, minute);
     expect(await usesOf(key)).toBe(0);
     // From elsewhere the key is good.
     await expectStatus(200, 'GET', '/v1/me', { key });
     await expect.poll(() => usesOf(key), { timeout: 5000 }).toBe(1);
-    // Public operations have limits of their own.
+    // Others behind the address are not concerned, and public operations have limits of their own.
+    await expectStatus(200, 'GET', '/v1/me', { ip, key: await newKey(await newTenant()) });
     await expectStatus(200, 'GET', '/v1/health', { ip });
+  });
+
+  test('may fail 300 times in a minute with all its credentials; those that were good go on', async () => {
+    const [good, unseen] = [await newTenant(), await newTenant()];
+    const ip = newAddress();
+    const token = await adminToken(good);
+    for (const sent of [{ key: good.key }, { token }]) await expectStatus(200, 'GET', '/v1/me', { ip, ...sent });
+    const { companyId } = good;
+    const rawBody = JSON.stringify({
+      type: 'sms',
+      external_id: randomUUID(),
+      from: '+971501234567',
+      to: 'x',
+      body: 'Hi',
+    });
+    const report = (signedWith: string) =>
+      call('POST', '/v1/inbound/generic', { ip, rawBody, signedWith, query: { company_id: companyId } });
+    const secret = await inboundSecret({ companyId }, 'live');
+    const accepted = (await report(secret)).status;
+    expect(accepted).not.toBe(401);
+
+    let turn = 0;
+    const prefix = (): string => (turn++ % 10).toString(16).repeat(8);
+    const answers = await repeat(300, () => me({ ip, key: `svc_live_${prefix()}${randomBytes(12).toString('hex')}` }));
+    expect(new Set(statuses(answers))).toEqual(new Set([401]));
+    expectRefusal(await me({ ip, key: `svc_live_${randomBytes(16).toString('hex')}` }), 300, minute);
+    expectRefusal(await me({ ip, key: unseen.key }), 300, minute);
+    expect(await usesOf(unseen.key)).toBe(0);
+
+    for (const sent of [{ key: good.key }, { token }]) await expectStatus(200, 'GET', '/v1/me', { ip, ...sent });
+    expect((await report(secret)).status).toBe(accepted);
+    // One that is good no more has its failures counted like any other.
+    await database()`update api_keys set revoked_at = now() where company_id = ${companyId}`;
+    await repeat(2, async () => {
+      const answer = await me({ ip, key: good.key });
+      expectRefusal(answer, 300, minute);
+      return answer;
+    });
   });
 
   test('that calls with good credentials is not counted as failing', async () => {

@@ -1,7 +1,8 @@
 // The counters of rate limits against a naive reference, in process and in Redis.
+import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { pino } from 'pino';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { MemoryCounters } from '../../runtime/limits/rate-limit-memory.ts';
 import { RedisCounters } from '../../runtime/limits/rate-limit-redis.ts';
 import { type Counters, type Layer, networkOf, refuse, type Verdict } from '../../runtime/limits/rate-limits.ts';
@@ -204,13 +205,13 @@ describe.skipIf(!findProgram('redis'))(`counters in Redis${skipNote('redis')}`, 
   let redis: TestRedis;
   const servers: RedisCounters[] = [];
   const log = pino({ level: 'silent' });
-  /** The machine runs other tests: an answer that comes late must not open the limits here. */
-  const patience = 10_000;
+  /** The machine runs other tests: an answer that comes late must not be taken for none here. */
+  const timeout = 10_000;
 
   beforeAll(async () => {
     redis = await TestRedis.start();
     for (let index = 0; index < 2; index += 1) {
-      const counters = new RedisCounters(redis.url, log, { clock: () => now, patience });
+      const counters = new RedisCounters(redis.url, log, { clock: () => now, timeout });
       await counters.open();
       servers.push(counters);
     }
@@ -245,8 +246,56 @@ describe.skipIf(!findProgram('redis'))(`counters in Redis${skipNote('redis')}`, 
     expect(verdicts.filter((verdict) => verdict?.allowed).length).toBe(37);
   });
 
+  // A Redis that does not get the processor for longer than it is given is out of reach: then it is tried once more.
+  test('take no Redis for unreachable whose answers this process is late to read', { retry: 2 }, async () => {
+    const counters = new RedisCounters(redis.url, log);
+    await counters.open();
+    const layers = [{ key: `late ${randomUUID()}`, limit: 20, window: minute }];
+    for (let turn = 0; turn < 5; turn += 1) {
+      const verdicts = Array.from({ length: 40 }, () => counters.take(layers, Date.now()));
+      const end = performance.now() + 300;
+      while (performance.now() < end);
+      const allowed = (await Promise.all(verdicts)).filter((verdict) => verdict.allowed);
+      expect(allowed).toHaveLength(turn === 0 ? 20 : 0);
+    }
+    expect([counters.isLocal, counters.countedLocally]).toEqual([false, 0]);
+    counters.close();
+  });
+
+  test('of a process count for themselves while Redis does not answer, with what passed before', async () => {
+    const own = await TestRedis.start();
+    const counters = new RedisCounters(own.url, log);
+    await counters.open();
+    const layers = [{ key: 'alone', limit: 5, window: minute }];
+    try {
+      for (let turn = 0; turn < 3; turn += 1) expect(await counters.take(layers, now)).toMatchObject({ allowed: true });
+      own.pause();
+      const verdicts = await Promise.all(Array.from({ length: 10 }, () => counters.take(layers, now)));
+      expect(verdicts.filter(({ allowed }) => allowed)).toHaveLength(2);
+      expect(counters.isLocal).toBe(true);
+      const refused = verdicts.at(-1) as Verdict;
+      expect(refused).toMatchObject({ limit: 5, remaining: 0 });
+      expect(refused.reset - now).toBeGreaterThan(0);
+      expect(refused.reset - now).toBeLessThanOrEqual(minute);
+      counters.remember('good', minute);
+      expect(await counters.remembers('good')).toBe(true);
+      own.resume();
+      await vi.waitUntil(
+        async () => {
+          await counters.take([{ key: 'back', limit: 1000, window: minute }], now);
+          return !counters.isLocal;
+        },
+        { timeout: 10_000 },
+      );
+    } finally {
+      own.resume();
+      counters.close();
+      await own.kill();
+    }
+  });
+
   test('go by the clock of Redis when they have none', async () => {
-    const counters = new RedisCounters(redis.url, log, { patience });
+    const counters = new RedisCounters(redis.url, log, { timeout });
     await counters.open();
     // Servers whose clocks are an hour apart.
     const layers = [{ key: 'clock', limit: 1, window: 30 * minute }];
