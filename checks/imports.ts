@@ -51,6 +51,9 @@ const sharedWithRuntime = [
 /** Where the server's own code has Node's HTTP from. */
 const cheapHttp = 'runtime/node-http.ts';
 
+/** Timeouts that everything below `start/` may have. */
+const responsiveTimeout = 'runtime/responsive-timeout.ts';
+
 /** By folder, or by a folder inside it or a single file, which then counts alone. Files in the root join the parts and may do anything. */
 const rules: Readonly<Record<string, Rule>> = {
   generated: { may: ['generated/'], packages: [], node: [] },
@@ -63,7 +66,8 @@ const rules: Readonly<Record<string, Rule>> = {
     mustNotUse: [...clock, ...chance, ...environment, ...network],
   },
   db: {
-    may: ['db/'],
+    // It imports nothing, and knows nothing of HTTP.
+    may: ['db/', responsiveTimeout],
     mayTypes: ['domain/'],
     packages: ['postgres', 'uuid'],
     node: 'any',
@@ -100,7 +104,10 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   'handlers/index.ts': { may: ['handlers/', 'runtime/handler.ts'], packages: [], node: [] },
   jobs: {
-    may: ['jobs/', 'payments/', 'db/', 'domain/', 'runtime/config.ts', 'runtime/log.ts', 'runtime/outgoing/'],
+    may: [
+      ...['jobs/', 'payments/', 'db/', 'domain/', 'runtime/config.ts', 'runtime/log.ts', 'runtime/outgoing/'],
+      responsiveTimeout,
+    ],
     mayTypes: ['runtime/credentials/secrets.ts'],
     mayNot: writingRecords,
     packages: 'any',

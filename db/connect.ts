@@ -1,6 +1,7 @@
 // Connections: a pool whose waits and queries are bounded, which the driver's own pool is not.
 import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
+import { startResponsiveTimeout } from '../runtime/responsive-timeout.ts';
 import type { Beforehand } from './beforehand.ts';
 import { DatabaseClock } from './database-clock.ts';
 import { readMoment } from './moment.ts';
@@ -127,7 +128,7 @@ export class Pool {
   readonly #waiting: {
     resolve: (lane: Lane) => void;
     reject: (error: Error) => void;
-    timer: NodeJS.Timeout;
+    cancel: () => void;
     since: number;
   }[] = [];
   readonly #all = new Set<Lane>();
@@ -226,7 +227,7 @@ export class Pool {
         resolve,
         reject,
         since: performance.now(),
-        timer: setTimeout(() => {
+        cancel: startResponsiveTimeout(() => {
           this.#waitedMilliseconds += this.#options.wait;
           this.#exhausted += 1;
           this.#waiting.splice(this.#waiting.indexOf(waiter), 1);
@@ -337,7 +338,7 @@ export class Pool {
       const lane = this.#takeFree();
       const waiter = lane && this.#waiting.shift();
       if (!waiter) return;
-      clearTimeout(waiter.timer);
+      waiter.cancel();
       this.#waitedMilliseconds += performance.now() - waiter.since;
       waiter.resolve(lane);
     }
@@ -397,11 +398,11 @@ export class Pool {
   /** Runs statements on one connection, without a transaction of its own. */
   async use<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     const lane = await this.acquire();
-    const overdue = setTimeout(() => this.destroy(lane), this.#options.statementTimeout + grace);
+    const cancel = startResponsiveTimeout(() => this.destroy(lane), this.#options.statementTimeout + grace);
     try {
       return await work(lane.sql);
     } finally {
-      clearTimeout(overdue);
+      cancel();
       if (!lane.broken) this.#endOpening(lane, 'opened');
       this.release(lane);
     }
@@ -411,7 +412,7 @@ export class Pool {
   async close(seconds: number): Promise<void> {
     this.#closed = true;
     for (const waiter of this.#waiting.splice(0)) {
-      clearTimeout(waiter.timer);
+      waiter.cancel();
       waiter.reject(new PoolExhausted('the pool is closed'));
     }
     await Promise.all([...this.#all].map((lane) => lane.sql.end({ timeout: seconds }).catch(() => undefined)));

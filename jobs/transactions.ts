@@ -2,6 +2,7 @@
 import type { Pool, Sql } from '../db/connect.ts';
 import type { AuditRow, EventRow } from '../db/traces.ts';
 import { type Scope, Transaction } from '../db/transaction.ts';
+import { responsiveNow, startResponsiveTimeout } from '../runtime/responsive-timeout.ts';
 
 /**
  * Runs work in a transaction of its own; what it throws undoes all of it.
@@ -16,8 +17,9 @@ export async function inTransaction<Result>(
   work: (sql: Sql, tell: (event: EventRow) => void, note: (audit: AuditRow) => void) => Promise<Result>,
 ): Promise<Result> {
   const transaction = new Transaction(pool, await pool.acquire(), scope);
-  const end = performance.now() + milliseconds;
-  const overdue = setTimeout(() => transaction.destroy(), milliseconds);
+  const cancel = startResponsiveTimeout(() => transaction.destroy(), milliseconds);
+  // On the same clock: time in which this process was blocked is not the database's.
+  const end = responsiveNow() + milliseconds;
   const events: EventRow[] = [];
   const audit: AuditRow[] = [];
   try {
@@ -26,12 +28,12 @@ export async function inTransaction<Result>(
       (event) => events.push(event),
       (row) => audit.push(row),
     );
-    await transaction.commit(audit, events, undefined, new Date(), end - performance.now());
+    await transaction.commit(audit, events, undefined, new Date(), end - responsiveNow());
     return result;
   } catch (error) {
     transaction.abandon();
     throw error;
   } finally {
-    clearTimeout(overdue);
+    cancel();
   }
 }

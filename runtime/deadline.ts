@@ -1,5 +1,6 @@
 // The time that a request gives the database; when it is used up, the answer is 503.
 import { ApiError } from './errors.ts';
+import { responsiveNow, startWaiting, stopWaiting, type Waiting } from './responsive-timeout.ts';
 
 /** Milliseconds of one request that may be spent on waiting for the database, in all its steps together. */
 const limit = 1800;
@@ -13,26 +14,14 @@ export class DeadlinePassed extends ApiError {
 }
 
 /**
- * Those whose time runs, in no order. One timer looks after all: a timer of its own for each step of each request costs more than
- * finding its route. An array, since the tables that a busy Set leaves behind keep what was in them from being collected.
+ * The time of one request. It runs only inside race, and only while the event loop is free: an answer of the database that
+ * this process was late to read is not late.
  */
-const running: Deadline[] = [];
-/** Milliseconds between looks, by which a deadline may pass too late. */
-const between = 25;
-let timer: NodeJS.Timeout | undefined;
-
-function look(): void {
-  const now = performance.now();
-  for (const deadline of [...running]) deadline.expireBy(now);
-  timer = running.length > 0 ? setTimeout(look, between) : undefined;
-}
-
-/** The time of one request. It runs only inside race. */
-export class Deadline {
+export class Deadline implements Waiting {
+  dueAt = 0;
+  position = -1;
   #left = limit;
   #started = 0;
-  /** Its place among those that run; -1 while it stands still. */
-  #place = -1;
   #reject: ((failure: DeadlinePassed) => void) | undefined;
 
   get passed(): boolean {
@@ -41,7 +30,7 @@ export class Deadline {
 
   /** Milliseconds left. */
   get left(): number {
-    return this.#place !== -1 ? this.#left - (performance.now() - this.#started) : this.#left;
+    return this.position !== -1 ? this.#left - (responsiveNow() - this.#started) : this.#left;
   }
 
   /**
@@ -76,26 +65,20 @@ export class Deadline {
     }
   }
 
-  expireBy(now: number): void {
-    if (now - this.#started < this.#left) return;
-    this.#stop();
+  onTimeout(): void {
+    this.#left = 0;
     this.#reject?.(new DeadlinePassed());
   }
 
   #run(): void {
-    this.#started = performance.now();
-    if (this.#place === -1) this.#place = running.push(this) - 1;
-    if (timer === undefined) timer = setTimeout(look, between);
+    startWaiting(this);
+    this.#started = responsiveNow();
+    this.dueAt = this.#started + this.#left;
   }
 
   #stop(): void {
-    if (this.#place === -1) return;
-    this.#left -= performance.now() - this.#started;
-    const last = running.pop() as Deadline;
-    if (last !== this) {
-      running[this.#place] = last;
-      last.#place = this.#place;
-    }
-    this.#place = -1;
+    if (this.position === -1) return;
+    this.#left -= responsiveNow() - this.#started;
+    stopWaiting(this);
   }
 }

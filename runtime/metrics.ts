@@ -3,6 +3,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Load } from './connections.ts';
 import type { RequestLine } from './log.ts';
+import { startResponsiveTimeout } from './responsive-timeout.ts';
 
 /** How a pool of connections is used. */
 interface PoolUsage {
@@ -183,15 +184,15 @@ function total(registry: Registry, name: string, help: string, read: Read): void
 
 /** 1 when the work is done in time. */
 async function isInTime(work: Promise<void>): Promise<number> {
-  let timer: NodeJS.Timeout | undefined;
+  let cancel: (() => void) | undefined;
   const late = new Promise<number>((resolve) => {
-    timer = setTimeout(resolve, patience, 0);
+    cancel = startResponsiveTimeout(() => resolve(0), patience);
   });
   const done = work.then(
     () => 1,
     () => 0,
   );
   const verdict = await Promise.race([done, late]);
-  clearTimeout(timer);
+  cancel?.();
   return verdict;
 }

@@ -41,6 +41,7 @@ import { coalesce } from '../runtime/limits/coalesce.ts';
 import { Refunds } from '../runtime/limits/refunds.ts';
 import { UseCounts } from '../runtime/limits/use-counts.ts';
 import type { FeedPosition } from '../runtime/news.ts';
+import { startResponsiveTimeout } from '../runtime/responsive-timeout.ts';
 import { ledgerOf } from './call-ledger.ts';
 import { grantOf, permitsOf, subscriptionOf } from './credentials.ts';
 
@@ -183,11 +184,11 @@ export function buildDatabase(
   async function load(companyId: string): Promise<Workspace> {
     const scope = { companyId, testMode: false };
     const transaction = await DatabaseTransaction.open(pools.configuration, scope, { reads: 'many' });
-    const overdue = setTimeout(() => transaction.destroy(), statementTimeout + grace);
+    const cancel = startResponsiveTimeout(() => transaction.destroy(), statementTimeout + grace);
     try {
       return buildWorkspace(await loadWorkspaceRows(transaction.sql, companyId));
     } finally {
-      clearTimeout(overdue);
+      cancel();
       transaction.endRead();
     }
   }

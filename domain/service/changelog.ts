@@ -110,6 +110,20 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['createApiKey', 'updateApiKey', 'resetTestMode', 'getUsage'],
   },
   {
+  },
+  {
+    id: '2026-11-28-failed-credentials',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'Failed credentials are counted for each address and credential: 30 a minute, and 300 a minute for the whole address. A credential that was good within the last hour is not refused because others behind its address fail. Addresses whose host leads nowhere, such as https://., are refused. A webhook delivery whose attempt was cut off by a stop of the server counts that attempt, with `last_error: timeout`.',
+    operations: [
+      'createWebhookSubscription',
+      'updateWebhookSubscription',
+      'createCheckoutSession',
+      'listWebhookDeliveries',
+    ],
+  },
+  {
     id: '2026-11-27-search-in-reach',
     date: '2026-11-27',
     kind: 'changed',

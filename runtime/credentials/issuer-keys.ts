@@ -1,6 +1,7 @@
 // The public keys that access tokens are checked with: our own, or fetched from another issuer.
 import { type CryptoKey, createLocalJWKSet, errors, type JSONWebKeySet, type JWSHeaderParameters } from 'jose';
 import type { Log } from '../log.ts';
+import { startResponsiveTimeout } from '../responsive-timeout.ts';
 
 /** Finds the key that a token names. */
 export interface TokenKeys {
@@ -105,16 +106,22 @@ async function pick(keys: KeySet, header: JWSHeaderParameters): Promise<CryptoKe
 }
 
 async function fetchKeys(uri: string): Promise<KeySet> {
-  const response = await fetch(uri, {
-    headers: { accept: 'application/jwk-set+json, application/json' },
-    redirect: 'error',
-    signal: AbortSignal.timeout(fetchTimeout),
-  });
-  if (response.status !== 200) {
-    await response.body?.cancel();
-    throw new Error(`the answer was ${response.status}`);
+  const overdue = new AbortController();
+  const cancel = startResponsiveTimeout(() => overdue.abort(new Error('no answer in time')), fetchTimeout);
+  try {
+    const response = await fetch(uri, {
+      headers: { accept: 'application/jwk-set+json, application/json' },
+      redirect: 'error',
+      signal: overdue.signal,
+    });
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      throw new Error(`the answer was ${response.status}`);
+    }
+    return createLocalJWKSet(JSON.parse(await textOf(response)));
+  } finally {
+    cancel();
   }
-  return createLocalJWKSet(JSON.parse(await textOf(response)));
 }
 
 async function textOf(response: Response): Promise<string> {

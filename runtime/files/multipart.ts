@@ -12,6 +12,7 @@ import { bodyLimits, uploadLimits } from '../../domain/service/request-limits.ts
 import { bodyBroken, bodyFault, ClientGone } from '../body.ts';
 import type { Operation } from '../document/document.ts';
 import { type FieldProblem, problem, unreadable } from '../errors.ts';
+import { startResponsiveTimeout } from '../responsive-timeout.ts';
 import { refusal } from '../validation.ts';
 
 /** Milliseconds in each of which an upload must bring on as much as any other request may hold, or end. */
@@ -139,12 +140,17 @@ class Form {
     let total = 0;
     let sincePace = 0;
     return new Promise<Buffer>((resolve, reject) => {
-      const watch = setInterval(() => {
-        if (sincePace < bodyLimits.bytes) fail(unreadable('upload_too_slow', 'The upload came too slowly.'));
+      const checkPace = (): void => {
+        if (sincePace < bodyLimits.bytes) {
+          fail(unreadable('upload_too_slow', 'The upload came too slowly.'));
+          return;
+        }
         sincePace = 0;
-      }, pace);
+        cancel = startResponsiveTimeout(checkPace, pace);
+      };
+      let cancel = startResponsiveTimeout(checkPace, pace);
       const stop = (): void => {
-        clearInterval(watch);
+        cancel();
         request.off('data', take).off('end', end).off('error', gone).off('close', gone).off(bodyBroken, fail);
       };
       const fail = (error: Error): void => {

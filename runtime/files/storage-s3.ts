@@ -4,10 +4,11 @@ import { rm } from 'node:fs/promises';
 import { AwsClient } from 'aws4fetch';
 import { contentDisposition } from '../../domain/records/file-names.ts';
 import type { S3Settings } from '../config.ts';
+import { startResponsiveTimeout } from '../responsive-timeout.ts';
 import type { FileStorage } from './storage.ts';
 
 /** Milliseconds that the store has for one call. */
-const patience = 30_000;
+const timeout = 30_000;
 
 export class S3Storage implements FileStorage {
   readonly #client: AwsClient;
@@ -45,10 +46,15 @@ export class S3Storage implements FileStorage {
   }
 
   async #send(method: string, key: string, more: RequestInit = {}): Promise<void> {
-    const signal = AbortSignal.timeout(patience);
-    const answer = await this.#client.fetch(`${this.#bucket}/${key}`, { method, signal, ...more });
-    await answer.arrayBuffer();
-    if (!answer.ok && !(method === 'DELETE' && answer.status === 404))
-      throw new Error(`the file storage answered ${method} with ${answer.status}`);
+    const overdue = new AbortController();
+    const cancel = startResponsiveTimeout(() => overdue.abort(new Error('no answer in time')), timeout);
+    try {
+      const answer = await this.#client.fetch(`${this.#bucket}/${key}`, { method, signal: overdue.signal, ...more });
+      await answer.arrayBuffer();
+      if (!answer.ok && !(method === 'DELETE' && answer.status === 404))
+        throw new Error(`the file storage answered ${method} with ${answer.status}`);
+    } finally {
+      cancel();
+    }
   }
 }
