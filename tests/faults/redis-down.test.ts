@@ -1,4 +1,4 @@
-// Redis is shared, hangs, dies and comes back: limits hold, then for each process, and no request fails.
+// Redis is shared, hangs, dies and comes back: limits hold, at least for each process.
 import { randomBytes, randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';

@@ -1,4 +1,4 @@
-// Timeouts while this process is too busy to read what has arrived: the database answered, and so it did.
+// Timeouts while this process is too busy to read what has arrived.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { grace, Pool } from '../../db/connect.ts';
 import { inTransaction } from '../../jobs/transactions.ts';

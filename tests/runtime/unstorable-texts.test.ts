@@ -1,4 +1,4 @@
-// Texts that the database cannot hold, at every entrance that the OpenAPI document does not describe: 4xx, never 500.
+// Texts that the database cannot hold, at entrances outside the OpenAPI document: never 500.
 import Stripe from 'stripe';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { twilioSignature } from '../../gateways/twilio.ts';

@@ -14,7 +14,7 @@ export interface paths {
         /**
          * Check the service
          * @description Answers `ok` when everything works and `degraded` when it works without its rate limit store (calls are
-         *     served, limits are open). When the database cannot be reached the answer is 503. Never cached.
+         *     served, each process counts limits for itself). When the database cannot be reached the answer is 503. Never cached.
          */
         get: operations["getHealth"];
         put?: never;
@@ -5204,7 +5204,7 @@ export interface components {
          */
         Success: true;
         /**
-         * @description degraded: rate limits are open, since Redis is out of reach.
+         * @description degraded: each process counts rate limits for itself, since Redis is out of reach.
          * @enum {string}
          */
         HealthStatus: "ok" | "degraded";

@@ -6,7 +6,7 @@ export interface Operations {
    * Check the service
    *
    * Answers `ok` when everything works and `degraded` when it works without its rate limit store (calls are
-   * served, limits are open). When the database cannot be reached the answer is 503. Never cached.
+   * served, each process counts limits for itself). When the database cannot be reached the answer is 503. Never cached.
    */
   getHealth: Method<'getHealth'>;
   /**
