@@ -110,8 +110,6 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['createApiKey', 'updateApiKey', 'resetTestMode', 'getUsage'],
   },
   {
-  },
-  {
     id: '2026-11-28-failed-credentials',
     date: '2026-11-28',
     kind: 'changed',
