@@ -101,6 +101,13 @@ function askConsent(parts: ConsoleParts, request: PersonalRequest): Promise<Scre
 /** What somebody who must choose another password may do before. */
 const beforeThat = new Set(['/console/password', '/console/sign-out']);
 
+/** @param next where the person goes on once the password is changed */
+const toPassword = (next: string): ScreenAnswer => ({
+  redirect: ['', '/console'].includes(next)
+    ? '/console/password'
+    : `/console/password?${new URLSearchParams({ next })}`,
+});
+
 export function consoleScreens(parts: ConsoleParts): Screen[] {
   return [
     {
@@ -151,7 +158,7 @@ async function answered(parts: ConsoleParts, request: PersonalRequest, route: Ro
   const [path = ''] = address.split('?');
   if (form && !parts.people.isOwnForm(person, form))
     return problemPage(request, 403, 'This form is not yours', 'Load the page again, and send it once more.');
-  if (person.mustChangePassword && !beforeThat.has(path)) return { redirect: '/console/password' };
+  if (person.caller.mustChangePassword && !beforeThat.has(path)) return toPassword(form ? '' : address);
   const show = form ? route.send : route.show;
   if (!show) return problemPage(request, 404, 'Not found', 'There is no such page.');
   const isStale = now.getTime() - person.session.signedInAt > recently;

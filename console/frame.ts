@@ -73,9 +73,9 @@ export function consolePage(
 }
 
 function frameOf({ person, testMode, address }: Pick<PersonalRequest, 'person' | 'testMode' | 'address'>): Frame {
-  const { caller, formToken, mustChangePassword } = person;
+  const { caller, formToken } = person;
   const asked = (address.split('?')[0] ?? '').replace(/\/$/, '');
-  const open = mustChangePassword ? [] : placesFor(caller);
+  const open = caller.mustChangePassword ? [] : placesFor(caller);
   const here = open.find(({ path, further = `${path}/` }) =>
     // Every address begins with that of the overview.
     path === overview ? asked === overview : `${asked}/`.startsWith(`${path}/`) || asked.startsWith(further),

@@ -4,7 +4,7 @@ import { type Html, html } from '../runtime/html.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
 import { done, field, form, orAgain, refusal, type Typed } from './forms.ts';
 import { consolePage } from './frame.ts';
-import { ask, type PersonalRequest, type Show } from './requests.ts';
+import { ask, consoleAddress, type PersonalRequest, type Show } from './requests.ts';
 
 const told = { changed: 'Your password was changed. All your other sessions have ended.' };
 
@@ -14,15 +14,24 @@ const length = { min: 8, max: 200 };
 export const showPassword: Show = async (_, request) => passwordPage(request, 200);
 
 function passwordPage(request: PersonalRequest, status: number, typed: Typed = {}): ScreenAnswer {
-  const why = request.person.mustChangePassword
+  const why = request.person.caller.mustChangePassword
     ? html`<p role="status">The password that you signed in with was made for you. Choose one of your own to go on.</p>`
     : html`<p>All your other sessions end then.</p>`;
   const current = field('current_password', 'Present password', typed, {
     ...{ type: 'password', autocomplete: 'current-password', required: true },
   });
   const body = html`${done(request, told)}${refusal(typed)}${why}
-${form(request, '/console/password', html`${current}${passwordFields(typed)}<button>Change</button>`)}`;
+${form(request, '/console/password', html`${nextField(request)}${current}${passwordFields(typed)}<button>Change</button>`)}`;
   return consolePage(request, status, 'Password', body);
+}
+
+/** Where the person goes on afterwards; undefined if they came for the password itself. */
+const nextOf = ({ form: sent, query }: PersonalRequest): string | undefined =>
+  consoleAddress((sent ?? query).get('next'));
+
+function nextField(request: PersonalRequest): Html | null {
+  const next = nextOf(request);
+  return next === undefined ? null : html`<input type="hidden" name="next" value="${next}">`;
 }
 
 export const changePassword: Show = (parts, request) => {
@@ -33,7 +42,7 @@ export const changePassword: Show = (parts, request) => {
       const problem = passwordProblem(given);
       if (problem) return passwordPage(request, 400, { form: given, refused: validationFailed([problem], 400) });
       await ask(parts, request, 'updatePassword', { body });
-      return { redirect: '/console/password?done=changed' };
+      return { redirect: nextOf(request) ?? '/console/password?done=changed' };
     },
     async (refused) => passwordPage(request, refused.status, { form: given, refused }),
   );

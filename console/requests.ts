@@ -73,6 +73,13 @@ export const inMode = (path: string, testMode: boolean, more: Record<string, str
 /** The address of the first page. It names live mode, too: without a mode the page chooses one. */
 export const homeIn = (testMode: boolean): string => `/console?mode=${testMode ? 'test' : 'live'}`;
 
+/** An address of the console as it was given; undefined for any other, so that nobody is redirected to another site. */
+export function consoleAddress(given: string | null): string | undefined {
+  if (!given?.startsWith('/') || !URL.canParse(given, 'http://console')) return undefined;
+  const { host, pathname, search } = new URL(given, 'http://console');
+  return host === 'console' && `${pathname}/`.startsWith('/console/') ? pathname + search : undefined;
+}
+
 /** Where somebody who is not signed in is led, and from there back. @param again they are, and give their password once more */
 export const toSignIn = (path: string, again = false): ScreenAnswer => ({
   redirect: `/console/sign-in?${new URLSearchParams({ next: path, ...(again ? { again: 'yes' } : {}) })}`,

@@ -4,7 +4,7 @@ import { html, page } from '../runtime/html.ts';
 import type { Performed } from '../runtime/in-process.ts';
 import type { KeptSession, People, Person } from '../runtime/people.ts';
 import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
-import { type ConsoleParts, factsOf, type Show } from './requests.ts';
+import { type ConsoleParts, consoleAddress, factsOf, type Show } from './requests.ts';
 
 const cookieName = 'console_session';
 /** Seconds that a browser keeps the cookie: as long as a session can be renewed. */
@@ -24,13 +24,6 @@ function cookieOf({ baseUrl }: ConsoleParts, value: string, seconds: number): st
 
 const home = '/console';
 
-/** Only within the console: nobody is led elsewhere. */
-function nextOf(given: string | null): string {
-  if (!given?.startsWith('/') || !URL.canParse(given, 'http://console')) return home;
-  const { host, pathname, search } = new URL(given, 'http://console');
-  return host === 'console' && `${pathname}/`.startsWith(`${home}/`) ? pathname + search : home;
-}
-
 const told: Readonly<Record<string, string>> = {
   password: 'Your password was changed. Sign in with the new one.',
   out: 'You are signed out.',
@@ -38,7 +31,7 @@ const told: Readonly<Record<string, string>> = {
 
 export async function signIn(parts: ConsoleParts, request: ScreenRequest): Promise<ScreenAnswer> {
   const { form, query, now, ip } = request;
-  const next = nextOf((form ?? query).get('next'));
+  const next = consoleAddress((form ?? query).get('next')) ?? home;
   const shown = { next, again: query.has('again'), done: told[query.get('done') ?? ''] };
   if (!form) return signInForm(200, shown);
   const body = { email: form.get('email') ?? '', password: form.get('password') ?? '' };

@@ -33,6 +33,8 @@ export interface Caller {
   /** The user behind a session token, or in whose name an app acts; null for keys. */
   userId: string | null;
   sessionId: string | null;
+  /** True for a person whose password was generated for them: until they change it, they can do nothing else. */
+  mustChangePassword: boolean;
   modules: Modules;
   /** Of the credential, and of all calls of its workspace together. */
   limits: { perMinute: number; perHour: number; tenantPerMinute: number; tenantPerDay: number | null };

@@ -61,7 +61,7 @@ export function systemCaller(
     caller: {
       ...{ kind: 'system', companyId, companyName, testMode: false, actor: { kind: 'system', ...actor } },
       ...{ grants: grantsOf(scopes), scopes, reach: { kind: 'company' }, modules: subscription.modules },
-      ...{ expiresAt: null, userId: null, sessionId: null },
+      ...{ expiresAt: null, userId: null, sessionId: null, mustChangePassword: false },
       limits: { perMinute: 0, perHour: 0, tenantPerMinute: 0, tenantPerDay: null },
       ...{ ip: '', userAgent: null, requestId: newRequestId() },
     },

@@ -122,6 +122,13 @@ export const changelog: readonly ChangelogEntry[] = [
     ],
   },
   {
+    id: '2026-11-28-safer-sign-in-and-consent',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'A session that began with a temporary password opens nothing but PATCH /v1/me/password, GET /v1/me and the sign-out (403, reason password_change_required).',
+    operations: ['updatePassword', 'getMe', 'createApiKey', 'createSession'],
+  },
+  {
     id: '2026-11-27-search-in-reach',
     date: '2026-11-27',
     kind: 'changed',

@@ -41,9 +41,9 @@ export const errorCatalogue: Readonly<Record<ErrorCode, ErrorEntry>> = {
   },
   FORBIDDEN_SCOPE: {
     status: 403,
-    meaning: 'The credential lacks a scope.',
+    meaning: 'The credential lacks a scope, or something else that details.reason names.',
     retryable: false,
-    action: 'Grant one of details.required_scopes.',
+    action: 'Grant one of details.required_scopes, or do what the message says.',
   },
   IP_NOT_ALLOWED: {
     status: 403,

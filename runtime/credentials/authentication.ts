@@ -60,6 +60,7 @@ export function anonymous(facts: RequestFacts): Caller {
     expiresAt: null,
     userId: null,
     sessionId: null,
+    mustChangePassword: false,
     modules: noModules,
     limits: { perMinute: 0, perHour: 0, tenantPerMinute: 0, tenantPerDay: null },
   };
@@ -185,6 +186,7 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
     expiresAt: record.expiresAt,
     userId: null,
     sessionId: null,
+    mustChangePassword: false,
     modules: record.subscription.modules,
     limits: {
       perMinute: record.perMinute,
@@ -238,10 +240,7 @@ async function findSession(
 }
 
 /** Somebody who is signed in at a screen. */
-export interface PersonAtScreen extends Pick<Authenticated, 'caller' | 'configVersion'> {
-  /** True while the password is one that was made for them. */
-  mustChangePassword: boolean;
-}
+export type PersonAtScreen = Pick<Authenticated, 'caller' | 'configVersion'>;
 
 /**
  * The user of a session at a screen of this server, with all that their roles permit; the same session opens little over HTTP.
@@ -254,10 +253,10 @@ export async function authenticatePerson(
   now: Date,
 ): Promise<PersonAtScreen> {
   const { record, expiresAt } = await findSession(token, parts, now);
-  const { permits, configVersion, mustChangePassword } = record;
+  const { permits, configVersion } = record;
   const { allows, reachOf } = permits;
   const as = { kind: 'person' as const, grants: { allows }, reachOf, reach: reachOf([]) };
-  return { caller: { ...sessionCaller(record, expiresAt, facts), ...as }, configVersion, mustChangePassword };
+  return { caller: { ...sessionCaller(record, expiresAt, facts), ...as }, configVersion };
 }
 
 function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFacts): Caller {
@@ -274,6 +273,7 @@ function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFac
     expiresAt,
     userId: record.userId,
     sessionId: record.sessionId,
+    mustChangePassword: record.mustChangePassword,
     modules: record.subscription.modules,
     limits: {
       perMinute: 0,
@@ -329,6 +329,7 @@ function appCaller(
     expiresAt,
     userId,
     sessionId: null,
+    mustChangePassword: false,
     modules: record.subscription.modules,
     limits: {
       ...callsOfApp,

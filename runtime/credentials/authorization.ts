@@ -31,6 +31,7 @@ export function authorize(
   path: Record<string, string>,
   moduleState: ModuleState,
 ): void {
+  if (caller.mustChangePassword && !operation.beforePasswordChange) throw passwordChangeRequired();
   const alternatives = operation.requirements.filter(({ scheme }) => schemesOf[caller.kind].includes(scheme));
   if (alternatives.length === 0) throw otherCredential(operation, caller);
   if (caller.grants.allows(platformScope) && !alternatives.some(({ scopes }) => scopes.includes(platformScope)))
@@ -105,6 +106,14 @@ function otherCredential(operation: Operation, caller: Caller): ApiError {
     reason,
   });
 }
+
+/** A temporary password may have been read by others on its way to the person: it opens nothing. */
+const passwordChangeRequired = () =>
+  new ApiError(
+    'FORBIDDEN_SCOPE',
+    'Your password is temporary. Choose your own with PATCH /v1/me/password, then repeat the call.',
+    { required_scopes: [], reason: 'password_change_required' },
+  );
 
 /** The operator's key has no workspace to look at, so what opens to every key does not open to it. */
 const platformKey = () =>

@@ -38,6 +38,8 @@ export interface Operation {
   platform: boolean;
   /** Refused for test keys: it changes configuration that both modes share. */
   liveOnly: boolean;
+  /** Open to a person whose password was generated for them and who has not changed it yet. */
+  beforePasswordChange: boolean;
   /** Refused for all but test keys: it is about test data alone. */
   testOnly: boolean;
   /** Name of the per-IP policy of a public operation. */
@@ -119,6 +121,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-hashes-password': [true],
   'x-acts-outside': [true],
   'x-unpaid': [true],
+  'x-before-password-change': [true],
 };
 
 /**
@@ -266,6 +269,7 @@ function readOperation(
     platform: declared['x-platform'] === true,
     liveOnly: declared['x-live-only'] === true,
     testOnly: declared['x-test-only'] === true,
+    beforePasswordChange: declared['x-before-password-change'] === true,
     publicLimit,
     keyLimit,
     cacheControl: declared['x-cache-control'] as string | undefined,

@@ -58,6 +58,7 @@ const operationExtensions = new Set([
   'x-acts-outside',
   'x-only-reads',
   'x-unpaid',
+  'x-before-password-change',
   'x-mcp',
 ]);
 const methods = ['get', 'post', 'patch', 'put', 'delete'];

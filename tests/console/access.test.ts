@@ -163,8 +163,9 @@ describe('the password', () => {
       .data;
     const visitor = new Visitor();
     await visitor.signIn(body.email, password);
-    for (const path of ['/console', '/console/api-keys', '/console/sessions'])
-      expect((await visitor.ask(path)).to).toBe('/console/password');
+    expect((await visitor.ask('/console')).to).toBe('/console/password');
+    for (const path of ['/console/api-keys', '/console/sessions?mode=test'])
+      expect((await visitor.ask(path)).to).toBe(`/console/password?${new URLSearchParams({ next: path })}`);
     const shown = await visitor.ask('/console/password');
     expect([shown.status, menuOf(shown.text), shown.text.includes('was made for you')]).toEqual([200, [], true]);
     const form = hiddenFields(shown.text, '/console/password');

@@ -412,6 +412,7 @@ describe('the document', () => {
     ['x-hashes-password', 1],
     ['x-acts-outside', 1],
     ['x-unpaid', 1],
+    ['x-before-password-change', 1],
     ['x-uniform-refusal', 'yes'],
     ['x-validation-status', 400],
     ['x-validation-status', '422'],

@@ -52,7 +52,7 @@ function callerOf(tenant: Tenant, { testMode = false, scopes, caller, packageCod
     ...{ kind: 'person', companyId: tenant.companyId, companyName: 'Tenant', testMode },
     actor: { kind: 'user', id: tenant.admin.id, name: 'Ada Admin' },
     ...{ grants: grantsOf(scopes ?? ['*']), scopes: [], reach: { kind: 'company' }, expiresAt: null },
-    ...{ userId: tenant.admin.id, sessionId: randomUUID() },
+    ...{ userId: tenant.admin.id, sessionId: randomUUID(), mustChangePassword: false },
     modules: modulesOfWorkspace(packageCode ?? 'enterprise', [], []),
     limits: { perMinute: 1, perHour: 1, tenantPerMinute: 1, tenantPerDay: null },
     ...{ ip: '127.0.0.1', userAgent: null, requestId: randomUUID() },

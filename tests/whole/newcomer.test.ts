@@ -34,7 +34,7 @@ function byCityOutcomeName(a: Visit, b: Visit): number {
   return a.name < b.name ? -1 : 1;
 }
 
-/** Signs a company up, signs its admin in, and mints a key that is fast enough for an import. */
+/** Signs a company up, signs its admin in, changes the temporary password, and mints a key that is fast enough for an import. */
 async function newcomer(): Promise<{ key: string; token: string }> {
   const email = `${randomUUID()}@newcomer.example`;
   const { body: signup } = await expectStatus(201, 'POST', '/v1/onboarding', {
@@ -48,6 +48,10 @@ async function newcomer(): Promise<{ key: string; token: string }> {
   const { body: session } = await expectStatus(200, 'POST', '/auth/v1/token', {
     query: { grant_type: 'password' },
     body: { email, password: signup.data.temp_password },
+  });
+  await expectStatus(200, 'PATCH', '/v1/me/password', {
+    token: session.access_token,
+    body: { current_password: signup.data.temp_password, password: 'a phrase that Nina chose' },
   });
   const { body: minted } = await expectStatus(201, 'POST', '/v1/api-keys', {
     token: session.access_token,

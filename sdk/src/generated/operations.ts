@@ -67,7 +67,9 @@ export interface Operations {
    * No credential is needed; each address may sign up five times an hour. **Every refusal looks the same**, whether the
    * payload is wrong or the admin's email is already in use, so that nobody can find out who has an account.
    *
-   * Afterwards sign in with [POST /auth/v1/token](#operation/createSession) and mint a key.
+   * Afterwards sign in with [POST /auth/v1/token](#operation/createSession) and mint a key. **Without `admin_user.password`** one is
+   * generated and returned in `temp_password`, once. Change it first, with [PATCH /v1/me/password](#operation/updatePassword): until then
+   * the session token opens nothing else (403, `details.reason: password_change_required`).
    */
   createOnboarding: Method<'createOnboarding'>;
   /**
@@ -462,7 +464,8 @@ export interface Operations {
    * `grant_type=password` signs a person in with `{email, password}`; `grant_type=refresh_token` renews the session with
    * `{refresh_token}`. Both answer a session token for `Authorization: Bearer`, good for an hour, and a refresh token, good
    * for seven days from its issue. Session tokens open the API keys routes (for a Company_Admin), GET /v1/me, the change of the own password and the
-   * sign-out; for the CRM itself use an API key.
+   * sign-out; for the CRM itself use an API key. If `user.must_change_password` is true, the token opens nothing but
+   * [PATCH /v1/me/password](#operation/updatePassword), GET /v1/me and the sign-out.
    *
    * **A refresh token works once.** Store the new one before you use the new session token. When the answer to a renewal
    * is lost, send the old token again within 60 seconds and you get another pair. An old token that turns up later is
@@ -499,14 +502,19 @@ export interface Operations {
    * the user's own role goes, and `reach` is the user's. 403 FORBIDDEN_SCOPE with the reason `no_grant` or `grant_revoked` means that
    * the user does not allow the app anything (any more): start the consent again.
    *
-   * A session token has no scopes; its `roles` decide what it opens, and it sees all of the workspace's keys.
+   * A session token has no scopes; its `roles` decide what it opens, and it sees all of the workspace's keys. While the password of the
+   * person is temporary, this call, the change of password and the sign-out are all that it opens.
    */
   getMe: Method<'getMe'>;
   /**
    * Change your password
    *
-   * Changes the password of the signed-in person; `must_change_password` is false from then on. Whoever was given a password (`temp_password`)
-   * does this at the first sign-in. **All other sessions of the person end at once**; the one that calls goes on.
+   * Changes the password of the signed-in person; `must_change_password` is false from then on. **All other sessions of the person end at
+   * once**; the one that calls goes on.
+   *
+   * **A temporary password (`temp_password`) opens nothing but this.** Until it is changed, every operation except
+   * [GET /v1/me](#operation/getMe) and the sign-out answers the session token with 403 FORBIDDEN_SCOPE, `details.reason:
+   * password_change_required`. The session opens everything else from the next call on.
    *
    * The current password must be sent too: a wrong one is refused with 400, code RULE_FAILED, and counts as a wrong sign-in, of which there
    * may be 5 in 15 minutes. The new password must be another one. Whoever has forgotten theirs asks for a link by mail, at
@@ -871,7 +879,7 @@ export interface Operations {
    * belongs to the default branch; one created by a key of a branch or a team belongs to that branch or team.
    *
    * **Password.** Without `password` one of 16 characters is made and answered in `temp_password`, **once**: only a digest of it is
-   * stored. The user has to change it at the first sign-in, with [PATCH /v1/me/password](#operation/updatePassword). A retry with the same Idempotency-Key shows it again for 24 hours; what is
+   * stored. The user has to change it with [PATCH /v1/me/password](#operation/updatePassword) before their session opens anything else. A retry with the same Idempotency-Key shows it again for 24 hours; what is
    * kept for that is encrypted. It is never mailed.
    *
    * **Seats.** Every active user holds one. When all are taken: 409 SEAT_LIMIT_REACHED, and `details.set_seats` is the number to
