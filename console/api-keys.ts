@@ -1,6 +1,6 @@
 // API keys: what programs of the workspace sign in with. A key is shown once, when it is minted.
 import { moduleActions } from '../domain/access/scopes.ts';
-import { type Html, html } from '../runtime/html.ts';
+import { type Html, html, isolated } from '../runtime/html.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
 import {
   done,
@@ -35,7 +35,7 @@ export const showKeys: Show = async (parts, request) => {
     query: { status, cursor, limit: '50' },
   });
   const rows = keys.map((key) => [
-    html`<a href="${inMode(`${home}/${key.id}`, request.testMode)}">${key.name}</a>`,
+    html`<a href="${inMode(`${home}/${key.id}`, request.testMode)}">${isolated(key.name)}</a>`,
     html`<code>${key.prefix}…${key.last4}</code>`,
     key.status,
     moment(key.last_used_at, 'never'),
@@ -101,7 +101,7 @@ function minted(request: PersonalRequest, { api_key: key, key: secret }: Data<'c
 <p><code class="secret" tabindex="0">${secret}</code></p>
 ${factsOf(key)}
 <p><a href="${inMode(home, request.testMode)}">Back to API keys</a></p>`;
-  return consolePage(request, 201, `The key ${key.name}`, body);
+  return consolePage(request, 201, html`The key ${isolated(key.name)}`, body);
 }
 
 export const showKey: Show = (parts, request) => keyPage(parts, request, 200);
@@ -124,7 +124,7 @@ ${form(request, `${home}/${id}/revoke`, html`${field('reason', 'Reason', typed, 
 ${factsOf(key)}
 ${key.status === 'active' ? rotate : null}
 ${key.status === 'revoked' ? null : revoke}`;
-  return consolePage(request, status, `The key ${key.name}`, body);
+  return consolePage(request, status, html`The key ${isolated(key.name)}`, body);
 }
 
 const factsOf = (key: ApiKey): Html =>
@@ -134,13 +134,13 @@ const factsOf = (key: ApiKey): Html =>
     Addresses: key.ip_allowlist.length === 0 ? 'any' : key.ip_allowlist.join(' '),
     Reach: key.reach.kind,
     Calls: `${key.rate_limit_per_minute} per minute and endpoint, ${key.rate_limit_per_hour} per hour`,
-    Minted: html`${moment(key.created_at)}${key.created_by.full_name === null ? null : ` by ${key.created_by.full_name}`}`,
+    Minted: html`${moment(key.created_at)}${key.created_by.full_name === null ? null : html` by ${isolated(key.created_by.full_name)}`}`,
     Expires: moment(key.expires_at, 'never'),
     'Last used': moment(key.last_used_at, 'never'),
     'Used, in all': `${key.total_requests} calls`,
     Revoked: moment(key.revoked_at),
-    Reason: key.revoke_reason,
-    Description: key.description,
+    Reason: key.revoke_reason === null ? null : isolated(key.revoke_reason),
+    Description: key.description === null ? null : isolated(key.description),
   });
 
 export const rotateKey: Show = (parts, request) => {

@@ -1,5 +1,5 @@
 // The apps that may act for people of the workspace, and the end of that.
-import { html } from '../runtime/html.ts';
+import { html, isolated } from '../runtime/html.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
 import { consolePage } from './frame.ts';
 import { ask, type ConsoleParts, type PersonalRequest } from './requests.ts';
@@ -20,9 +20,9 @@ export async function showApps(parts: ConsoleParts, request: PersonalRequest): P
 ${active.length === 0 ? html`<p>No app has access.</p>` : null}
 ${active.map(
   (grant) => html`<article aria-label="${grant.client_name}">
-<h2>${grant.client_name}</h2>
+<h2>${isolated(grant.client_name)}</h2>
 <dl>
-<dt>Acts for</dt><dd>${grant.user.full_name}</dd>
+<dt>Acts for</dt><dd>${isolated(grant.user.full_name)}</dd>
 <dt>May</dt><dd>${grant.groups.length === 0 ? 'nothing' : grant.groups.join(', ')}</dd>
 <dt>Since</dt><dd>${grant.created_at.slice(0, 16).replace('T', ' ')} UTC</dd>
 </dl>

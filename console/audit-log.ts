@@ -1,5 +1,5 @@
 // The audit log: who did what and when, and all that one request did.
-import { type Html, html } from '../runtime/html.ts';
+import { type Html, html, isolated } from '../runtime/html.ts';
 import { field, further, moment, orAgain, refusal, type Typed, table } from './forms.ts';
 import { consolePage } from './frame.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
@@ -27,7 +27,7 @@ async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
   });
   const rows = logs.map((log) => [
     moment(log.occurred_at),
-    log.actor.name ?? log.actor.id,
+    isolated(log.actor.name ?? log.actor.id),
     html`<code>${log.action}</code>${detailsOf(log, testMode)}`,
     log.record_id === null
       ? log.object

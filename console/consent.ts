@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { findActiveGrant, listAdminNames, saveGrant } from '../db/access/oauth-grants.ts';
 import type { ConsentGroup } from '../domain/access/oauth-groups.ts';
-import { type Html, html, page } from '../runtime/html.ts';
+import { type Html, hostOf, html, isolated, page } from '../runtime/html.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
 import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, toSignIn } from './requests.ts';
 
@@ -83,14 +83,18 @@ ${groups.map(
 <button name="action" value="allow">Allow</button>
 <button class="quiet" name="action" value="deny">Deny</button>
 </form>
-<p class="note">${person.caller.actor.name ?? ''}, ${person.caller.companyName}. You can revoke this at any time under <a href="/console/apps">Apps</a>.</p>`;
-  return { status: 200, html: page(`Allow ${asked.clientName}?`, body), leadsTo: [sourceOf(asked.redirectUri)] };
+<p class="note">${isolated(person.caller.actor.name ?? '')}, ${isolated(person.caller.companyName)}. You can revoke this at any time under <a href="/console/apps">Apps</a>.</p>`;
+  return {
+    status: 200,
+    html: page(html`Allow ${isolated(asked.clientName)}?`, body),
+    leadsTo: [sourceOf(asked.redirectUri)],
+  };
 }
 
 /** What is known of an app: the name is its own word, the host is not. */
 function about({ clientName, redirectUri, redirectUris }: AskedConsent): Html {
   const isLocal = redirectUris.every((each) => /^http:\/\/(127\.0\.0\.1|\[::1\]|localhost)[:/]/.test(`${each}/`));
-  return html`<p><strong>${clientName}</strong> asks for access. Your answer goes to <strong>${new URL(redirectUri).host}</strong>.</p>
+  return html`<p><strong>${isolated(clientName)}</strong> asks for access. Your answer goes to ${hostOf(redirectUri)}.</p>
 ${isLocal ? html`<p role="alert">This app runs on your own computer, so nobody vouches for its name. Go on only if you have just started it yourself.</p>` : null}`;
 }
 
@@ -103,7 +107,7 @@ async function askSomebodyElse(
   if (form && consents) return { redirect: await consents.deny(request) };
   const names = await people.act(person, false, [], now, ({ sql }) => listAdminNames(sql, person.caller.companyId, 5));
   const body = html`${about(asked)}
-<p role="alert">Only an administrator of ${person.caller.companyName} can allow this. Ask ${names.join(', ')}.</p>
+<p role="alert">Only an administrator of ${isolated(person.caller.companyName)} can allow this. Ask ${names.map((name, index) => html`${index === 0 ? null : ', '}${isolated(name)}`)}.</p>
 <form method="post" action="${address}">
 <input type="hidden" name="token" value="${person.formToken}">
 <button class="quiet" name="action" value="deny">Back</button>
@@ -114,7 +118,7 @@ async function askSomebodyElse(
 const goOn = ({ clientName }: AskedConsent, address: string): ScreenAnswer => ({
   status: 200,
   html: page(
-    `Back to ${clientName}`,
+    html`Back to ${isolated(clientName)}`,
     html`<meta http-equiv="refresh" content="0; url=${address}"><p>You allowed this app before. <a href="${address}">Go on</a></p>`,
   ),
 });

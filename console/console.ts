@@ -1,6 +1,6 @@
 // The console: what the API rightly leaves to people. Its pages, and who may see them.
 import { ApiError } from '../runtime/errors.ts';
-import { html } from '../runtime/html.ts';
+import { type Html, html, isolated } from '../runtime/html.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
 import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
@@ -189,11 +189,11 @@ function refusedPage(request: PersonalRequest, { status, message, details }: Api
   const needed = (details?.required_scopes as string[] | undefined) ?? [];
   if (status !== 403 || needed.length === 0) return problemPage(request, status, 'That did not work', message);
   const what = needed.join(' or ');
-  const text = `Your roles do not permit this: it needs ${what}. Ask an administrator of ${caller.companyName}.`;
+  const text = html`Your roles do not permit this: it needs ${what}. Ask an administrator of ${isolated(caller.companyName)}.`;
   return problemPage(request, 403, 'You may not see this', text);
 }
 
-function problemPage(request: PersonalRequest, status: number, title: string, text: string): ScreenAnswer {
+function problemPage(request: PersonalRequest, status: number, title: string, text: string | Html): ScreenAnswer {
   const back = placesFor(request.person.caller).findLast(({ path }) => request.address.startsWith(path));
   const way =
     back &&

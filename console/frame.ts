@@ -1,6 +1,6 @@
 // What stands around every page of the console: where one can go, who is signed in, the mode.
 import type { Caller } from '../runtime/caller.ts';
-import { type Frame, type Html, html, page } from '../runtime/html.ts';
+import { type Frame, type Html, html, isolated, page } from '../runtime/html.ts';
 import type { PageAnswer } from '../runtime/screens.ts';
 import { colors } from '../runtime/theme.ts';
 import { homeIn, inMode, type PersonalRequest } from './requests.ts';
@@ -66,7 +66,7 @@ export const placesFor = ({ grants, scopes: roles }: Caller): Place[] =>
 export function consolePage(
   request: Pick<PersonalRequest, 'person' | 'testMode' | 'address'>,
   status: number,
-  title: string,
+  title: string | Html,
   body: Html,
 ): PageAnswer {
   return { status, html: page(title, body, frameOf(request)), script };
@@ -91,7 +91,7 @@ function frameOf({ person, testMode, address }: Pick<PersonalRequest, 'person' |
   const before = html`<a class="skip" href="#content">Skip to the content</a>
 <header>
 <p class="brand"><a href="${homeIn(testMode)}">CRM console</a></p>
-<p class="who">${caller.actor.name ?? ''}, ${caller.companyName}</p>
+<p class="who">${isolated(caller.actor.name ?? '')}, ${isolated(caller.companyName)}</p>
 <p class="mode"><strong class="${testMode ? 'test' : 'live'}">${testMode ? 'Test' : 'Live'} mode</strong>${other}</p>
 <form method="post" action="/console/sign-out">
 <input type="hidden" name="token" value="${formToken}">

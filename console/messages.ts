@@ -2,7 +2,7 @@
 import { actorOf } from '../db/created-by.ts';
 import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../db/messaging/draft-decisions.ts';
 import { found } from '../runtime/errors.ts';
-import { type Html, html } from '../runtime/html.ts';
+import { type Html, html, isolated } from '../runtime/html.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
 import {
   approveDraft,
@@ -72,15 +72,15 @@ ${run.content.channels.map(
   ({ channel, sender, subject, body }) => html`<section>
 <h2>${channel}</h2>
 <dl class="facts">
-<dt>From</dt><dd>${sender ?? 'the default'}</dd>
+<dt>From</dt><dd>${sender === null ? 'the default' : isolated(sender)}</dd>
 <dt>To</dt><dd>${run.content.object}${run.content.filter === null ? ', all of them' : html` with <code>${JSON.stringify(run.content.filter)}</code>`}</dd>
-${subject === null ? null : html`<dt>Subject</dt><dd>${subject}</dd>`}
+${subject === null ? null : html`<dt>Subject</dt><dd>${isolated(subject)}</dd>`}
 </dl>
 <pre>${body}</pre>
 </section>`,
 )}
 ${decisionForm(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `${counted(run.total)} of ${run.campaignName}`)}`;
-  return consolePage(request, 200, run.campaignName, body);
+  return consolePage(request, 200, isolated(run.campaignName), body);
 }
 
 export async function decideRun({ people }: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
@@ -105,18 +105,18 @@ const longestReason = 200;
 const counted = (messages: number): string => (messages === 1 ? '1 message' : `${messages} messages`);
 
 const runLine = (run: RunToDecide, testMode: boolean): Html =>
-  html`<p><a href="${inMode(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${run.campaignName}</a>: ${counted(run.total)}</p>`;
+  html`<p><a href="${inMode(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${isolated(run.campaignName)}</a>: ${counted(run.total)}</p>`;
 
 function draftForm({ draft, saidStop }: DraftToApprove, request: PersonalRequest): Html {
   const { kind, name } = actorOf(draft);
   const by = name ?? kind;
   return html`<article aria-label="Message to ${draft.recipient}">
 <dl class="facts">
-<dt>${draft.channel} to</dt><dd>${draft.recipient}</dd>
-<dt>From</dt><dd>${draft.sender ?? 'the default'}</dd>
-${draft.subject === null ? null : html`<dt>Subject</dt><dd>${draft.subject}</dd>`}
-<dt>Prepared by</dt><dd>${by}, ${draft.created_at.toISOString().slice(0, 16).replace('T', ' ')} UTC</dd>
-${draft.note === null ? null : html`<dt>Note</dt><dd>${draft.note}</dd>`}
+<dt>${draft.channel} to</dt><dd>${isolated(draft.recipient)}</dd>
+<dt>From</dt><dd>${draft.sender === null ? 'the default' : isolated(draft.sender)}</dd>
+${draft.subject === null ? null : html`<dt>Subject</dt><dd>${isolated(draft.subject)}</dd>`}
+<dt>Prepared by</dt><dd>${isolated(by)}, ${draft.created_at.toISOString().slice(0, 16).replace('T', ' ')} UTC</dd>
+${draft.note === null ? null : html`<dt>Note</dt><dd>${isolated(draft.note)}</dd>`}
 </dl>
 <pre>${draft.body}</pre>
 ${saidStop ? html`<p role="alert">The recipient said stop: this message cannot be approved.</p>` : null}

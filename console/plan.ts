@@ -1,7 +1,7 @@
 // The plan: what the workspace has, uses and pays, and its changes. Cards go to the provider alone.
 import { money } from '../domain/billing/money.ts';
 import { type ApiError, notFound } from '../runtime/errors.ts';
-import { type Html, html } from '../runtime/html.ts';
+import { type Html, hostOf, html } from '../runtime/html.ts';
 import { newRequestId } from '../runtime/request-ids.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
 import { changing, done, facts, field, form, moment, numberOf, orAgain, refusal, type Typed, table } from './forms.ts';
@@ -246,7 +246,7 @@ export const openPortal: Show = (parts, request) => {
 
 function awayPage(request: PersonalRequest, title: string, text: string, url: string): ScreenAnswer {
   const body = html`<p>${text}</p>
-<p><a href="${url}">Go on to ${new URL(url).host}</a></p>
+<p><a href="${url}">Go on to ${hostOf(url)}</a></p>
 <p><a href="${inMode(home, request.testMode)}">Back to the plan</a></p>`;
   return consolePage(request, 200, title, body);
 }

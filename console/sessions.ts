@@ -1,7 +1,7 @@
 // One's own sessions: where one is signed in, and the end of what should not go on.
 import { endSessionOf, endSessionsOf, listSessionsOf } from '../db/access/sessions.ts';
 import { notFound } from '../runtime/errors.ts';
-import { html } from '../runtime/html.ts';
+import { html, isolated } from '../runtime/html.ts';
 import { done, form, moment, table } from './forms.ts';
 import { consolePage } from './frame.ts';
 import { act, type Show } from './requests.ts';
@@ -14,7 +14,7 @@ export const showSessions: Show = async (parts, request) => {
   const rows = sessions.map(({ id, createdAt, ip, userAgent }) => [
     moment(createdAt),
     ip ?? 'not noted',
-    userAgent ?? 'not noted',
+    userAgent === null ? 'not noted' : isolated(userAgent),
     id === sessionId
       ? 'This one'
       : form(request, `/console/sessions/${id}/end`, html`<button class="quiet">End</button>`, 'line'),

@@ -1,5 +1,5 @@
 // Webhook subscriptions: who is told of which events, how that goes, and sending it again.
-import { type Html, html } from '../runtime/html.ts';
+import { type Html, hostOf, html, isolated } from '../runtime/html.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
 import {
   done,
@@ -42,7 +42,7 @@ export const showWebhooks: Show = async (parts, request) => {
   });
   const rows = subscriptions.map(
     ({ id, url, events, status, consecutive_failures: failures, last_success_at: last }) => [
-      html`<a href="${inMode(`${home}/${id}`, testMode)}">${url}</a>`,
+      html`<a href="${inMode(`${home}/${id}`, testMode)}"><code>${asciiOf(url)}</code></a>`,
       events.join(', '),
       failures > 0 ? `${status}, ${failures} failures in a row` : status,
       moment(last, 'never'),
@@ -129,19 +129,23 @@ ${field('status', 'Status', {}, { choices: { '': 'All', ...statuses }, value: wa
 ${deliveriesTable(deliveries, here, testMode)}
 ${further(inMode(here, testMode, { status: wanted, cursor: next ?? '' }), next)}
 ${mayChange(request) ? sendingForms(request, here, typed) : null}`;
-  return consolePage(request, status, `Webhook to ${new URL(subscription.url).host}`, body);
+  return consolePage(request, status, html`Webhook to ${hostOf(subscription.url)}`, body);
 }
+
+/** As it is called: with the host as ASCII. */
+const asciiOf = (url: string): string => new URL(url).href;
 
 const factsOf = (each: Subscription): Html =>
   facts({
-    ...{ Address: each.url, Description: each.description, Events: each.events.join(', ') },
+    ...{ Address: html`<code>${asciiOf(each.url)}</code>`, Events: each.events.join(', ') },
+    Description: each.description === null ? null : isolated(each.description),
     Filter: each.filter === null ? null : html`<code>${JSON.stringify(each.filter)}</code>`,
     Status: each.disabled_reason === null ? each.status : `${each.status}: ${reasons[each.disabled_reason]}`,
     'Failures in a row': each.consecutive_failures,
     'Last success': moment(each.last_success_at, 'never'),
     Secret: `ends in ${each.secret_last4}`,
     'Secret before, until': moment(each.previous_secret_expires_at),
-    Added: html`${moment(each.created_at)} by ${each.created_by.name ?? each.created_by.kind}`,
+    Added: html`${moment(each.created_at)} by ${isolated(each.created_by.name ?? each.created_by.kind)}`,
   });
 
 const reasons = { manual: 'by hand', failures: 'its receiver kept failing', gone: 'its receiver said that it is gone' };

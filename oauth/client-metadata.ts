@@ -1,5 +1,6 @@
 // What an app may say of itself, and what is made of it.
 import { isHostName } from '../domain/service/host-names.ts';
+import { withoutBidiControls } from '../runtime/html.ts';
 
 /** Where an app lets itself be called back, and how it is called. */
 export interface ClientMetadata {
@@ -28,7 +29,8 @@ const longestName = 100;
 export function readMetadata(given: unknown): ClientMetadata | MetadataProblem {
   if (typeof given !== 'object' || given === null || Array.isArray(given))
     return invalid('Send a JSON object with client_name and redirect_uris.');
-  const { client_name: name, redirect_uris: redirects } = given as Record<string, unknown>;
+  const { client_name: givenName, redirect_uris: redirects } = given as Record<string, unknown>;
+  const name = typeof givenName === 'string' ? withoutBidiControls(givenName) : givenName;
   if (name !== undefined && (typeof name !== 'string' || name.trim() === '' || name.length > longestName))
     return invalid(`client_name must be a text of 1 to ${longestName} characters.`);
   if (name !== undefined && !isStorable(name)) return invalid(`client_name ${unstorable}`);

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { decodeJwt } from 'jose';
 import type { AskedConsent, Consents } from '../console/requests.ts';
 import { sameText } from '../runtime/credentials/secrets.ts';
+import { withoutBidiControls } from '../runtime/html.ts';
 import { lazily } from '../runtime/lazily.ts';
 import type { Allowance } from '../runtime/limits/rate-limits.ts';
 import { http } from '../runtime/node-http.ts';
@@ -160,7 +161,8 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     if (!client) return undefined;
     return {
       clientId,
-      clientName: client.clientName ?? clientId,
+      // Of an app that was registered before names were cleaned, too.
+      clientName: withoutBidiControls(client.clientName ?? clientId),
       redirectUri: String(params.redirect_uri),
       redirectUris: client.redirectUris ?? [],
       mustAsk: String(params.prompt ?? '')

@@ -35,6 +35,17 @@ export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): 
   );
 }
 
+/** A text of others inside a sentence: its direction, or a sign in it, reorders nothing around it. */
+export const isolated = (text: string): Html => html`<bdi>${text}</bdi>`;
+
+/** A host in an element of its own, as ASCII, so that letters of other scripts do not pass for Latin ones. */
+export const hostOf = (url: string): Html => html`<code>${new URL(url).host}</code>`;
+
+/** Characters that reorder text without being seen: a name with them can make a page read as another one. */
+const bidiControls = /\p{Bidi_Control}/gu;
+
+export const withoutBidiControls = (text: string): string => text.replace(bidiControls, '');
+
 const { text, quiet, link, linkPressed, ground, line, edge, good, bad, warning } = colors;
 
 const style = `
@@ -80,14 +91,17 @@ export interface Frame {
   script: string;
 }
 
-/** A whole page. @param frame of pages that belong together; a page without one stands alone */
-export function page(title: string, body: Html, frame?: Frame): string {
-  return html`<!doctype html>
+/**
+ * A whole page, without bidirectional control characters, whoever wrote what it shows.
+ * @param frame of pages that belong together; a page without one stands alone
+ */
+export function page(title: string | Html, body: Html, frame?: Frame): string {
+  const { text } = html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title}</title>
+<title>${withoutElements(html`${title}`)}</title>
 <link rel="icon" href="data:,">
 <style>${new Html(style + (frame?.style ?? ''))}</style>
 </head>
@@ -100,5 +114,9 @@ ${body}
 ${frame ? html`<script type="module">${new Html(frame.script)}</script>` : null}
 </body>
 </html>
-`.text;
+`;
+  return withoutBidiControls(text);
 }
+
+/** A title of the browser's window, which can hold text alone. */
+const withoutElements = ({ text }: Html): Html => new Html(text.replace(/<[^>]*>/g, ''));

@@ -7,7 +7,7 @@ import type { TenantScope } from '../db/tenant.ts';
 import { ownAuditRow } from '../db/traces.ts';
 import { inTransaction } from '../jobs/transactions.ts';
 import type { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
-import { html, page } from '../runtime/html.ts';
+import { html, isolated, page } from '../runtime/html.ts';
 import type { Screen, ScreenAnswer } from '../runtime/screens.ts';
 
 /** The policy of the addresses that the page is asked from, by its name: programs of mail providers click for many people. */
@@ -69,7 +69,7 @@ const asked = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
   status: 200,
   html: page(
     'Unsubscribe',
-    html`<p>${companyName} writes to ${recipient}. Should that end?</p>
+    html`<p>${isolated(companyName)} writes to ${isolated(recipient)}. Should that end?</p>
 <form method="post">
 <button>Unsubscribe</button>
 </form>`,
@@ -80,6 +80,6 @@ const done = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
   status: 200,
   html: page(
     'You are unsubscribed',
-    html`<p role="status">${companyName} does not write to ${recipient} any more. You can close this page.</p>`,
+    html`<p role="status">${isolated(companyName)} does not write to ${isolated(recipient)} any more. You can close this page.</p>`,
   ),
 });
