@@ -18,6 +18,7 @@ import {
 } from './forms.ts';
 import { consolePage } from './frame.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
+import { formKey, type Made, makeOnce, showOnce } from './shown-once.ts';
 
 type ApiKey = Data<'getApiKey'>['api_key'];
 
@@ -64,7 +65,7 @@ function newKeyPage(request: PersonalRequest, status: number, typed: Typed = {})
   const scopes = Object.entries(moduleActions).map(
     ([module, actions]) => html`<li><code>${actions.map((action) => `${module}:${action}`).join(', ')}</code></li>`,
   );
-  const fields = html`
+  const fields = html`${formKey()}
 ${field('name', 'Name', typed, { required: true, maxlength: 100, hint: 'Shown in lists and in the audit log.' })}
 ${field('environment', 'Environment', typed, { choices: environments, value: request.testMode ? 'test' : 'live' })}
 ${field('scopes', 'Scopes', typed, { long: true, required: true, hint: 'What the key may do, one a line, such as leads:create. leads:* is all of leads, * is everything.' })}
@@ -90,18 +91,32 @@ export const mintKey: Show = (parts, request) => {
     description: given.get('description') || null,
   };
   return orAgain(
-    async () => minted(request, await ask(parts, live(request), 'createApiKey', { body })),
+    () =>
+      makeOnce(parts, request, secrets, async () => madeBy(await ask(parts, live(request), 'createApiKey', { body }))),
     async (refused) => newKeyPage(request, refused.status, { form: given, refused }),
   );
 };
 
+const secrets = `${home}/secret`;
+const madeBy = ({ api_key: key, key: secret }: Data<'createApiKey'>): Made => ({ id: key.id, secret });
+
 /** The only page that shows a key. */
-function minted(request: PersonalRequest, { api_key: key, key: secret }: Data<'createApiKey'>): ScreenAnswer {
+export const showNewKey = showOnce(async (parts, request, { id, secret }) => {
+  const { api_key: key } = await ask(parts, live(request), 'getApiKey', { path: { id } });
   const body = html`<p role="status">Keep this key now: it is shown this once, and nobody can show it again.</p>
 <p><code class="secret" tabindex="0">${secret}</code></p>
 ${factsOf(key)}
 <p><a href="${inMode(home, request.testMode)}">Back to API keys</a></p>`;
-  return consolePage(request, 201, html`The key ${isolated(key.name)}`, body);
+  return consolePage(request, 200, html`The key ${isolated(key.name)}`, body);
+}, shownBefore);
+
+function shownBefore(request: PersonalRequest, id: string | null): ScreenAnswer {
+  const where =
+    id === null
+      ? html`Whether a key was made is in <a href="${inMode(home, request.testMode)}">the list of keys</a>.`
+      : html`If you do not have it, rotate or revoke <a href="${inMode(`${home}/${id}`, request.testMode)}">the key</a>.`;
+  const body = html`<p role="alert">A key is shown once, right after it is made. This page has none to show any more. ${where}</p>`;
+  return consolePage(request, 410, 'The key is not shown again', body);
 }
 
 export const showKey: Show = (parts, request) => keyPage(parts, request, 200);
@@ -116,7 +131,7 @@ async function keyPage(
   const { api_key: key } = await ask(parts, live(request), 'getApiKey', { path: { id } });
   const rotate = html`<h2>Rotate</h2>
 <p>Mints a key with the same settings. This one goes on for the hours that you give, and then expires.</p>
-${form(request, `${home}/${id}/rotate`, html`${field('overlap_hours', 'Hours that this key goes on', typed, { type: 'number', value: '24', min: 0, max: 168 })}<button>Rotate</button>`)}`;
+${form(request, `${home}/${id}/rotate`, html`${formKey()}${field('overlap_hours', 'Hours that this key goes on', typed, { type: 'number', value: '24', min: 0, max: 168 })}<button>Rotate</button>`)}`;
   const revoke = html`<h2>Revoke</h2>
 <p>From then on no call with the key is accepted. It cannot be undone.</p>
 ${form(request, `${home}/${id}/revoke`, html`${field('reason', 'Reason', typed, { maxlength: 200 })}<button class="danger">Revoke</button>`)}`;
@@ -148,7 +163,10 @@ export const rotateKey: Show = (parts, request) => {
   const { id = '' } = request.path;
   const body = { overlap_hours: numberOf(given.get('overlap_hours')) };
   return orAgain(
-    async () => minted(request, await ask(parts, live(request), 'rotateApiKey', { path: { id }, body })),
+    () =>
+      makeOnce(parts, request, secrets, async () =>
+        madeBy(await ask(parts, live(request), 'rotateApiKey', { path: { id }, body })),
+      ),
     (refused) => keyPage(parts, request, refused.status, { form: given, refused }),
   );
 };

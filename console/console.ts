@@ -2,7 +2,7 @@
 import { ApiError } from '../runtime/errors.ts';
 import { type Html, html, isolated } from '../runtime/html.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
-import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys } from './api-keys.ts';
+import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys, showNewKey } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
 import { consent } from './consent.ts';
@@ -32,6 +32,7 @@ import {
   removeWebhook,
   rotateSecret,
   sendAgain,
+  showNewSecret,
   showWebhook,
   showWebhooks,
   testWebhook,
@@ -65,6 +66,7 @@ const routes: readonly Route[] = [
   },
   { path: '/console/api-keys', show: showKeys },
   { path: '/console/api-keys/new', show: newKey, send: mintKey, recent: 'all' },
+  { path: `/console/api-keys/secret/(?<once>${uuid})`, show: showNewKey },
   { path: key, show: showKey },
   { path: `${key}/rotate`, send: rotateKey, recent: 'send' },
   { path: `${key}/revoke`, send: revokeKey, recent: 'send' },
@@ -73,6 +75,7 @@ const routes: readonly Route[] = [
   { path: '/console/consent/(?<uid>[\\w-]{10,50})', show: askConsent, send: askConsent },
   { path: '/console/webhooks', show: showWebhooks },
   { path: '/console/webhooks/new', show: newWebhook, send: createWebhook, recent: 'all' },
+  { path: `/console/webhooks/secret/(?<once>${uuid})`, show: showNewSecret },
   { path: webhook, show: showWebhook },
   { path: `${webhook}/(?<to>enable|disable)`, send: changeWebhook },
   { path: `${webhook}/test`, send: testWebhook },

@@ -44,7 +44,7 @@ export interface ConsoleParts {
   takeSignIn: (ip: string, now: Date) => Promise<boolean>;
   /** Counts a mail with a link to a new password. @returns false where one address was written too many */
   takeResetMail: (email: string, now: Date) => Promise<boolean>;
-  secrets: Pick<Secrets, 'encrypt'>;
+  secrets: Pick<Secrets, 'encrypt' | 'decrypt'>;
   tokens: SignedTokens;
 }
 

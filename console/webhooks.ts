@@ -17,6 +17,7 @@ import {
 } from './forms.ts';
 import { consolePage } from './frame.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
+import { formKey, type Made, makeOnce, showOnce } from './shown-once.ts';
 import { deliveriesTable, statuses } from './webhook-deliveries.ts';
 
 type Subscription = Data<'getWebhookSubscription'>['subscription'];
@@ -65,7 +66,7 @@ async function newWebhookPage(
   typed: Typed = {},
 ): Promise<ScreenAnswer> {
   const { events } = await ask(parts, request, 'listWebhookEvents', { query: { limit: '200' } });
-  const fields = html`
+  const fields = html`${formKey()}
 ${field('url', 'Address', typed, { type: 'url', required: true, maxlength: 2048, hint: 'Where events are posted to; https.' })}
 ${field('events', 'Events', typed, { long: true, required: true, hint: 'One a line. record.* is a group, * is everything.' })}
 <details><summary>Events there are</summary><ul>${events.map(({ name }) => html`<li><code>${name}</code></li>`)}</ul></details>
@@ -83,21 +84,35 @@ export const createWebhook: Show = (parts, request) => {
     include: given.has('changes') ? ['changes'] : [],
   };
   return orAgain(
-    async () => secretPage(request, await ask(parts, request, 'createWebhookSubscription', { body }), 201),
+    () =>
+      makeOnce(parts, request, secrets, async () =>
+        madeBy(await ask(parts, request, 'createWebhookSubscription', { body })),
+      ),
     (refused) => newWebhookPage(parts, request, refused.status, { form: given, refused }),
   );
 };
 
+const secrets = `${home}/secret`;
+const madeBy = ({
+  subscription,
+  secret,
+}: Pick<Data<'createWebhookSubscription'>, 'subscription' | 'secret'>): Made => ({ id: subscription.id, secret });
+
 /** The only page that shows a secret. */
-function secretPage(
-  request: PersonalRequest,
-  { subscription, secret }: Pick<Data<'createWebhookSubscription'>, 'subscription' | 'secret'>,
-  status: number,
-): ScreenAnswer {
+export const showNewSecret = showOnce(async (_, request, { id, secret }) => {
   const body = html`<p role="status">Keep this secret now: your receiver checks signatures with it, and it is shown this once.</p>
 <p><code class="secret" tabindex="0">${secret}</code></p>
-<p><a href="${inMode(`${home}/${subscription.id}`, request.testMode)}">Go on to the webhook</a></p>`;
-  return consolePage(request, status, 'The secret of the webhook', body);
+<p><a href="${inMode(`${home}/${id}`, request.testMode)}">Go on to the webhook</a></p>`;
+  return consolePage(request, 200, 'The secret of the webhook', body);
+}, shownBefore);
+
+function shownBefore(request: PersonalRequest, id: string | null): ScreenAnswer {
+  const where =
+    id === null
+      ? html`Whether a webhook was added is in <a href="${inMode(home, request.testMode)}">the list of webhooks</a>.`
+      : html`If you do not have it, rotate the secret of <a href="${inMode(`${home}/${id}`, request.testMode)}">the webhook</a>.`;
+  const body = html`<p role="alert">A secret is shown once, right after it is made. This page has none to show any more. ${where}</p>`;
+  return consolePage(request, 410, 'The secret is not shown again', body);
 }
 
 export const showWebhook: Show = (parts, request) => webhookPage(parts, request, 200);
@@ -107,10 +122,11 @@ async function webhookPage(
   request: PersonalRequest,
   status: number,
   typed: Typed = {},
-  tested?: Data<'testWebhookSubscription'>['delivery'],
 ): Promise<ScreenAnswer> {
   const { path, query, testMode } = request;
   const id = path.id ?? '';
+  const deliveryId = query.get('tested');
+  const tested = deliveryId && (await ask(parts, request, 'getWebhookDelivery', { path: { id, deliveryId } })).delivery;
   const [wanted, cursor] = [query.get('status') ?? '', query.get('cursor') ?? ''];
   const { subscription } = await ask(parts, request, 'getWebhookSubscription', { path: { id } });
   const { deliveries, next_cursor: next } = await ask(parts, request, 'listWebhookDeliveries', {
@@ -153,7 +169,12 @@ const reasons = { manual: 'by hand', failures: 'its receiver kept failing', gone
 function buttons(request: PersonalRequest, here: string, { status }: Subscription): Html {
   const to = status === 'active' ? 'disable' : 'enable';
   const one = (action: string, name: string, look: string): Html =>
-    form(request, `${here}/${action}`, html`<button class="${look}">${name}</button>`, 'line');
+    form(
+      request,
+      `${here}/${action}`,
+      html`${action === 'rotate' ? formKey() : null}<button class="${look}">${name}</button>`,
+      'line',
+    );
   return html`<h2>Change</h2>
 <p>${one(to, to === 'enable' ? 'Enable' : 'Disable', 'quiet')}${one('test', 'Test', 'quiet')}${one('rotate', 'Rotate', 'quiet')}${one('delete', 'Delete', 'danger')}</p>
 <p class="note">Test sends a sample and shows the answer. Rotate makes another secret; both sign for 24 hours.</p>`;
@@ -163,7 +184,7 @@ const outcomeOf = ({
   status,
   last_response_code: code,
   last_error: fault,
-}: Data<'testWebhookSubscription'>['delivery']): Html =>
+}: Data<'getWebhookDelivery'>['delivery']): Html =>
   status === 'succeeded'
     ? html`<p role="status">The receiver answered ${code}.</p>`
     : html`<p role="alert">The test failed: ${code === null ? (fault ?? 'no answer') : `the receiver answered ${code}`}.</p>`;
@@ -193,7 +214,7 @@ export const testWebhook: Show = (parts, request) => {
   return orAgain(
     async () => {
       const { delivery } = await ask(parts, request, 'testWebhookSubscription', { path: { id } });
-      return webhookPage(parts, request, 200, {}, delivery);
+      return { redirect: inMode(`${home}/${id}`, request.testMode, { tested: delivery.id }) };
     },
     (refused) => webhookPage(parts, request, refused.status, { refused }),
   );
@@ -202,7 +223,10 @@ export const testWebhook: Show = (parts, request) => {
 export const rotateSecret: Show = (parts, request) => {
   const { id = '' } = request.path;
   return orAgain(
-    async () => secretPage(request, await ask(parts, request, 'rotateWebhookSecret', { path: { id } }), 200),
+    () =>
+      makeOnce(parts, request, secrets, async () =>
+        madeBy(await ask(parts, request, 'rotateWebhookSecret', { path: { id } })),
+      ),
     (refused) => webhookPage(parts, request, refused.status, { refused }),
   );
 };

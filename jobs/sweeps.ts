@@ -4,6 +4,7 @@ import { dropAuditMonths, sweepOtherAuditLogs } from '../db/access/audit-logs.ts
 import { sweepArtifacts } from '../db/access/oauth-artifacts.ts';
 import { sweepBlocks } from '../db/access/quota.ts';
 import { sweepSessions } from '../db/access/sessions.ts';
+import { sweepForms } from '../db/access/shown-secrets.ts';
 import { sweepDeliveries } from '../db/automation/webhook-sending.ts';
 import { sweepRuns } from '../db/automation/workforce-runs.ts';
 import { sweepProviderEvents } from '../db/billing/provider-customers.ts';
@@ -35,6 +36,7 @@ export function startSweeps(platform: Pool, files: SweptFiles, log: Log): () => 
       answers: await removeAll(platform, sweep),
       blocks: await removeAll(platform, sweepBlocks),
       sessions: await removeAll(platform, sweepSessions),
+      forms: await removeAll(platform, sweepForms),
       oauth_artifacts: await removeAll(platform, sweepArtifacts),
       mails: await removeAll(platform, sweepMails),
       clocks: await removeAll(platform, sweepClocks),

@@ -87,6 +87,12 @@ export class Visitor {
     return this.ask(action, { ...(await this.formOf(path, action)), ...fields });
   }
 
+  /** Sends a form of a page as send does, and goes where its answer leads. */
+  async complete(path: string, fields: Record<string, string> = {}, action = path.split('?')[0] ?? ''): Promise<Seen> {
+    const sent = await this.send(path, fields, action);
+    return sent.to === null ? sent : this.ask(sent.to);
+  }
+
   /** From now on the password was given longer ago than decisions allow. */
   growStale(): void {
     const secrets = new Secrets(inject('secretKey'));

@@ -1,0 +1,82 @@
+// Forms that make a secret: each does its work once, and what it made is shown once.
+import type { Sql } from '../connect.ts';
+import { type DueRow, removeByCompany } from '../sweeping.ts';
+
+/** A form of a session; the id is the key that the form carries. */
+export interface SentForm {
+  companyId: string;
+  sessionId: string;
+  id: string;
+}
+
+/** Claims the key of a form. @returns false if the form was sent before */
+export async function claimForm(sql: Sql, form: SentForm, now: Date, expiresAt: Date): Promise<boolean> {
+  const { companyId, sessionId, id } = form;
+  const claimed = await sql`
+    insert into shown_secrets (company_id, id, session_id, created_at, expires_at)
+    values (${companyId}, ${id}, ${sessionId}, ${now}, ${expiresAt})
+    on conflict (company_id, id) do nothing`;
+  return claimed.count === 1;
+}
+
+/** Gives the key of a form back that made nothing. */
+export async function releaseForm(sql: Sql, { companyId, sessionId, id }: SentForm): Promise<void> {
+  await sql`
+    delete from shown_secrets
+    where company_id = ${companyId} and id = ${id} and session_id = ${sessionId} and made_id is null`;
+}
+
+/** Stores what a form made, until it is shown. */
+export async function storeSecret(
+  sql: Sql,
+  { companyId, sessionId, id }: SentForm,
+  madeId: string,
+  sealedSecret: string,
+): Promise<void> {
+  await sql`
+    update shown_secrets set made_id = ${madeId}, sealed_secret = ${sealedSecret}
+    where company_id = ${companyId} and id = ${id} and session_id = ${sessionId}`;
+}
+
+export interface TakenSecret {
+  /** What the secret is of; null if its making has not ended, or nobody knows how. */
+  madeId: string | null;
+  /** null: it was shown before, or it is too late. */
+  sealedSecret: string | null;
+}
+
+/**
+ * Takes what a form of a session made, to be shown: of several calls one gets the secret.
+ * @param since forms that were sent before show nothing any more
+ * @returns undefined if the session sent no such form
+ */
+export async function takeSecret(
+  sql: Sql,
+  { companyId, sessionId, id }: SentForm,
+  since: Date,
+): Promise<TakenSecret | undefined> {
+  const [row] = await sql<TakenSecret[]>`
+    with found as (
+      select made_id, case when created_at > ${since} then sealed_secret end as sealed_secret from shown_secrets
+      where company_id = ${companyId} and id = ${id} and session_id = ${sessionId}
+      for update
+    ),
+    taken as (
+      update shown_secrets set sealed_secret = null
+      where company_id = ${companyId} and id = ${id} and exists (select from found where made_id is not null)
+    )
+    select made_id as "madeId", sealed_secret as "sealedSecret" from found`;
+  return row;
+}
+
+/** Removes the keys of forms that were sent long ago; for the platform role. @returns how many, at most the limit */
+export async function sweepForms(sql: Sql, limit: number, now: Date): Promise<number> {
+  const due = await sql<DueRow[]>`
+    select company_id as "companyId", id from shown_secrets where expires_at < ${now} order by expires_at limit ${limit}`;
+  return removeByCompany(due, async (companyId, rows) => {
+    const removed = await sql`
+      delete from shown_secrets
+      where company_id = ${companyId} and id = any(${rows.map(({ id }) => id)}::uuid[]) and expires_at < ${now}`;
+    return removed.count;
+  });
+}
