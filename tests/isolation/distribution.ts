@@ -112,6 +112,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/access/audit-logs.ts sweepOtherAuditLogs': 'finds whose rows of no month are past their time, by an index',
   'db/records/feed.ts sweepEvents': 'finds whose events are past their time, the oldest of each feed by its key',
   'db/access/sessions.ts sweepSessions': 'finds whose sessions are past their time, by an index',
+  'db/access/shown-secrets.ts sweepForms': 'finds whose forms were sent long ago, by an index',
   'db/idempotency.ts sweep': 'finds whose answers are past their time, by an index',
   'db/access/quota.ts sweepBlocks': 'finds whose blocks of calls nobody renews, by an index',
   'db/messaging/mails.ts takeMails': 'finds whose mails are due, by an index',

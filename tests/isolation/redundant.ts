@@ -93,6 +93,7 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/access/sessions.ts lockSignInOf: u.company_id = ${companyId}': 'not sent',
   'db/access/sessions.ts lockSignInOf: c.id = ${companyId}': 'not sent',
   'db/access/sessions.ts lockSignInOf: i.company_id = ${companyId}': 'not sent',
+  'db/access/shown-secrets.ts': 'not sent',
   'db/access/standing.ts': 'not sent',
   'db/automation/webhook-deliveries.ts listDeliveries: company_id = ${companyId}': 'not run',
   'db/automation/webhook-deliveries.ts listDeliveries: test_mode = ${testMode}': 'not run',

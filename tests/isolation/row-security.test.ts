@@ -18,6 +18,7 @@ import { billed } from '../support/billing.ts';
 import { messaged } from '../support/messaging.ts';
 import { tried, triedRoles } from '../support/noted-statements.ts';
 import { scheduled } from '../support/scheduling.ts';
+import { newSentForm } from '../support/sessions.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 import { newDelivery, newWebhook } from '../support/webhooks.ts';
 import { enrolled } from '../support/workforces.ts';
@@ -49,6 +50,7 @@ beforeAll(async () => {
     await scheduled(each);
     await messaged(each);
     await enrolled(each);
+    await newSentForm(each);
     // What the search keeps begins with hundreds of records.
     await database()`insert into search_blocks values (${each.companyId}, false, 'tasks', 0, '{}', '{}')`;
     await database()`insert into search_signatures values (${each.companyId}, false, 'tasks', 0, '')`;

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { sweepBlocks } from '../../db/access/quota.ts';
 import { sweepSessions } from '../../db/access/sessions.ts';
+import { sweepForms } from '../../db/access/shown-secrets.ts';
 import { sweepRuns } from '../../db/automation/workforce-runs.ts';
 import { sweepProviderEvents } from '../../db/billing/provider-customers.ts';
 import { Pool, type Sql } from '../../db/connect.ts';
@@ -12,6 +13,7 @@ import { sweepReports } from '../../db/messaging/received-reports.ts';
 import { completeBookings } from '../../db/scheduling/bookings.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
+import { newSentForm } from '../support/sessions.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 let pool: Pool;
@@ -57,6 +59,8 @@ const addMail: Add = async ({ companyId }, _, days) => {
     values (${companyId}, ${id}, 'a@example.com', 'welcome', '{}', 'sent', now(), now() - make_interval(days => ${days}))`;
   return id;
 };
+
+const addSentForm: Add = (tenant, _, days) => newSentForm(tenant, days);
 
 const addClock: Add = async ({ companyId }, testMode, days) => {
   const id = randomUUID();
@@ -127,6 +131,7 @@ type Sweep = (sql: Sql, limit: number, now: Date) => Promise<number>;
 test.each<[string, string, number, Add, Sweep]>([
   ['idempotency_records', 'key', 1, addAnswer, sweep],
   ['sessions', 'id', 1, addSession, sweepSessions],
+  ['shown_secrets', 'id', 0, addSentForm, sweepForms],
   ['mails', 'id', 30, addMail, sweepMails],
   ['sla_clocks', 'id', 400, addClock, sweepClocks],
   ['notifications', 'id', 90, addNotification, sweepNotifications],

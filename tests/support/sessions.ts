@@ -51,6 +51,18 @@ export async function tokenFor(tenant: Tenant, user: { id: string }): Promise<st
   return (await tokens).issue({ companyId: tenant.companyId, userId: user.id, sessionId }, new Date());
 }
 
+/** A form that somebody sent, whose key is forgotten after some time. @param daysAgo when it was */
+export async function newSentForm({ companyId, admin }: Tenant, daysAgo = -1): Promise<string> {
+  const [sessionId, id] = [uuidv7(), uuidv7()];
+  await database()`
+    insert into sessions (company_id, id, user_id, created_at, expires_at)
+    values (${companyId}, ${sessionId}, ${admin.id}, now(), now() + interval '7 days')`;
+  await database()`
+    insert into shown_secrets (company_id, id, session_id, created_at, expires_at)
+    values (${companyId}, ${id}, ${sessionId}, now(), now() - make_interval(days => ${daysAgo}))`;
+  return id;
+}
+
 /** A user who can sign in, with a role. */
 export async function newPerson(tenant: Tenant, role = 'Sales_Rep'): Promise<{ id: string; email: string }> {
   const user = await newUser(tenant, { role });
