@@ -112,34 +112,46 @@ const toPassword = (next: string): ScreenAnswer => ({
 });
 
 export function consoleScreens(parts: ConsoleParts): Screen[] {
-  return [
+  const screens: Screen[] = [
     {
       name: 'console_sign_in',
       path: /^\/console\/sign-in$/,
-      show: (request) => (isForeign(request) ? foreignForm : signIn(parts, request)),
+      show: (request) => signIn(parts, request),
     },
     {
       ...{ name: 'console_forgotten_password', path: /^\/console\/forgotten-password$/, limit: 'new-password' },
-      show: (request) => (isForeign(request) ? foreignForm : forgottenPassword(parts, request)),
+      show: (request) => forgottenPassword(parts, request),
     },
     {
       ...{ name: 'console_new_password', path: /^\/console\/new-password$/, limit: 'new-password' },
-      show: (request) => (isForeign(request) ? foreignForm : newPassword(parts, request)),
+      show: (request) => newPassword(parts, request),
     },
     ...routes.map((route) => ({
       ...{ name: 'console', path: new RegExp(`^${route.path}$`), limit: 'console' },
       show: (request: ScreenRequest) => guarded(parts, request, route),
     })),
   ];
+  return screens.map((screen) => ({
+    ...screen,
+    show: async (request) => (isForeign(request, new URL(parts.baseUrl())) ? foreignForm : screen.show(request)),
+  }));
 }
 
-/** True for a form on a page of others: before somebody is signed in, no token can tell. Browsers say where a form comes from. */
-const isForeign = ({ form, headers }: ScreenRequest): boolean =>
-  form !== undefined && !['same-origin', 'none', undefined].includes(headers['sec-fetch-site'] as string | undefined);
+/** True if a form was sent by a page of another origin, as far as the browser says where it comes from. */
+function isForeign({ form, headers }: ScreenRequest, base: URL): boolean {
+  if (form === undefined) return false;
+  if (!['same-origin', 'none', undefined].includes(headers['sec-fetch-site'] as string | undefined)) return true;
+  return headers.origin !== undefined && !isOwnOrigin(headers.origin, headers.host, base);
+}
 
-const foreignForm = Promise.resolve(
-  plainPage(403, 'This form is not ours', 'Open the page here, and send it once more.'),
-);
+/** Under the address that the server is known by; or under another name of it, which only the request itself tells. */
+function isOwnOrigin(origin: string, host: string | undefined, base: URL): boolean {
+  // A sandboxed frame, or a page that hides where it is: ours do neither.
+  const page = URL.parse(origin);
+  return page !== null && (page.host === base.host ? page.origin === base.origin : page.host === host);
+}
+
+const foreignForm = plainPage(403, 'This form is not ours', 'Open the page here, and send it once more.');
 
 /** Answers somebody who is signed in, under a session that was renewed where it had to be; leads all others to the sign-in. */
 async function guarded(parts: ConsoleParts, request: ScreenRequest, route: Route): Promise<ScreenAnswer> {

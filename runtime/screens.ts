@@ -190,7 +190,8 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
 const readableAnywhere = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, ...forAnySite } });
 
 function sent(answer: ScreenAnswer): Answer {
-  const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' };
+  // With no-referrer, browsers send the origin null with forms of our own pages.
+  const headers = { 'cache-control': 'no-store', 'referrer-policy': 'same-origin' };
   if ('received' in answer)
     return {
       status: 200,

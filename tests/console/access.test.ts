@@ -197,6 +197,40 @@ describe('the password', () => {
   });
 });
 
+describe('a form', () => {
+  test.each([
+    ['/console/sign-in', {}],
+    ['/console/forgotten-password', { email: 'nobody@x.example' }],
+    ['/console/new-password', { link: 'x' }],
+    ['/console/sign-out', {}],
+    ['/console/sessions/end-others', {}],
+    ['/console/api-keys/new', { name: 'Foreign', scopes: '*' }],
+    ['/console/consent/0123456789', { action: 'allow', group: 'admin' }],
+  ])(
+    'to %s is refused from another origin, from none that can be named, and on behalf of another site',
+    async (path, fields) => {
+      const visitor = await visitorOf((await newPerson(furnished.tenant)).email);
+      const own = new URL(inject('baseUrl')).origin;
+      const form = { ...(await visitor.formOf('/console', '/console/sign-out')), ...fields };
+      const foreign: Record<string, string>[] = [
+        { origin: 'null' },
+        { origin: 'https://evil.example' },
+        { origin: `${own}.evil.example` },
+        { origin: own.replace('http:', 'https:').replace(/:\d+$/, '') },
+        { origin: own, 'sec-fetch-site': 'cross-site' },
+        { origin: own, 'sec-fetch-site': 'same-site' },
+        { 'sec-fetch-site': 'cross-site' },
+      ];
+      for (const headers of foreign) {
+        const { status, text } = await visitor.ask(path, form, headers);
+        expect([headers, status, text.includes('This form is not ours')]).toEqual([headers, 403, true]);
+      }
+      const { text } = await visitor.ask(path, form, { origin: own, 'sec-fetch-site': 'same-origin' });
+      expect(text).not.toContain('This form is not ours');
+    },
+  );
+});
+
 describe('signing in', () => {
   test('is not done by a page of others for somebody', async () => {
     const { email } = furnished.tenant.admin;
