@@ -7,6 +7,9 @@ import { ask, type ConsoleParts, type PersonalRequest } from './requests.ts';
 /** On the page. */
 const most = 100;
 
+const throughOf = (audience: 'api' | 'mcp' | null): string =>
+  audience === null ? 'what its tokens say' : { api: 'the API', mcp: 'the tools for AI assistants (MCP)' }[audience];
+
 export async function showApps(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
   const { person, query } = request;
   const { oauth_grants: grants } = await ask(parts, request, 'listOauthGrants', { query: { limit: String(most) } });
@@ -23,7 +26,8 @@ ${active.map(
 <h2>${isolated(grant.client_name)}</h2>
 <dl>
 <dt>Acts for</dt><dd>${isolated(grant.user.full_name)}</dd>
-<dt>May</dt><dd>${grant.groups.length === 0 ? 'nothing' : grant.groups.join(', ')}</dd>
+<dt>May</dt><dd>${[...grant.groups, ...grant.extra_scopes].join(', ') || 'nothing'}</dd>
+<dt>Through</dt><dd>${throughOf(grant.audience)}</dd>
 <dt>Since</dt><dd>${grant.created_at.slice(0, 16).replace('T', ' ')} UTC</dd>
 </dl>
 <form method="post" action="/console/apps/${grant.id}">

@@ -1,28 +1,38 @@
 // The question whether an app may act for a person, and the answer.
 import { v7 as uuidv7 } from 'uuid';
-import { findActiveGrant, listAdminNames, saveGrant } from '../db/access/oauth-grants.ts';
-import type { ConsentGroup } from '../domain/access/oauth-groups.ts';
+import {
+  findActiveGrant,
+  type GrantBefore,
+  listAdminNames,
+  type OAuthGrantRow,
+  saveGrant,
+} from '../db/access/oauth-grants.ts';
+import { askedScopes, type ConsentGroup, groupsFor, outsideOf } from '../domain/access/oauth-groups.ts';
 import { type Html, hostOf, html, isolated, page } from '../runtime/html.ts';
 import type { ScreenAnswer } from '../runtime/screens.ts';
 import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, toSignIn } from './requests.ts';
 
-const groups: readonly { name: ConsentGroup; title: string; text: string; isOn: boolean }[] = [
-  { name: 'records', title: 'Records', text: 'read, create and edit leads, customers and activities', isOn: true },
-  {
-    name: 'automation',
-    title: 'Automation',
-    text: 'read and start workflows, manage webhook subscriptions',
-    isOn: true,
+interface GroupText {
+  title: string;
+  text: string;
+  /** Ticked unless the person chose otherwise before. */
+  isOn?: true;
+}
+
+const textOf: Readonly<Record<ConsentGroup, GroupText>> = {
+  records: { title: 'Records', text: 'read, create and edit leads, customers and activities', isOn: true },
+  pipeline: {
+    ...{ title: 'Pipeline', isOn: true },
+    text: 'read, create and edit deals, accounts, tasks and objects of your own; read reports',
   },
-  {
-    name: 'messaging',
-    title: 'Messaging',
-    text: 'prepare messages; what is sent uses up your paid allowance',
-    isOn: false,
-  },
-  { name: 'billing', title: 'Billing', text: 'see and change the plan; for API and SDK use only', isOn: false },
-  { name: 'admin', title: 'Admin', text: 'manage settings of the workspace and its users', isOn: false },
-];
+  automation: { title: 'Automation', text: 'read and start workflows, manage webhook subscriptions', isOn: true },
+  calendar: { title: 'Calendar', text: 'read, create and change bookings' },
+  messaging: { title: 'Messaging', text: 'prepare messages; what is sent uses up your paid allowance' },
+  billing: { title: 'Billing', text: 'see and change the plan; for API and SDK use only' },
+  admin: { title: 'Admin', text: 'manage settings of the workspace and its users' },
+};
+
+const purposeOf = { api: 'for the API', mcp: 'for AI assistants (MCP)' };
 
 /** @param recently milliseconds after which the password is asked for again */
 export async function consent(parts: ConsoleParts, request: PersonalRequest, recently: number): Promise<ScreenAnswer> {
@@ -38,48 +48,81 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
   const { companyId, userId } = person.caller;
   const user = userId ?? '';
   const known = await people.act(person, false, [], now, ({ sql }) =>
-    findActiveGrant(sql, companyId, user, asked.clientId),
+    findActiveGrant(sql, companyId, user, asked.clientId, asked.audience),
   );
   // A page and no redirect: browsers let a form lead nowhere that its page did not name, and a sign-in names none.
-  if (known && !asked.mustAsk && !form) return goOn(asked, await consents.allow(request, user, known.id));
+  if (known && !form && !mustAsk(asked, known)) return goOn(asked, await consents.allow(request, user, known.id));
   if (!person.caller.scopes.includes('Company_Admin')) return askSomebodyElse(parts, request, asked);
   if (now.getTime() - person.session.signedInAt > recently) return toSignIn(address, true);
-  if (!form) return question(request, asked, known?.groups);
+  if (!form) return question(request, asked, known);
   if (form.get('action') !== 'allow') return { redirect: await consents.deny(request) };
-  const chosen = groups.filter(({ name }) => form.getAll('group').includes(name)).map(({ name }) => name);
+  const offered = offerOf(asked, known);
+  const chosen = offered.groups.filter((group) => form.getAll('group').includes(group));
+  const extraScopes = offered.scopes.filter((scope) => form.getAll('scope').includes(scope));
   const grantId = await people.act(person, false, [], now, async ({ sql, record }) => {
-    const { clientId, clientName } = asked;
-    const grant = { id: uuidv7(), userId: user, clientId, clientName, groups: chosen, createdAt: now };
+    const { clientId, clientName, audience } = asked;
+    const app = { userId: user, clientId, clientName, audience };
+    const grant = { id: uuidv7(), ...app, groups: chosen, extraScopes, createdAt: now };
     const { id, before } = await saveGrant(sql, companyId, grant);
     record({
       action: before === null ? 'oauth_grant.create' : 'oauth_grant.update',
       object: 'oauth_grants',
       recordId: id,
-      ...(before === null ? {} : { changes: { groups: { from: before, to: chosen } } }),
-      metadata: { client_id: clientId, client_name: clientName, groups: chosen },
+      ...(before === null ? {} : { changes: changesOf(before, { groups: chosen, extraScopes }) }),
+      metadata: { client_id: clientId, client_name: clientName, audience, groups: chosen, extra_scopes: extraScopes },
     });
     return id;
   });
   return { redirect: await consents.allow(request, user, grantId) };
 }
 
+/**
+ * Whether a person is asked although they allowed the app something before: if it says so, if it wants more, and if its answer goes to a program
+ * on the person's computer. Anything that runs there can call itself this app.
+ */
+const mustAsk = (asked: AskedConsent, { groups, extraScopes }: OAuthGrantRow): boolean =>
+  asked.mustAsk ||
+  isLoopback(asked.redirectUri) ||
+  outsideOf(groups as ConsentGroup[], askedScopes(asked.scope, asked.audience)).some(
+    (scope) => !extraScopes.includes(scope),
+  );
+
+/** What the page offers: groups, and single scopes that the app asks for or has; those in a group that is ticked are left out on the page. */
+const offerOf = ({ audience, scope }: AskedConsent, known: OAuthGrantRow | undefined) => ({
+  groups: groupsFor(audience),
+  scopes: [...new Set([...(known?.extraScopes ?? []), ...askedScopes(scope, audience)])],
+});
+
+function changesOf(before: GrantBefore, after: GrantBefore): Record<string, { from: unknown; to: unknown }> {
+  return {
+    groups: { from: before.groups, to: after.groups },
+    extra_scopes: { from: before.extraScopes, to: after.extraScopes },
+  };
+}
+
 function question(
   { person, address }: PersonalRequest,
   asked: AskedConsent,
-  before: readonly string[] | undefined,
+  known: OAuthGrantRow | undefined,
 ): ScreenAnswer {
+  const { groups, scopes } = offerOf(asked, known);
+  const ticked = groups.filter((group) => known?.groups.includes(group) ?? textOf[group].isOn === true);
+  const single = outsideOf(ticked, scopes);
   const body = html`${about(asked)}
 <form method="post" action="${address}">
 <input type="hidden" name="token" value="${person.formToken}">
 <fieldset>
 <legend>It may, in your name and as far as your role goes</legend>
-${groups.map(
-  ({ name, title, text, isOn }) =>
-    html`<p><label><input type="checkbox" name="group" value="${name}"${
-      (before?.includes(name) ?? isOn) ? html` checked` : null
-    }> ${title}</label> ${text}</p>`,
-)}
+${groups.map((group) => box('group', group, textOf[group].title, ticked.includes(group), textOf[group].text))}
 </fieldset>
+${
+  single.length === 0
+    ? null
+    : html`<fieldset>
+<legend>It asks for these by name, too</legend>
+${single.map((scope) => box('scope', scope, html`<code>${scope}</code>`, known?.extraScopes.includes(scope) === true))}
+</fieldset>`
+}
 <button name="action" value="allow">Allow</button>
 <button class="quiet" name="action" value="deny">Deny</button>
 </form>
@@ -91,10 +134,17 @@ ${groups.map(
   };
 }
 
+const box = (name: string, value: string, label: string | Html, isTicked: boolean, text = ''): Html =>
+  html`<p><label><input type="checkbox" name="${name}" value="${value}"${isTicked ? html` checked` : null}> ${label}</label> ${text}</p>`;
+
+/** True for an address of the machine that the browser runs on. */
+const isLoopback = (address: string): boolean =>
+  ['127.0.0.1', '[::1]', 'localhost'].includes(new URL(address).hostname);
+
 /** What is known of an app: the name is its own word, the host is not. */
-function about({ clientName, redirectUri, redirectUris }: AskedConsent): Html {
-  const isLocal = redirectUris.every((each) => /^http:\/\/(127\.0\.0\.1|\[::1\]|localhost)[:/]/.test(`${each}/`));
-  return html`<p><strong>${isolated(clientName)}</strong> asks for access. Your answer goes to ${hostOf(redirectUri)}.</p>
+function about({ clientName, redirectUri, audience }: AskedConsent): Html {
+  const isLocal = isLoopback(redirectUri);
+  return html`<p><strong>${isolated(clientName)}</strong> asks for access <strong>${purposeOf[audience]}</strong>. Your answer goes to ${hostOf(redirectUri)}.</p>
 ${isLocal ? html`<p role="alert">This app runs on your own computer, so nobody vouches for its name. Go on only if you have just started it yourself.</p>` : null}`;
 }
 

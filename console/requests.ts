@@ -1,4 +1,5 @@
 // A request of the console: who makes it and in which mode, and what it asks of the operations.
+import type { Audience } from '../domain/access/oauth-groups.ts';
 import type { RequestFacts } from '../runtime/credentials/authentication.ts';
 import type { Secrets } from '../runtime/credentials/secrets.ts';
 import type { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
@@ -23,10 +24,12 @@ export interface Consents {
 export interface AskedConsent {
   clientId: string;
   clientName: string;
+  /** What the tokens will open. */
+  audience: Audience;
+  /** What the app asks for by name, separated by spaces: identity scopes and unknown ones among it. */
+  scope: string;
   /** Where the answer goes. */
   redirectUri: string;
-  /** All that the app may name. */
-  redirectUris: readonly string[];
   /** The app wants the person to be asked, whatever was allowed before. */
   mustAsk: boolean;
 }

@@ -1,4 +1,4 @@
-// Secrets that a form makes: made once however often the form is sent, and shown once on a page of their own.
+// Secrets that a form makes: made once however often it is sent, shown once on a page of their own.
 import * as db from '../db/access/shown-secrets.ts';
 import { ApiError } from '../runtime/errors.ts';
 import { type Html, html } from '../runtime/html.ts';

@@ -11,10 +11,10 @@ export interface McpParts {
   offer: Offer;
   /** The address that callers know the server by. */
   baseUrl(): string;
+  /** What an app asks for first: people choose the rest when they are asked for consent. */
+  firstScopes: string;
 }
 
-/** What an app asks for first: people choose the rest when they are asked for consent. */
-const firstScopes = 'openid profile email';
 /** Of JSON-RPC: what a server says of requests that it did not read as messages. */
 const serverError = -32_000;
 const invalidRequest = -32_600;
@@ -93,13 +93,16 @@ export function mcpEntrance(parts: McpParts): Entrance {
     tell(error, requestId) {
       const { code, message, details, status } = error;
       const wrong = error.headers?.['www-authenticate']?.includes('invalid_token') ? 'invalid_token' : undefined;
+      const isRevoked = ['no_grant', 'grant_revoked'].includes(String(details?.reason));
       const data = { code, ...(details === undefined ? {} : { details }), request_id: requestId };
       return {
         ...told(status, serverError, message, data),
         headers: {
           ...error.headers,
           'content-type': 'application/json; charset=utf-8',
-          ...(status === 401 ? { 'www-authenticate': `Bearer ${challenge(wrong, firstScopes)}` } : {}),
+          ...(status === 401 ? { 'www-authenticate': `Bearer ${challenge(wrong, parts.firstScopes)}` } : {}),
+          // Clients take this error alone for a reason to ask for consent again.
+          ...(isRevoked ? { 'www-authenticate': `Bearer ${challenge('insufficient_scope', parts.firstScopes)}` } : {}),
         },
       };
     },

@@ -11,14 +11,24 @@ import {
 import type { Pool } from '../db/connect.ts';
 import { sha256 } from '../runtime/credentials/secrets.ts';
 
+/** What is kept of a consent, as far as it says whose it is. */
+export interface Consent {
+  id: string;
+  accountId: string;
+  clientId: string;
+}
+
 /** Milliseconds for which a refresh token that was used is good once more: the answer may not have arrived. */
 const grace = 60_000;
 
 /** Milliseconds that an app is kept which nobody has allowed anything yet: anybody may register one. */
 const unusedFor = 30 * 86_400_000;
 
-/** What is kept of one model, which the library asks for by its name. */
-export function artifactsOf(pool: Pool, model: string): Adapter {
+/**
+ * What is kept of one model, which the library asks for by its name.
+ * @param endFamily ends what nothing is kept of, once a consent is taken back with all that came of it
+ */
+export function artifactsOf(pool: Pool, model: string, endFamily: (consent: Consent) => Promise<void>): Adapter {
   const hashOf = (id: string): Buffer => sha256(`${model}:${id}`);
   return {
     async upsert(id, { jti: _secret, ...payload }, seconds) {
@@ -47,7 +57,14 @@ export function artifactsOf(pool: Pool, model: string): Adapter {
       // Of two exchanges at once one is late; the library has looked before both.
       if (!isFirst && model === 'AuthorizationCode') throw new errors.InvalidGrant('authorization code already used');
     },
-    destroy: (id) => pool.use((sql) => removeArtifact(sql, model, hashOf(id))),
+    async destroy(id) {
+      if (model === 'Grant') {
+        const { accountId, clientId } = (await pool.use((sql) => findArtifact(sql, model, hashOf(id))))?.payload ?? {};
+        // First: while the consent is there, whoever takes it back can try again.
+        if (accountId !== undefined) await endFamily({ id, accountId: String(accountId), clientId: String(clientId) });
+      }
+      await pool.use((sql) => removeArtifact(sql, model, hashOf(id)));
+    },
     revokeByGrantId: (grantId) => pool.use((sql) => removeArtifactsOfGrant(sql, sha256(`Grant:${grantId}`))),
     // For sessions by their second name and for devices, neither of which is used.
     findByUid: async () => undefined,

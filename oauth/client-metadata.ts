@@ -61,10 +61,12 @@ function redirectProblem(redirect: unknown): string | undefined {
   if (typeof redirect !== 'string' || redirect.length > longestRedirect || !URL.canParse(redirect))
     return `each must be a whole address of at most ${longestRedirect} characters.`;
   if (!isStorable(redirect)) return `each ${unstorable}`;
-  const { protocol, username, password, hostname } = new URL(redirect);
-  if (!hostname.startsWith('[') && !isHostName(hostname)) return 'each must name a host, such as app.example.com.';
+  const { protocol, hostname, username, password } = new URL(redirect);
   if (protocol !== 'https:' && !(protocol === 'http:' && isLoopback(redirect)))
     return 'each must begin with https://, or with http:// on 127.0.0.1, [::1] or localhost.';
+  // Some servers take it for any host; here it would be one that cannot exist.
+  if (hostname.includes('*')) return 'none may have a wildcard in its host: name each host that the app uses.';
+  if (!hostname.startsWith('[') && !isHostName(hostname)) return 'each must name a host, such as app.example.com.';
   if (redirect.includes('#')) return 'none may have a fragment.';
   if (username !== '' || password !== '') return 'none may contain a user or a password.';
   return undefined;

@@ -2,13 +2,16 @@
 // Loaded with the first request that needs it.
 import type { JWK } from 'jose';
 import Provider, { type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider';
+import type { AskedConsent } from '../console/requests.ts';
 import type { Pool } from '../db/connect.ts';
-import { grantClaim } from '../runtime/credentials/bearer-tokens.ts';
+import { familyClaim, grantClaim } from '../runtime/credentials/bearer-tokens.ts';
 import { html, page } from '../runtime/html.ts';
 import type { OutgoingClient } from '../runtime/outgoing/client.ts';
-import { artifactsOf } from './artifacts.ts';
+import { artifactsOf, type Consent } from './artifacts.ts';
 import { documentFetcher } from './client-documents.ts';
 import { noteFault } from './requests.ts';
+
+type Audience = AskedConsent['audience'];
 
 /** What tokens may be for. */
 export interface Resource {
@@ -16,6 +19,8 @@ export interface Resource {
   identifier: string;
   /** In the tokens. */
   audience: string;
+  /** What grants call it. */
+  kind: Audience;
 }
 
 export interface ProviderParts {
@@ -31,10 +36,28 @@ export interface ProviderParts {
   findAllowed(
     userId: string,
     clientId: string,
+    audience: Audience,
   ): Promise<{ readonly grantId: string; readonly scopes: readonly string[] } | undefined>;
+  /** Ends the access tokens that came of one consent, which nobody keeps: from the next call on they open nothing. */
+  endFamily(userId: string, clientId: string, audience: Audience, family: Family): Promise<void>;
   /** Where a person is asked. */
   consentUrl(uid: string): string;
 }
+
+/** One consent to a grant, and all that came of it. */
+export interface Family {
+  grantId: string;
+  id: string;
+}
+
+/** The library's id of a consent is that of the grant, which several copies of an app may share, and one of its own. */
+export function familyOf(consentId: string): Family {
+  const [grantId = '', id = ''] = consentId.split('.');
+  return { grantId, id };
+}
+
+/** The parameter that carries the module scopes that an app asks for, which the library does not know. */
+export const askedScopesParameter = 'asked_scopes';
 
 const minute = 60;
 const hour = 60 * minute;
@@ -42,7 +65,10 @@ const day = 24 * hour;
 
 export function openProvider(parts: ProviderParts): Provider {
   const { issuer, resources, pool, outgoing } = parts;
-  const resourceOf = (asked: string): Resource => {
+  const resourceOf = (asked: string, { oidc }: KoaContextWithOIDC): Resource => {
+    // Such a refresh token would change its audience as its holder likes.
+    if (Array.isArray(oidc.params?.resource) && oidc.params.resource.length > 1)
+      throw new errors.InvalidTarget('ask for one resource at a time');
     // An address without a path may be written with a slash or without.
     const found = resources.find(({ identifier }) => identifier === asked.replace(/\/$/, ''));
     if (!found)
@@ -50,7 +76,7 @@ export function openProvider(parts: ProviderParts): Provider {
     return found;
   };
   const configuration: Configuration = {
-    adapter: (model) => artifactsOf(pool, model),
+    adapter: (model) => artifactsOf(pool, model, (consent) => endFamily(parts, consent)),
     fetch: documentFetcher(outgoing),
     jwks: { keys: parts.signingKeys.map((key) => ({ ...key, alg: 'ES256', use: 'sig' })) as never },
     routes: {
@@ -66,6 +92,7 @@ export function openProvider(parts: ProviderParts): Provider {
     clientAuthMethods: ['none'],
     clientDefaults: { id_token_signed_response_alg: 'ES256', token_endpoint_auth_method: 'none' },
     enabledJWA: { idTokenSigningAlgValues: ['ES256'] },
+    extraParams: [askedScopesParameter],
     pkce: { required: () => true },
     cookies: {
       keys: [parts.cookieKey],
@@ -86,10 +113,10 @@ export function openProvider(parts: ProviderParts): Provider {
         enabled: true,
         defaultResource: () => resources[0].identifier,
         useGrantedResource: () => true,
-        getResourceServerInfo: (_, asked) => ({
+        getResourceServerInfo: (context, asked) => ({
           // What an app may do is chosen by a person, and not asked for as a scope.
           scope: '',
-          audience: resourceOf(asked).audience,
+          audience: resourceOf(asked, context).audience,
           accessTokenFormat: 'jwt',
           accessTokenTTL: hour,
           jwt: { sign: { alg: 'ES256' } },
@@ -110,7 +137,11 @@ export function openProvider(parts: ProviderParts): Provider {
     issueRefreshToken: () => true,
     rotateRefreshToken: () => true,
     // A token is as good as the consent that it came of, and no later one of the same person makes it good again.
-    extraTokenClaims: (_, token) => ('grantId' in token ? { [grantClaim]: token.grantId?.split('.')[0] } : {}),
+    extraTokenClaims: (_, token) => {
+      if (!('grantId' in token) || token.grantId === undefined) return {};
+      const { grantId, id } = familyOf(token.grantId);
+      return { [grantClaim]: grantId, [familyClaim]: id };
+    },
     findAccount: (context, userId, token) => findAccount(parts, context, userId, token),
     // None but the one that the console has just made.
     loadExistingGrant: async (context) => {
@@ -135,15 +166,26 @@ export function openProvider(parts: ProviderParts): Provider {
 
 /** Somebody who allows the app something: for a code or a refresh token, by the same grant that it came of. */
 async function findAccount(
-  { findAllowed }: ProviderParts,
+  { findAllowed, resources }: ProviderParts,
   { oidc }: KoaContextWithOIDC,
   userId: string,
-  token: { grantId?: string } | undefined,
+  token: { grantId?: string; resource?: unknown } | undefined,
 ) {
-  const allowed = await findAllowed(userId, oidc.client?.clientId ?? '');
-  const isAllowed = allowed !== undefined && (token?.grantId === undefined || isOf(allowed.grantId, token.grantId));
+  const resource = String(token?.resource ?? oidc.params?.resource ?? resources[0].identifier);
+  const allowed = await findAllowed(userId, oidc.client?.clientId ?? '', kindOf(resources, resource));
+  const isAllowed =
+    allowed !== undefined && (token?.grantId === undefined || familyOf(token.grantId).grantId === allowed.grantId);
   return isAllowed ? { accountId: userId, claims: () => ({ sub: userId }) } : undefined;
 }
 
-/** The library's id of a consent begins with that of the grant, which several copies of an app may share. */
-const isOf = (grantId: string, id: string): boolean => id.startsWith(`${grantId}.`);
+/** What a resource is for, by its address. An address without a path may be written with a slash or without. */
+export function kindOf(resources: ProviderParts['resources'], resource: string): Audience {
+  const address = resource.replace(/\/$/, '');
+  return (resources.find(({ identifier }) => identifier === address) ?? resources[0]).kind;
+}
+
+/** The consent does not say which of the two it was for: grants of one id are of one audience. */
+async function endFamily({ endFamily: end, resources }: ProviderParts, { id, accountId, clientId }: Consent) {
+  const family = familyOf(id);
+  await Promise.all(resources.map(({ kind }) => end(accountId, clientId, kind, family)));
+}

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { decodeJwt } from 'jose';
 import type { AskedConsent, Consents } from '../console/requests.ts';
+import type { BearerVerdict } from '../runtime/credentials/bearer-tokens.ts';
 import { sameText } from '../runtime/credentials/secrets.ts';
 import { withoutBidiControls } from '../runtime/html.ts';
 import { lazily } from '../runtime/lazily.ts';
@@ -15,6 +16,10 @@ import { answerOf, libraryRequest, type Passed } from './requests.ts';
 export interface OAuthParts extends ProviderParts {
   /** When set, programs send it in the header `apikey`. */
   anonKey: string | undefined;
+  /** Checks an access token of any audience. */
+  verify(token: string, now: Date): Promise<BearerVerdict>;
+  /** What apps ask for first, as the refusal of a call without a token says as well. */
+  firstScopes: string;
 }
 
 /** How often one address may register apps and ask for tokens. */
@@ -32,7 +37,8 @@ const mount = '/auth/v1';
 export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: Consents } {
   const { issuer, resources } = parts;
   // With the first request that needs it: a server that no app asks starts sooner, and is smaller.
-  const open = lazily(async () => (await import('./provider.ts')).openProvider(parts));
+  const library = lazily(() => import('./provider.ts'));
+  const open = lazily(async () => (await library()).openProvider(parts));
   const ask = async (request: ScreenRequest, passed: Passed): Promise<ScreenAnswer> => {
     const provider = await open();
     return answerOf(provider.callback(), libraryRequest(request, issuer, passed));
@@ -62,7 +68,10 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         fromAnySite,
         refuse: refusal,
         show: async () =>
-          json(200, { resource: identifier, authorization_servers: [issuer], bearer_methods_supported: ['header'] }),
+          json(200, {
+            ...{ resource: identifier, authorization_servers: [issuer], bearer_methods_supported: ['header'] },
+            scopes_supported: parts.firstScopes.split(' '),
+          }),
       }),
     ),
     {
@@ -84,8 +93,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         fromAnySite,
         limit: 'oauth-token',
         refuse: refusal,
-        show: (request) =>
-          guarded(request, () => (name === 'token' ? exchange(request) : pass(request, '/oauth/revoke'))),
+        show: (request) => guarded(request, () => (name === 'token' ? exchange(request) : revoke(request))),
       }),
     ),
     {
@@ -118,22 +126,40 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     return ask(request, { method: 'POST', target, contentType, body: request.body?.toString() ?? '' });
   }
 
+  /** Access tokens are signed and kept nowhere, so the library cannot take them back: what came of the same consent ends with them. */
+  async function revoke(request: ScreenRequest): Promise<ScreenAnswer> {
+    const token = request.form?.get('token') ?? '';
+    const verdict = token.split('.').length === 3 ? await parts.verify(token, request.now) : undefined;
+    if (verdict?.kind === 'unavailable') return refusal(503);
+    if (verdict === undefined) return pass(request, '/oauth/revoke');
+    const isOwn = verdict.kind === 'valid' && verdict.clientId === request.form?.get('client_id');
+    // As RFC 7009 has it: a token that is not good is as good as revoked.
+    if (isOwn && verdict.grantId && verdict.familyId) {
+      const { Grant } = await open();
+      await Grant.adapter.destroy(`${verdict.grantId}.${verdict.familyId}`);
+    }
+    return { status: 200, headers: { 'content-type': 'text/plain' }, body: '' };
+  }
+
   /** Tokens, and as their scope what the person chose (RFC 6749, 5.1): apps ask for none by name. */
   async function exchange(request: ScreenRequest): Promise<ScreenAnswer> {
     const answer = await pass(request, '/oauth/token');
     if (!('headers' in answer) || answer.status !== 200) return answer;
     const tokens = JSON.parse(String(answer.body));
-    const { sub = '', client_id: clientId } = decodeJwt(tokens.access_token);
-    const allowed = await parts.findAllowed(sub, String(clientId));
+    const { sub = '', client_id: clientId, aud } = decodeJwt(tokens.access_token);
+    const { kind } = resources.find(({ audience }) => audience === aud) ?? resources[0];
+    const allowed = await parts.findAllowed(sub, String(clientId), kind);
     return { ...answer, body: JSON.stringify({ ...tokens, scope: (allowed?.scopes ?? []).join(' ') }) };
   }
 
   async function authorize(request: ScreenRequest): Promise<ScreenAnswer> {
+    const { askedScopesParameter } = await library();
     const { resume } = request.path;
     if (resume !== undefined) return ask(request, { method: 'GET', target: `/oauth/authorize${resume}` });
     const asked = new URLSearchParams(request.form ?? request.query);
-    // Scopes open nothing: those that are not known are left out, and an app that names none is as good as one that does.
+    // The library knows identity scopes alone. What an app asks for beside them is shown to the person, who decides.
     const known = (asked.get('scope') ?? '').split(' ').filter((scope) => scope === 'offline_access');
+    asked.set(askedScopesParameter, asked.get('scope') ?? '');
     asked.set('scope', ['openid', ...new Set(known)].join(' '));
     return ask(request, { method: 'GET', target: `/oauth/authorize?${asked}` });
   }
@@ -159,12 +185,14 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     const clientId = String(params.client_id);
     const client = await found.provider.Client.find(clientId);
     if (!client) return undefined;
+    const { kindOf, askedScopesParameter } = await library();
     return {
       clientId,
       // Of an app that was registered before names were cleaned, too.
       clientName: withoutBidiControls(client.clientName ?? clientId),
+      audience: kindOf(resources, String(params.resource ?? '')),
+      scope: String(params[askedScopesParameter] ?? ''),
       redirectUri: String(params.redirect_uri),
-      redirectUris: client.redirectUris ?? [],
       mustAsk: String(params.prompt ?? '')
         .split(' ')
         .includes('consent'),

@@ -1,4 +1,5 @@
 // What the runtime asks of the database, as types; start/ joins the functions of db/ to it.
+import type { Audience } from '../domain/access/oauth-groups.ts';
 import type { Modules } from '../domain/billing/plans.ts';
 import type { Workspace } from '../domain/objects/workspace.ts';
 import type { Caller, Reach } from './caller.ts';
@@ -176,6 +177,8 @@ export interface Grant {
   id: string;
   clientName: string;
   revoked: boolean;
+  /** What came of one consent and has ended, by its id: access tokens of it open nothing any more. */
+  endedFamilies: ReadonlySet<string>;
   /**
    * What a token may do in the end, and whose records it reaches with the scopes that an operation needs.
    * @param asked scopes of the token
@@ -223,8 +226,8 @@ export interface Database {
   refund(charge: Charge): void;
   /** Sessions that are not revoked, of active users. */
   findSession(companyId: string, sessionId: string): Promise<SessionRecord | undefined>;
-  /** Active users, each with what they allowed an app to do. */
-  findGrant(userId: string, clientId: string): Promise<GrantRecord | undefined>;
+  /** Active users, each with what they allowed an app to do with tokens of an audience. */
+  findGrant(userId: string, clientId: string, audience: Audience): Promise<GrantRecord | undefined>;
   /** An active company; undefined where there is none. */
   findCompany(companyId: string): Promise<CompanyRecord | undefined>;
   /** What reports for an active company are signed with; undefined: there is no such company, or it has no secret. */

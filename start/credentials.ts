@@ -25,6 +25,7 @@ export function grantOf(row: GrantRow): Grant | null {
     id: grant.id,
     clientName: grant.clientName,
     revoked: grant.revoked,
+    endedFamilies: new Set(Object.keys(grant.endedFamilies)),
     permits(asked) {
       const permissions = permissionsOf(row.roles, row.profile);
       return {

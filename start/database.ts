@@ -316,9 +316,9 @@ function lookUpsOf(
       return kept && (kept.changesAt === null || now < kept.changesAt) ? kept.record : undefined;
     },
     findSession: (companyId, sessionId) => askSession({ companyId, sessionId }),
-    async findGrant(userId, clientId) {
+    async findGrant(userId, clientId, audience) {
       const companyId = await userPlace(userId);
-      return companyId === undefined ? undefined : askGrant({ companyId, userId, clientId });
+      return companyId === undefined ? undefined : askGrant({ companyId, userId, clientId, audience });
     },
   };
 }

@@ -177,7 +177,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
   await saveGrant(sql, companyId, {
     ...{ id: exampleIds.oauthGrant, userId: data.adminId, clientId: '8QAd0vXkzPpjYfYw1n8eV', clientName: 'Assistant' },
-    ...{ groups: ['records', 'automation'], createdAt: data.founded },
+    ...{ audience: 'api', groups: ['records', 'automation'], extraScopes: [], createdAt: data.founded },
   });
 }
 

@@ -43,6 +43,7 @@ import { calendarClient } from './calendars.ts';
 import { buildDatabase, closePools, databaseSettings, openOAuthPool, openPaymentsPool, openPools } from './database.ts';
 import { openPayments } from './payments.ts';
 import { openStorage, uploadFolder } from './storage.ts';
+import { endTokenFamily } from './token-families.ts';
 import { openWorkforceJob } from './workforces.ts';
 
 /** Milliseconds for which connections without a request stay open when the server stops: who sends on one is still answered, and asked to leave. */
@@ -67,6 +68,9 @@ export interface Serving {
   /** Takes no new connections, lets requests in flight finish, and closes everything. */
   stop(): Promise<void>;
 }
+
+/** What apps ask for first, by the metadata and by the refusal of a call without a token; people choose the rest. */
+const firstScopes = 'openid profile email';
 
 /**
  * Builds the server and listens.
@@ -101,6 +105,7 @@ export async function serve(
   const agentAudience = config.baseUrl + mcpPath;
   const builtinNames = builtinObjects.map(({ object }) => object);
   const keys = jwksUri === undefined ? ownKeys(sessionTokens.jwks) : new IssuerKeys(jwksUri, log);
+  const bearerTokens = new BearerTokens({ issuer, audience, agentAudience, keys, isOwn: jwksUri === undefined });
 
   const load = noLoad();
   const registry = config.metricsPort === undefined ? undefined : openRegistry(worker);
@@ -118,15 +123,22 @@ export async function serve(
           ...{ issuer, pool: oauthPool, signingKeys, anonKey: config.anonKey },
           cookieKey: secrets.derive('cookies of the OAuth server').toString('hex'),
           resources: [
-            { identifier: config.baseUrl, audience: audience ?? config.baseUrl },
-            { identifier: agentAudience, audience: agentAudience },
+            { identifier: config.baseUrl, audience: audience ?? config.baseUrl, kind: 'api' },
+            { identifier: agentAudience, audience: agentAudience, kind: 'mcp' },
           ],
           outgoing: new OutgoingClient({ privateAddresses: config.oauthAllowPrivate ? 'allowed' : 'refused' }),
           consentUrl: (uid) => `${config.baseUrl}/console/consent/${uid}`,
-          async findAllowed(userId, clientId) {
-            const grant = (await database.findGrant(userId, clientId))?.grant;
+          firstScopes,
+          async verify(token, now) {
+            const forApi = await bearerTokens.verify(token, now);
+            return forApi.kind === 'invalid' ? bearerTokens.verify(token, now, agentAudience) : forApi;
+          },
+          async findAllowed(userId, clientId, kind) {
+            const grant = (await database.findGrant(userId, clientId, kind))?.grant;
             return grant && !grant.revoked ? { grantId: grant.id, scopes: grant.permits([]).scopes } : undefined;
           },
+          endFamily: (userId, clientId, kind, family) =>
+            endTokenFamily({ database, people }, { userId, clientId, audience: kind, ...family }, new Date()),
         })
       : undefined;
   const people = new People({ database, sessionTokens, secrets, moduleState });
@@ -197,13 +209,14 @@ export async function serve(
       [mcpPath]: mcpEntrance({
         offer: offer ?? offerOperations(document.json, builtinNames),
         baseUrl,
+        firstScopes,
       }),
     },
     mailIsSent: config.mailServer !== undefined,
     sessionTokens,
     moduleState,
     news,
-    bearerTokens: new BearerTokens({ issuer, audience, agentAudience, keys, isOwn: jwksUri === undefined }),
+    bearerTokens,
     limits,
     trustedProxies: config.trustedProxies,
     anonKey: config.anonKey,

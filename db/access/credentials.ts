@@ -2,6 +2,7 @@
 // Those of one company share a statement, once it is known whose they are.
 
 import type { Fragment } from 'postgres';
+import type { Audience } from '../../domain/access/oauth-groups.ts';
 import type { Sql } from '../connect.ts';
 import { keyStamp } from '../key-versions.ts';
 import { type SubscriptionRow, subscriptionColumns } from './quota.ts';
@@ -155,6 +156,7 @@ export async function findCompany(sql: Sql, companyId: string): Promise<CompanyR
 export interface AskedGrant {
   userId: string;
   clientId: string;
+  audience: Audience;
 }
 
 export interface GrantRow extends SubscriptionRow, UserRow {
@@ -164,7 +166,17 @@ export interface GrantRow extends SubscriptionRow, UserRow {
   disabledModules: string[];
   clientId: string;
   /** What the user last allowed the app; null when that never happened. */
-  grant: { id: string; clientName: string; groups: string[]; extraScopes: string[]; revoked: boolean } | null;
+  grant: {
+    id: string;
+    clientName: string;
+    groups: string[];
+    extraScopes: string[];
+    revoked: boolean;
+    /** By the id of what came of one consent, when its tokens ended. */
+    endedFamilies: Record<string, string>;
+    /** Modules of the workspace's own objects. */
+    customObjects: string[];
+  } | null;
 }
 
 /** Finds active users of a company, each with what they allowed an app to do. @returns rows in the order asked, undefined for unknown users */
@@ -176,13 +188,15 @@ export async function findGrants(
   const rows = await sql<(GrantRow & { place: number })[]>`
     with found as (
       select a.place, a.client_id, u.id as user_id, u.branch_id, u.team_id, u.profile_id, g.grant
-      from unnest(${asked.map((each) => each.userId)}::uuid[], ${asked.map((each) => each.clientId)}::text[])
-        with ordinality as a (user_id, client_id, place)
+      from unnest(${asked.map((each) => each.userId)}::uuid[], ${asked.map((each) => each.clientId)}::text[],
+        ${asked.map((each) => each.audience)}::text[]) with ordinality as a (user_id, client_id, audience, place)
       join users u on u.company_id = ${companyId} and u.id = a.user_id and u.status = 'active'
       left join lateral (
-        select jsonb_build_object('id', id, 'clientName', client_name, 'groups', groups, 'extraScopes', extra_scopes, 'revoked', revoked_at is not null) as grant
+        select jsonb_build_object('id', id, 'clientName', client_name, 'groups', groups, 'extraScopes', extra_scopes, 'revoked', revoked_at is not null,
+          'endedFamilies', ended_families,
+          'customObjects', array(select 'object:' || slug from custom_objects where company_id = ${companyId})) as grant
         from oauth_grants
-        where company_id = ${companyId} and user_id = u.id and client_id = a.client_id
+        where company_id = ${companyId} and user_id = u.id and client_id = a.client_id and (audience = a.audience or audience is null)
         -- The active one, else the one that was revoked last.
         order by revoked_at desc
         limit 1

@@ -1,4 +1,5 @@
 // What people allow apps to do in their name.
+import type { Audience } from '../../domain/access/oauth-groups.ts';
 import type { Sql } from '../connect.ts';
 import { listLiteral } from '../list-literal.ts';
 
@@ -8,52 +9,69 @@ export interface OAuthGrantRow {
   userName: string;
   clientId: string;
   clientName: string;
+  /** What it is for; null: both. */
+  audience: Audience | null;
   groups: string[];
+  /** Single scopes beside those of the groups. */
+  extraScopes: string[];
   createdAt: Date;
   revokedAt: Date | null;
 }
 
 export type NewOAuthGrant = Omit<OAuthGrantRow, 'userName' | 'revokedAt'>;
 
+/** What a grant permitted before it was saved. */
+export type GrantBefore = Pick<OAuthGrantRow, 'groups' | 'extraScopes'>;
+
 const columns = (sql: Sql) => sql`
-  g.id, g.user_id as "userId", u.full_name as "userName", g.client_id as "clientId", g.client_name as "clientName", g.groups,
+  g.id, g.user_id as "userId", u.full_name as "userName", g.client_id as "clientId", g.client_name as "clientName", g.audience, g.groups,
+  g.extra_scopes as "extraScopes",
   g.created_at as "createdAt", g.revoked_at as "revokedAt"`;
 
-/** What a user allows an app now; undefined where that is nothing. */
+/** What a user allows an app now for an audience; undefined if that is nothing. */
 export async function findActiveGrant(
   sql: Sql,
   companyId: string,
   userId: string,
   clientId: string,
+  audience: Audience,
 ): Promise<OAuthGrantRow | undefined> {
   const [row] = await sql<OAuthGrantRow[]>`
     select ${columns(sql)}
     from oauth_grants g
     join users u on u.company_id = ${companyId} and u.id = g.user_id
-    where g.company_id = ${companyId} and g.user_id = ${userId} and g.client_id = ${clientId} and g.revoked_at is null`;
+    where g.company_id = ${companyId} and g.user_id = ${userId} and g.client_id = ${clientId}
+      and (g.audience = ${audience} or g.audience is null) and g.revoked_at is null
+    order by g.audience
+    limit 1`;
   return row;
 }
 
 /**
- * Keeps what a user allows an app, in place of what was allowed before.
- * @returns the id of the grant, and the groups of before; null where there was none
+ * Keeps what a user allows an app for an audience, in place of what was allowed before. A grant that was for both becomes one for this audience.
+ * @returns the id of the grant, and what it was before; null if there was none
  */
 export async function saveGrant(
   sql: Sql,
   companyId: string,
   grant: NewOAuthGrant,
-): Promise<{ id: string; before: string[] | null }> {
-  const [row] = await sql<{ id: string; before: string[] | null }[]>`
+): Promise<{ id: string; before: GrantBefore | null }> {
+  await sql`
+    update oauth_grants set audience = ${grant.audience}
+    where company_id = ${companyId} and user_id = ${grant.userId} and client_id = ${grant.clientId} and revoked_at is null and audience is null`;
+  const [row] = await sql<{ id: string; before: GrantBefore | null }[]>`
     with known as (
-      select id, groups from oauth_grants
+      select id, groups, extra_scopes from oauth_grants
       where company_id = ${companyId} and user_id = ${grant.userId} and client_id = ${grant.clientId} and revoked_at is null
+        and audience is not distinct from ${grant.audience}
     )
-    insert into oauth_grants (company_id, id, user_id, client_id, client_name, groups, created_at)
-    values (${companyId}, ${grant.id}, ${grant.userId}, ${grant.clientId}, ${grant.clientName}, ${listLiteral(grant.groups)}::text[], ${grant.createdAt})
-    on conflict (company_id, user_id, client_id) where revoked_at is null
-    do update set groups = excluded.groups, client_name = excluded.client_name
-    returning id, (select groups from known) as before`;
-  return row as { id: string; before: string[] | null };
+    insert into oauth_grants (company_id, id, user_id, client_id, client_name, audience, groups, extra_scopes, created_at)
+    values (${companyId}, ${grant.id}, ${grant.userId}, ${grant.clientId}, ${grant.clientName}, ${grant.audience},
+      ${listLiteral(grant.groups)}::text[], ${listLiteral(grant.extraScopes)}::text[], ${grant.createdAt})
+    on conflict (company_id, user_id, client_id, audience) where revoked_at is null
+    do update set groups = excluded.groups, extra_scopes = excluded.extra_scopes, client_name = excluded.client_name
+    returning id, (select jsonb_build_object('groups', groups, 'extraScopes', extra_scopes) from known) as before`;
+  return row as { id: string; before: GrantBefore | null };
 }
 
 /** The page of grants, newest first, the revoked ones included. @param after time and id of the last of the page before */
@@ -88,6 +106,26 @@ export async function revokeGrant(sql: Sql, companyId: string, id: string, now: 
     update oauth_grants set revoked_at = ${now}
     where company_id = ${companyId} and id = ${id} and revoked_at is null`;
   return revoked.count > 0;
+}
+
+/**
+ * Ends all tokens that came of one consent, and forgets those that ended so long ago that none of them could be good any more.
+ * @param since when the oldest access token was issued that could still be good
+ * @returns false if the grant is not there
+ */
+export async function endFamily(
+  sql: Sql,
+  companyId: string,
+  { id, family }: { id: string; family: string },
+  { now, since }: { now: Date; since: Date },
+): Promise<boolean> {
+  const ended = await sql`
+    update oauth_grants
+    set ended_families = jsonb_build_object(${family}::text, ${now.toISOString()}::text) || coalesce((
+      select jsonb_object_agg(key, value) from jsonb_each_text(ended_families) where value::timestamptz > ${since}
+    ), '{}')
+    where company_id = ${companyId} and id = ${id}`;
+  return ended.count === 1;
 }
 
 /** Names of those who administrate a workspace, for whoever has to ask one of them. */

@@ -125,8 +125,8 @@ export const changelog: readonly ChangelogEntry[] = [
     id: '2026-11-28-safer-sign-in-and-consent',
     date: '2026-11-28',
     kind: 'changed',
-    text: 'A session that began with a temporary password opens nothing but PATCH /v1/me/password, GET /v1/me and the sign-out (403, reason password_change_required).',
-    operations: ['updatePassword', 'getMe', 'createApiKey', 'createSession'],
+    text: 'A session that began with a temporary password opens nothing but PATCH /v1/me/password, GET /v1/me and the sign-out (403, reason password_change_required). Apps ask for consent for the API or for the MCP server, each by a grant of its own, with the new groups pipeline and calendar and with single scopes by name; the end of an authorization also ends its access tokens.',
+    operations: ['updatePassword', 'getMe', 'createApiKey', 'createSession', 'listOauthGrants', 'revokeOauthGrant'],
   },
   {
     id: '2026-11-27-search-in-reach',

@@ -35,7 +35,9 @@ function shown(row: db.OAuthGrantRow): OAuthGrant {
     client_id: row.clientId,
     client_name: row.clientName,
     user: { id: row.userId, full_name: row.userName },
+    audience: row.audience,
     groups: row.groups as OAuthGrant['groups'],
+    extra_scopes: row.extraScopes,
     created_at: row.createdAt.toISOString(),
     revoked_at: row.revokedAt?.toISOString() ?? null,
   };

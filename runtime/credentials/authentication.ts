@@ -294,7 +294,7 @@ async function byAccessToken(
   if (verdict.kind === 'unavailable') throw serviceUnavailable();
   if (verdict.kind === 'expired') throw expired();
   if (verdict.kind === 'invalid') throw invalid();
-  const record = await database.findGrant(verdict.userId, verdict.clientId);
+  const record = await database.findGrant(verdict.userId, verdict.clientId, audience === undefined ? 'api' : 'mcp');
   if (!record) throw badToken('AUTH_INVALID_KEY', 'The user of this token is not active.');
   const { configVersion, subscription } = record;
   return { caller: appCaller(record, verdict, facts), configVersion, subscription, credential: undefined };
@@ -303,12 +303,13 @@ async function byAccessToken(
 /** @throws ApiError 403 when the user allows the app nothing: the token proves who it is for, not what it may do */
 function appCaller(
   record: GrantRecord,
-  { scopes: asked, grantId, expiresAt }: Extract<BearerVerdict, { kind: 'valid' }>,
+  { scopes: asked, grantId, familyId, expiresAt }: Extract<BearerVerdict, { kind: 'valid' }>,
   facts: RequestFacts,
 ): Caller {
   const { grant, userId } = record;
   const isOfAnother = grantId !== undefined && grantId !== grant?.id;
-  if (!grant || grant.revoked || isOfAnother) {
+  const hasEnded = familyId !== undefined && grant?.endedFamilies.has(familyId);
+  if (!grant || grant.revoked || isOfAnother || hasEnded) {
     throw new ApiError('FORBIDDEN_SCOPE', 'The user does not allow this app to act for them. Ask for consent again.', {
       required_scopes: [],
       reason: grant ? 'grant_revoked' : 'no_grant',

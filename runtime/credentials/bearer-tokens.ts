@@ -6,7 +6,15 @@ import { IssuerUnavailable, type TokenKeys } from './issuer-keys.ts';
 import { sessionAudience } from './session-tokens.ts';
 
 export type BearerVerdict =
-  | { kind: 'valid'; userId: string; clientId: string; grantId: string | undefined; scopes: string[]; expiresAt: Date }
+  | {
+      kind: 'valid';
+      userId: string;
+      clientId: string;
+      grantId: string | undefined;
+      familyId: string | undefined;
+      scopes: string[];
+      expiresAt: Date;
+    }
   | { kind: 'expired' }
   | { kind: 'invalid' }
   /** The issuer does not answer, and the token may be good. */
@@ -14,6 +22,8 @@ export type BearerVerdict =
 
 /** The claim of our own tokens that says which consent they came of. */
 export const grantClaim = 'grant_id';
+/** The claim that says which of the consents to that grant: what came of one ends together. */
+export const familyClaim = 'family_id';
 
 /** Characters of a token; other issuers put more into theirs than we do. */
 const longest = 8192;
@@ -100,7 +110,8 @@ function read(payload: JWTPayload, isOwn: boolean): BearerVerdict {
   const scopes = typeof payload.scope === 'string' ? payload.scope.split(' ') : [];
   // What another issuer says by that name is its own.
   const grantId = isOwn ? (payload[grantClaim] as string | undefined) : undefined;
-  return { kind: 'valid', userId: payload.sub, clientId, grantId, scopes, expiresAt };
+  const familyId = isOwn ? (payload[familyClaim] as string | undefined) : undefined;
+  return { kind: 'valid', userId: payload.sub, clientId, grantId, familyId, scopes, expiresAt };
 }
 
 /** True for a token that says it is a session's; whether it is, its own check decides. */

@@ -131,6 +131,7 @@ describe('what the server says of itself', () => {
       resource: base + resource,
       authorization_servers: [`${base}/auth/v1`],
       bearer_methods_supported: ['header'],
+      scopes_supported: ['openid', 'profile', 'email'],
     });
   });
 });
@@ -233,6 +234,9 @@ describe('an app', () => {
     ['a user', ['https://user@app.example/callback'], 'invalid_redirect_uri'],
     ['a name that looks like loopback', ['http://127.0.0.1.evil.example/'], 'invalid_redirect_uri'],
     ['one bad among good ones', ['https://app.example/', 'http://app.example/'], 'invalid_redirect_uri'],
+    ['a wildcard for a host', ['https://*.app.example/callback'], 'invalid_redirect_uri'],
+    ['a wildcard in a host', ['https://a*.app.example/callback'], 'invalid_redirect_uri'],
+    ['a wildcard that is encoded', ['https://%2a.app.example/callback'], 'invalid_redirect_uri'],
     ['none', [], 'invalid_redirect_uri'],
     ['no list', 'https://app.example/callback', 'invalid_redirect_uri'],
   ])('with %s as its redirect is refused', async (_what, redirects, error) => {
@@ -635,7 +639,7 @@ describe.skipIf(chromium === undefined)(`in a browser${skipNote('chromium')}`, (
       await page
         .getByRole('checkbox')
         .evaluateAll((boxes) => boxes.map((box) => (box as unknown as { value: string; checked: boolean }).checked)),
-    ).toEqual([true, true, false, false, false]);
+    ).toEqual([true, true, true, false, false, false, false]);
     for (const width of [1280, 320]) {
       await page.setViewportSize({ width, height: 800 });
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);

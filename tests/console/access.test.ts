@@ -197,7 +197,7 @@ describe('the password', () => {
   });
 });
 
-describe('a form', () => {
+describe('a form of another page', () => {
   test.each([
     ['/console/sign-in', {}],
     ['/console/forgotten-password', { email: 'nobody@x.example' }],

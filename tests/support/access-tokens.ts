@@ -5,7 +5,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { serverIssuer, serverSigningKey } from './sessions.ts';
 import { database, newUser, type Tenant } from './tenants.ts';
 
-export const consentGroups = ['records', 'automation', 'messaging', 'billing', 'admin'];
+export const consentGroups = ['records', 'pipeline', 'automation', 'calendar', 'messaging', 'billing', 'admin'];
 
 /** Every scope that a token may ask for, by module. */
 export const everyModule = [

@@ -23,11 +23,17 @@ export function newProof(): { verifier: string; challenge: string } {
 /** Somebody at the screens whom an app sends there. */
 export class AppVisitor extends Visitor {
   /** Answers the page of consent, and goes on to the app. @returns the address of the app that the browser is led to */
-  async decide(page: string, action: 'allow' | 'deny', groups: readonly string[]): Promise<URL> {
+  async decide(
+    page: string,
+    action: 'allow' | 'deny',
+    groups: readonly string[],
+    scopes: readonly string[] = [],
+  ): Promise<URL> {
     const shown = await this.ask(page);
     const token = /name="token" value="([^"]+)"/.exec(shown.text)?.[1] ?? '';
     const form = new URLSearchParams({ token, action });
     for (const group of groups) form.append('group', group);
+    for (const scope of scopes) form.append('scope', scope);
     const sent = await this.ask(page, form);
     if (sent.to === null) throw new Error(`the consent page answered ${sent.status}: ${sent.text}`);
     return this.follow(sent.to);

@@ -1103,7 +1103,8 @@ export interface paths {
         post?: never;
         /**
          * Revoke what an app may do
-         * @description From the next call on, the app is refused with 403 FORBIDDEN_SCOPE, `details.reason: grant_revoked`, whatever tokens it holds, and
+         * @description One grant is for one audience: an app that uses both the API and the MCP server has two.
+         *     From the next call on, the app is refused with 403 FORBIDDEN_SCOPE, `details.reason: grant_revoked`, whatever tokens it holds, and
          *     its refresh tokens give no others. To come back it has to ask for consent again. A grant that is revoked already stays as it is.
          *     Needs the session token of a Company_Admin.
          */
@@ -6528,11 +6529,15 @@ export interface components {
             id: components["schemas"]["Uuid"];
             full_name: string;
         };
+        /** @enum {string} */
+        OAuthAudience: "api" | "mcp";
+        /** @description What its tokens open: `api` the REST API, `mcp` the MCP server alone. null only for grants of another issuer. */
+        OAuthGrantAudience: components["schemas"]["OAuthAudience"] | null;
         /**
          * @description Each opens what the consent page says of it, as far as the role of the user goes.
          * @enum {string}
          */
-        ConsentGroup: "records" | "automation" | "messaging" | "billing" | "admin";
+        ConsentGroup: "records" | "pipeline" | "automation" | "calendar" | "messaging" | "billing" | "admin";
         OAuthGrant: {
             id: components["schemas"]["Uuid"];
             /** @description Of the app: what it was registered under, or the address of its description. */
@@ -6540,7 +6545,10 @@ export interface components {
             /** @description As the app calls itself. */
             client_name: string;
             user: components["schemas"]["OAuthGrantUser"];
+            audience: components["schemas"]["OAuthGrantAudience"];
             groups: components["schemas"]["ConsentGroup"][];
+            /** @description Scopes that the app asked for by name and the person ticked, beside those of the groups. */
+            extra_scopes: string[];
             created_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
@@ -16033,10 +16041,12 @@ export interface operations {
                      *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *               "full_name": "Sara Haddad"
                      *             },
+                     *             "audience": "api",
                      *             "groups": [
                      *               "records",
                      *               "automation"
                      *             ],
+                     *             "extra_scopes": [],
                      *             "created_at": "2026-11-20T23:55:00.000Z",
                      *             "revoked_at": null
                      *           }
@@ -16098,10 +16108,12 @@ export interface operations {
                      *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *             "full_name": "Sara Haddad"
                      *           },
+                     *           "audience": "api",
                      *           "groups": [
                      *             "records",
                      *             "automation"
                      *           ],
+                     *           "extra_scopes": [],
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "revoked_at": "2026-11-21T09:30:00.000Z"
                      *         }

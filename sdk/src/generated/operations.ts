@@ -581,6 +581,7 @@ export interface Operations {
   /**
    * Revoke what an app may do
    *
+   * One grant is for one audience: an app that uses both the API and the MCP server has two.
    * From the next call on, the app is refused with 403 FORBIDDEN_SCOPE, `details.reason: grant_revoked`, whatever tokens it holds, and
    * its refresh tokens give no others. To come back it has to ask for consent again. A grant that is revoked already stays as it is.
    * Needs the session token of a Company_Admin.

@@ -1,0 +1,38 @@
+// The end of the tokens that came of one consent, by the grant that it was given to.
+import { endFamily } from '../db/access/oauth-grants.ts';
+import type { Audience } from '../domain/access/oauth-groups.ts';
+import type { Database } from '../runtime/database.ts';
+import type { People } from '../runtime/people.ts';
+import { newRequestId } from '../runtime/request-ids.ts';
+
+/** Milliseconds for which a family is remembered: longer than an access token of it can be good, clocks included. */
+const rememberedFor = 2 * 3_600_000;
+
+interface EndedFamily {
+  userId: string;
+  clientId: string;
+  audience: Audience;
+  grantId: string;
+  /** Of the family. */
+  id: string;
+}
+
+/** Ends a family of tokens from the next call on. Of a grant that is revoked, or of a user who is not active, nothing is good anyhow. */
+export async function endTokenFamily(
+  { database, people }: { database: Database; people: People },
+  { userId, clientId, audience, grantId, id: family }: EndedFamily,
+  now: Date,
+): Promise<void> {
+  const found = await database.findGrant(userId, clientId, audience);
+  if (found?.grant?.id !== grantId || found.grant.revoked) return;
+  const facts = { requestId: newRequestId(), ip: '', userAgent: null };
+  await people.actForNobody(facts, found.companyId, now, async ({ sql, record }) => {
+    const since = new Date(now.getTime() - rememberedFor);
+    if (!(await endFamily(sql, found.companyId, { id: grantId, family }, { now, since }))) return;
+    record({
+      ...{ action: 'oauth_grant.end_tokens', object: 'oauth_grants', recordId: grantId, companyId: found.companyId },
+      actor: { kind: 'oauth_client', id: `oauth_${clientId}`, name: found.grant?.clientName ?? null },
+      metadata: { client_id: clientId, family },
+    });
+  });
+}
