@@ -141,6 +141,14 @@ export async function hold(sql: Sql, { companyId, testMode, endpoint, key, reque
       leased_until = excluded.leased_until`.execute();
 }
 
+/** Extends the lease of a key that is held, for a call that suspends its transaction again. */
+export async function renewHold(sql: Sql, { companyId, testMode, endpoint, key, requestHash }: Claim): Promise<void> {
+  await sql`
+    update idempotency_records set leased_until = now() + ${heldSeconds} * interval '1 second'
+    where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key}
+      and status = ${running} and request_hash = ${requestHash}`.execute();
+}
+
 /** Gives back a key that was held, where its call has no answer that is kept; sent at once. */
 export async function letGo(sql: Sql, { companyId, testMode, endpoint, key }: Claim): Promise<void> {
   await sql`

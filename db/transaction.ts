@@ -271,7 +271,8 @@ export class Transaction {
   async suspend(left: number): Promise<void> {
     // A call may suspend several times; each time it holds its key for longer.
     const held = this.#claim ?? this.#held;
-    await this.#commitAfter(held ? [idempotency.hold(this.#connection(), held)] : [], left);
+    const hold = this.#claim ? idempotency.hold : idempotency.renewHold;
+    await this.#commitAfter(held ? [hold(this.#connection(), held)] : [], left);
     if (this.broken) throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
     this.#held = held;
     this.#claim = undefined;

@@ -5,6 +5,8 @@ import type { PaymentProvider } from '../domain/billing/provider.ts';
 export function chosenProvider(test: PaymentProvider, live: PaymentProvider | undefined): PaymentProvider {
   const of = ({ testMode }: { testMode: boolean }): PaymentProvider => (testMode ? test : (live ?? test));
   return {
+    keepsBooks: (scope) => of(scope).keepsBooks(scope),
+    refresh: (scope) => of(scope).refresh(scope),
     settle: (order) => of(order).settle(order),
     openCheckout: (checkout) => of(checkout).openCheckout(checkout),
     openPortal: (portal) => of(portal).openPortal(portal),

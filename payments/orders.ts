@@ -34,7 +34,7 @@ export type Placed =
   | { kind: 'declined' }
   /** Another order is not finished. */
   | { kind: 'busy' }
-  /** Its checkout was paid already, it is not due any more, or the company is being removed. */
+  /** Its checkout was paid already, it is not due any more, its subscription has changed, or the company is being removed. */
   | { kind: 'closed' }
   | { kind: 'refused'; refusal: Refusal };
 
@@ -62,7 +62,7 @@ export async function placeOrder(
     await db.insertOrder(
       sql,
       scope,
-      { id, change, retryKey: null, askedBy: null, result: db.untold(change.action) },
+      { id, change, retryKey: null, askedBy: null, result: db.untold(change.action), base: null },
       now,
     );
     return { ...scope, id, change, subscription, openMinor: await openAmount(sql, scope), askedAt: now, attempt: 1 };
@@ -93,7 +93,8 @@ export async function resumeOrder(parts: OrderParts, scope: TenantScope, id: str
     const row = await db.findPendingOrder(sql, scope);
     if (row?.id !== id) return undefined;
     const openMinor = await openAmount(sql, scope);
-    const order: Order = { ...scope, id, change: row.change, subscription, openMinor, askedAt: row.createdAt, attempt };
+    const { change, base, createdAt: askedAt } = row;
+    const order: Order = { ...scope, id, change, subscription: base ?? subscription, openMinor, askedAt, attempt };
     return { order, askedBy: row.askedBy };
   });
   if (!left) return false;
@@ -102,7 +103,7 @@ export async function resumeOrder(parts: OrderParts, scope: TenantScope, id: str
 }
 
 async function carryOut(parts: OrderParts, order: Order, askedBy: db.AskedBy, now: Date): Promise<Placed> {
-  const { settlement } = await parts.provider.settle(order);
+  const { settlement, isOutdated } = await parts.provider.settle(order);
   const { companyId, testMode, change } = order;
   const scope = { companyId, testMode };
   await inTransaction(parts.tenants, scope, patience, async (sql, _tell, note) => {
@@ -111,6 +112,7 @@ async function carryOut(parts: OrderParts, order: Order, askedBy: db.AskedBy, no
     note(auditRow(scope, change, askedBy, settlement, now));
     await parts.finished?.(sql, scope, change, before, settlement, now);
   });
+  if (isOutdated) return { kind: 'closed' };
   return settlement ? { kind: 'done', settlement } : { kind: 'declined' };
 }
 

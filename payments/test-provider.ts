@@ -18,6 +18,8 @@ export function testProvider(pool: Pool, baseUrl: () => string): PaymentProvider
   const addressOf = (page: string, { companyId, testMode, id }: NewPage): string =>
     `${baseUrl()}/${page}/${testMode ? 'test' : 'live'}/${companyId}/${id}`;
   return {
+    keepsBooks: () => false,
+    refresh: async () => undefined,
     settle: (order) => settle(pool, order),
     openCheckout: async (checkout) => addressOf('checkout', checkout),
     openPortal: async (portal) => addressOf('portal', portal),

@@ -23,7 +23,8 @@ export async function openBilling(
   const stop = startBilling({
     ...{ platform, tenants, purges, provider, removeFile, log },
     follow:
-      stripe && (async (companyId, now) => (await follow(tenants, stripe, companyId, undefined, now)) !== undefined),
+      stripe &&
+      (async (companyId, now) => (await follow({ tenants, stripe }, companyId, { ifDue: true }, now)) !== undefined),
   });
   return async () => {
     await stop();

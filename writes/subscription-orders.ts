@@ -9,6 +9,7 @@ import {
   finishOrder,
   insertOrder,
   leaveOrder,
+  type OrderRow,
   takeOrder,
 } from '../db/billing/orders.ts';
 import { openSubscription } from '../db/billing/subscriptions.ts';
@@ -28,50 +29,114 @@ export type Told = ChangeResult<AskedChange['action']>;
 /** Milliseconds for which a retry with the same Idempotency-Key is one. */
 const keptFor = 24 * 3_600_000;
 
+/** How often a change is computed anew because the subscription changed at the provider meanwhile. */
+const mostRounds = 3;
+
 /**
- * Changes the subscription of the caller's mode. A retry with the same Idempotency-Key goes on where the first try was left.
- * @returns what the caller is told
- * @throws ApiError 409 for what stands against it, 402 where the card is declined
+ * Changes the subscription of the caller's mode. The change is computed from what the provider has now, not from what was last heard
+ * of it. A retry with the same Idempotency-Key continues the first try.
+ * @returns the answer to the caller
+ * @throws ApiError 409 if the subscription does not allow the change, 402 if the card is declined
  */
 export async function changeSubscription(call: BillingCall, change: AskedChange): Promise<Told> {
-  const { caller, now } = call;
+  for (let round = 1; round <= mostRounds; round += 1) {
+    const begun = await beginOrder(call, change);
+    if (!begun.order) return begun.result;
+    const { order, result } = begun;
+    const settled = await settle(call, order);
+    const { isFirst } = await finishOrder(call.sql, order, order.id, settled.settlement, call.now);
+    if (settled.declined) throw declined(settled.declined.actionUrl);
+    if (settled.isOutdated) continue;
+    if (isFirst) record(call, change, order.subscription, settled.settlement.after);
+    return result;
+  }
+  // The order of the last round is closed with the answer.
+  throw changeInProgress({ keepsWork: true });
+}
+
+/** An order that is to be carried out; without one, the answer to the first try is all there is to give. */
+type Begun = { order: Order; result: Told } | { order?: undefined; result: Told };
+
+/** Takes up the order of an earlier try, or makes one. */
+async function beginOrder(call: BillingCall, change: AskedChange): Promise<Begun> {
+  const scope = { companyId: call.caller.companyId, testMode: call.caller.testMode };
+  const { subscription, known } = await lockWithOrder(call);
+  if (known) return takeUp(call, change, known, subscription);
+  if (await findPendingOrder(call.sql, scope)) throw changeInProgress();
+  const { payments } = call;
+  if (!payments.keepsBooks(scope)) return makeOrder(call, change, subscription, false);
+  await call.outside(() => payments.refresh(scope));
+  const refreshed = await lockWithOrder(call);
+  // The key was lost to another call while the provider was asked.
+  if (refreshed.known) throw stillRunning();
+  if (await findPendingOrder(call.sql, scope)) throw changeInProgress();
+  return makeOrder(call, change, refreshed.subscription, true);
+}
+
+/** Locks the subscription, and finds the order of an earlier try with the same Idempotency-Key. */
+async function lockWithOrder({
+  sql,
+  caller,
+  now,
+  retryKey,
+}: BillingCall): Promise<{ subscription: Subscription; known: OrderRow | undefined }> {
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const begin = (since: Date): Subscription => shadowSubscription(since, now);
-  const subscription = found(await openSubscription(call.sql, scope, begin, now));
-  const known =
-    call.retryKey === null
-      ? undefined
-      : await findOrderOfKey(call.sql, scope, call.retryKey, new Date(now.getTime() - keptFor));
-  // The key belongs to the operation: what it was told is of the same kind.
-  const told = known?.result as Told | undefined;
-  if (known?.status === 'done' && told) return told;
-  const openMinor = await openAmount(call.sql, scope);
-  const id = known?.id ?? uuidv7();
-  const askedAt = known?.createdAt ?? now;
-  const { applies, effective } = consequenceOf(change, subscription, openMinor, askedAt);
-  const result = told ?? resultOf(change, applies, effective);
-  // Whoever takes up what was left may be at it.
-  const attempt = known ? await takeOrder(call.sql, scope, id, now) : 1;
-  if (!attempt) throw stillRunning();
-  if (!known) {
-    if (await findPendingOrder(call.sql, scope))
-      throw conflict(
-        'change_in_progress',
-        'Another change of this subscription is being carried out. Try again shortly.',
-      );
-    const { used } = await findSeats(call.sql, caller.companyId);
-    const refusal = refusalOf(change, subscription, used, now);
-    if (refusal) throw errorOf(refusal);
-    const askedBy: AskedBy = caller.actor;
-    await insertOrder(call.sql, scope, { id, change, retryKey: call.retryKey, askedBy, result }, now);
-  }
-  const order: Order = { ...scope, id, change, subscription, openMinor, askedAt, attempt };
-  const settled = await settle(call, order);
-  const { isFirst } = await finishOrder(call.sql, scope, id, settled.settlement, now);
-  if (settled.declined) throw declined(settled.declined.actionUrl);
-  if (isFirst) record(call, change, subscription, settled.settlement.after);
-  return result;
+  const subscription = found(await openSubscription(sql, scope, begin, now));
+  const since = new Date(now.getTime() - keptFor);
+  const known = retryKey === null ? undefined : await findOrderOfKey(sql, scope, retryKey, since);
+  return { subscription, known };
 }
+
+async function takeUp(
+  { sql, caller, now }: BillingCall,
+  change: AskedChange,
+  known: OrderRow,
+  stored: Subscription,
+): Promise<Begun> {
+  const scope = { companyId: caller.companyId, testMode: caller.testMode };
+  // The key belongs to the operation: the result of its order is of the same kind.
+  const result = known.result as Told;
+  if (known.status === 'done') return { result };
+  // The job may be carrying it out.
+  const attempt = await takeOrder(sql, scope, known.id, now);
+  if (!attempt) throw stillRunning();
+  const openMinor = await openAmount(sql, scope);
+  const subscription = known.base ?? stored;
+  return {
+    order: { ...scope, id: known.id, change, subscription, openMinor, askedAt: known.createdAt, attempt },
+    result,
+  };
+}
+
+/** @param keepsBase true to keep what the change is computed from, which a retry compares with what the provider has then */
+async function makeOrder(
+  { sql, caller, now, retryKey }: BillingCall,
+  change: AskedChange,
+  subscription: Subscription,
+  keepsBase: boolean,
+): Promise<Begun> {
+  const scope = { companyId: caller.companyId, testMode: caller.testMode };
+  const { used } = await findSeats(sql, caller.companyId);
+  const refusal = refusalOf(change, subscription, used, now);
+  if (refusal) throw errorOf(refusal);
+  const openMinor = await openAmount(sql, scope);
+  const { applies, effective } = consequenceOf(change, subscription, openMinor, now);
+  const result = resultOf(change, applies, effective);
+  const id = uuidv7();
+  const askedBy: AskedBy = caller.actor;
+  const base = keepsBase ? subscription : null;
+  await insertOrder(sql, scope, { id, change, retryKey, askedBy, result, base }, now);
+  return { order: { ...scope, id, change, subscription, openMinor, askedAt: now, attempt: 1 }, result };
+}
+
+const changeInProgress = (options: { keepsWork?: boolean } = {}): ApiError =>
+  new ApiError(
+    'CONFLICT',
+    'Another change of this subscription is being carried out. Try again shortly.',
+    { reason: 'change_in_progress' },
+    options,
+  );
 
 /** Where it is not known what became of an order, whoever asks next finds out. */
 async function settle(call: BillingCall, order: Order): Promise<Settled> {

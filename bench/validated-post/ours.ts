@@ -103,7 +103,10 @@ listen(
     moduleState: () => 'on',
     outgoing: new OutgoingClient({ privateAddresses: 'refused' }),
     calendars: openCalendars(new OutgoingClient({ privateAddresses: 'refused' })),
-    payments: { settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
+    payments: {
+      ...{ keepsBooks: () => false, refresh: unpaid },
+      ...{ settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
+    },
     inboundUrls: () => ({ generic: '', twilio: null }),
     screens: [],
     entrances: {},

@@ -31,6 +31,8 @@ export interface OrderRow {
   attempts: number;
   leasedUntil: Date;
   createdAt: Date;
+  /** What the change was computed from; null if that is what is stored. */
+  base: Subscription | null;
 }
 
 /** Of an order that no caller waits for. */
@@ -47,14 +49,14 @@ export const untold = (action: Change['action']): ChangeResult => ({
 const lease = 60_000;
 
 const columns = (sql: Sql) => sql`
-  id, change, asked_by as "askedBy", status, result, attempts, leased_until as "leasedUntil", created_at as "createdAt"`;
+  id, change, asked_by as "askedBy", status, result, attempts, leased_until as "leasedUntil", created_at as "createdAt", base`;
 
 /** The order that is not finished, of which there is one at most. */
 export async function findPendingOrder(sql: Sql, { companyId, testMode }: TenantScope): Promise<OrderRow | undefined> {
   const [row] = await sql<OrderRow[]>`
     select ${columns(sql)} from billing_orders
     where company_id = ${companyId} and test_mode = ${testMode} and status = 'pending'`;
-  return row;
+  return row && withDates(row);
 }
 
 /** The last order of a call that is tried again, unless it was declined: then it is tried anew. */
@@ -70,7 +72,29 @@ export async function findOrderOfKey(
       and status <> 'declined'
     order by created_at desc, id desc
     limit 1`;
-  return row;
+  return row && withDates(row);
+}
+
+/** JSON has no dates. */
+function withDates(row: OrderRow): OrderRow {
+  const { base } = row;
+  if (!base) return row;
+  const read = (time: Date): Date => new Date(time);
+  const readOptional = (time: Date | null): Date | null => (time === null ? null : read(time));
+  return {
+    ...row,
+    base: {
+      ...base,
+      trialEndsAt: readOptional(base.trialEndsAt),
+      periodStart: read(base.periodStart),
+      periodEnd: read(base.periodEnd),
+      endedAt: readOptional(base.endedAt),
+      pastDueSince: readOptional(base.pastDueSince),
+      agreementEndsAt: readOptional(base.agreementEndsAt),
+      dueAt: readOptional(base.dueAt),
+      updatedAt: read(base.updatedAt),
+    },
+  };
 }
 
 export interface NewOrder {
@@ -79,18 +103,20 @@ export interface NewOrder {
   retryKey: string | null;
   askedBy: AskedBy;
   result: ChangeResult;
+  /** Kept for retries if the provider keeps books of its own. */
+  base: Subscription | null;
 }
 
 export async function insertOrder(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  { id, change, retryKey, askedBy, result }: NewOrder,
+  { id, change, retryKey, askedBy, result, base }: NewOrder,
   now: Date,
 ): Promise<void> {
   await sql`
-    insert into billing_orders (company_id, test_mode, id, change, retry_key, asked_by, result, leased_until, created_at)
+    insert into billing_orders (company_id, test_mode, id, change, retry_key, asked_by, result, base, leased_until, created_at)
     values (${companyId}, ${testMode}, ${id}, ${sql.json(change as never)}, ${retryKey}, ${askedBy && sql.json(askedBy)},
-      ${sql.json(result as never)}, ${new Date(now.getTime() + lease)}, ${now})`;
+      ${sql.json(result as never)}, ${base && sql.json(base as never)}, ${new Date(now.getTime() + lease)}, ${now})`;
 }
 
 /** Takes up an order that was left. @returns the number of the try; undefined where somebody else has it, or it is finished */

@@ -10,7 +10,7 @@ export interface Order {
   /** What the provider's own idempotency keys are made of. */
   id: string;
   change: Change;
-  /** As it was when the order was made; nothing else changes it until the order is finished. */
+  /** As it was when the order was made. The change is computed from it. */
   subscription: Subscription;
   /** Minor units that an open invoice asks for. */
   openMinor: number;
@@ -32,7 +32,11 @@ export interface Declined {
   actionUrl: string | null;
 }
 
-export type Settled = { settlement: Settlement; declined?: undefined } | { settlement?: undefined; declined: Declined };
+export type Settled =
+  | { settlement: Settlement; declined?: undefined; isOutdated?: undefined }
+  | { settlement?: undefined; declined: Declined; isOutdated?: undefined }
+  /** The provider's subscription has changed since the order was made. Nothing was done: compute the change again. */
+  | { settlement?: undefined; declined?: undefined; isOutdated: true };
 
 /** A page for a person, committed before it is opened. */
 export interface NewPage {
@@ -63,6 +67,13 @@ export interface NewPortal extends NewPage {
 }
 
 export interface PaymentProvider {
+  /** True if the provider keeps books of its own, so that what is stored here may be behind them. */
+  keepsBooks(scope: { testMode: boolean }): boolean;
+  /**
+   * Fetches what the provider has of a tenant, and stores it. Writes nothing while an order is being carried out.
+   * @throws ApiError 503 if the provider fails
+   */
+  refresh(scope: { companyId: string; testMode: boolean }): Promise<void>;
   /** Opens the page on which a checkout is paid. @returns its address */
   openCheckout(checkout: NewCheckout): Promise<string>;
   /** Opens the page on which the card on file is changed; it can neither cancel, pause nor switch plans. @returns its address */

@@ -23,21 +23,31 @@ const patience = 5000;
 /** Milliseconds after which a preview that failed is asked for again. */
 const previewAgain = 300_000;
 
+export interface FollowParts {
+  tenants: Pool;
+  stripe: Stripe;
+}
+
+export interface FollowOptions {
+  /** The order that the look is part of. A look without one writes nothing while an order is being carried out. */
+  orderId?: string;
+  /** Looks only if the customer is due. */
+  ifDue?: boolean;
+}
+
 /**
- * Looks at the customer of a company, and writes what there is.
- * @param orderId the order that the look is part of; without one it waits until none is being carried out, and until the customer is due
- * @returns the subscription as it is now; undefined where there was nothing to look at, or it has to wait
- * @throws Error where Stripe does not answer
+ * Fetches the customer of a company, and writes what there is.
+ * @returns the subscription as it is now; undefined if there was nothing to look at, or an order is being carried out
+ * @throws Error if Stripe does not answer
  */
 export async function follow(
-  tenants: Pool,
-  stripe: Stripe,
+  { tenants, stripe }: FollowParts,
   companyId: string,
-  orderId: string | undefined,
+  { orderId, ifDue = false }: FollowOptions,
   now: Date,
 ): Promise<Subscription | undefined> {
   const scope = { companyId, testMode: false };
-  const dueBy = orderId === undefined ? now : null;
+  const dueBy = ifDue ? now : null;
   const look = await inTransaction(tenants, scope, patience, (sql) => beginLook(sql, companyId, dueBy, now));
   if (!look) return undefined;
   const state = await fetchState(stripe, look.customerId);

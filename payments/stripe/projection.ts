@@ -3,6 +3,7 @@ import type Stripe from 'stripe';
 import type { MirroredInvoice } from '../../db/billing/invoices.ts';
 import type { ProviderBill } from '../../domain/billing/bills.ts';
 import { ended } from '../../domain/billing/life-cycle.ts';
+import type { Items } from '../../domain/billing/proration.ts';
 import type { PaymentMethod, Subscription } from '../../domain/billing/subscription.ts';
 import { readAmounts, readBill } from './bills.ts';
 import { keyOf, readItems } from './items.ts';
@@ -45,6 +46,8 @@ export function projectionOf(state: CustomerState, before: Subscription): Projec
   };
 }
 
+type SubscriptionPeriod = Pick<Subscription, 'periodStart' | 'periodEnd' | 'cancelAtPeriodEnd' | 'scheduled'>;
+
 const time = (seconds: number): Date => new Date(seconds * 1000);
 const idOf = (thing: string | { id: string } | null): string | undefined =>
   typeof thing === 'string' ? thing : thing?.id;
@@ -80,20 +83,15 @@ function subscriptionOf({ customer, subscriptions }: CustomerState, before: Subs
 
 /** Of one that is alive; when it is due is for Stripe to know. */
 function mirrored(live: Stripe.Subscription, customer: Stripe.Customer, before: Subscription): Subscription {
-  const { periodStart, periodEnd, ...items } = readItems(live.items.data, live.metadata.seats);
+  const terms = readTerms(live);
   const isPaid = live.status === 'active' || live.status === 'trialing';
-  const { scheduled, isCanceled } = readScheduled(scheduleOf(live));
   return {
-    ...items,
-    periodStart,
-    periodEnd,
+    ...terms,
     status: isPaid ? 'active' : live.status === 'paused' ? 'paused' : 'past_due',
     pendingAddOns: pendingAddOns(live),
     trialEndsAt: null,
-    cancelAtPeriodEnd: live.cancel_at_period_end || isCanceled,
-    scheduled,
     endedAt: null,
-    pastDueSince: isPaid || live.status === 'paused' ? null : periodStart,
+    pastDueSince: isPaid || live.status === 'paused' ? null : terms.periodStart,
     chargeAttempts: 0,
     creditMinor: 0,
     paymentMethod: cardOf(live.default_payment_method) ?? cardOf(customer.invoice_settings.default_payment_method),
@@ -101,6 +99,16 @@ function mirrored(live: Stripe.Subscription, customer: Stripe.Customer, before: 
     agreementEndsAt: before.agreementEndsAt,
     dueAt: null,
     updatedAt: before.updatedAt,
+  };
+}
+
+/** What a change is computed from: what is paid for, for which period, and what happens at its end. */
+export function readTerms(live: Stripe.Subscription): Items & SubscriptionPeriod {
+  const { scheduled, isCanceled } = readScheduled(scheduleOf(live));
+  return {
+    ...readItems(live.items.data, live.metadata.seats),
+    cancelAtPeriodEnd: live.cancel_at_period_end || isCanceled,
+    scheduled,
   };
 }
 

@@ -17,6 +17,7 @@ import { conflict, providerFailed } from '../../runtime/errors.ts';
 import { change } from './changes.ts';
 import { follow } from './follow.ts';
 import { pricedItems } from './items.ts';
+import { findProgress } from './progress.ts';
 import { schedule } from './schedules.ts';
 import { fetchSubscriptions, liveSubscription } from './state.ts';
 
@@ -35,6 +36,8 @@ const patience = 5000;
 
 export function stripeProvider(parts: StripeParts): PaymentProvider {
   return {
+    keepsBooks: () => true,
+    refresh: ({ companyId }) => asked(parts, async () => void (await follow(parts, companyId, {}, new Date()))),
     settle: (order) => asked(parts, () => settle(parts, order)),
     openCheckout: (checkout) => asked(parts, () => openCheckout(parts, checkout)),
     openPortal: (portal) => asked(parts, () => openPortal(parts, portal)),
@@ -186,15 +189,16 @@ async function openPortal(parts: StripeParts, portal: NewPortal): Promise<string
 
 async function settle(parts: StripeParts, order: Order): Promise<Settled> {
   const { stripe, tenants } = parts;
-  const { companyId, id, subscription } = order;
+  const { companyId, subscription, attempt, change: asked } = order;
   const scope = { companyId, testMode: false };
   const customer = await inTransaction(tenants, scope, patience, (sql) => findCustomer(sql, companyId));
   const live = customer === undefined ? undefined : await findLive(stripe, customer);
   if (customer !== undefined && live) return settleAt(parts, order, customer, live);
-  // What has no date of its own for what comes next is Stripe's: it has ended there, and nobody heard of it yet.
+  // Without a date for what comes next the subscription is Stripe's. There is none any more: it has ended there.
   if (customer === undefined || !isPaid(subscription) || subscription.dueAt !== null) return settleWithout(order);
-  await follow(tenants, stripe, companyId, id, new Date());
-  return { declined: { actionUrl: null } };
+  // A cancellation of an earlier try has taken effect meanwhile.
+  if (asked.action === 'cancel' && attempt > 1) return settledAs(parts, order);
+  return { isOutdated: true };
 }
 
 /** Nothing of it is at Stripe: a trial, or a subscription from before, which nobody can be charged for. */
@@ -204,25 +208,43 @@ function settleWithout({ change: asked, subscription, openMinor, askedAt }: Orde
   return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
 }
 
-/** Brings the subscription at Stripe to what the order makes of it, as far as it is not there yet, and writes what there is then. */
+/** Changes the subscription at Stripe as far as an earlier try has not, and writes what there is then. */
 async function settleAt(
-  { stripe, tenants }: StripeParts,
+  parts: StripeParts,
   order: Order,
   customer: string,
   live: Stripe.Subscription,
 ): Promise<Settled> {
-  const { companyId, id, subscription, openMinor, askedAt, attempt } = order;
-  const { paid } = consequenceOf(order.change, subscription, openMinor, askedAt);
+  const { stripe } = parts;
+  const { id, subscription, openMinor, askedAt, attempt } = order;
+  const target = consequenceOf(order.change, subscription, openMinor, askedAt).paid.after;
   const key = `${id}:${attempt}`;
-  const outcome = await change(stripe, live, order, paid.after, key);
+  // What is put back is not the order's doing: it keeps the mark of the operation before.
+  const mark = live.metadata.operation_id ?? '';
+  const progress = findProgress(order, live, target);
+  if (progress.kind === 'moved_on') {
+    if (progress.restore) await schedule(stripe, live, progress.restore, key, mark);
+    return { isOutdated: true };
+  }
+  if (progress.kind === 'applied') {
+    if (progress.target) await schedule(stripe, live, progress.target, key, id);
+    return settledAs(parts, order);
+  }
+  const outcome = await change(stripe, live, order, target, key);
   const changed = outcome.kind === 'same' ? live : await findLive(stripe, customer);
-  // A change waits only where nothing is scheduled: a schedule would end it.
-  if (changed && outcome.kind !== 'waiting')
-    await schedule(stripe, changed, outcome.kind === 'declined' ? subscription : paid.after, key, id);
-  const after = await follow(tenants, stripe, companyId, id, new Date());
+  // A change waits only if nothing is scheduled: a schedule would end it.
+  if (changed && outcome.kind === 'declined') await schedule(stripe, changed, subscription, key, mark);
+  else if (changed && outcome.kind !== 'waiting') await schedule(stripe, changed, target, key, id);
+  const settled = await settledAs(parts, order);
   if (outcome.kind === 'declined') return { declined: { actionUrl: null } };
   if (outcome.kind === 'waiting' && order.change.action !== 'add_module')
     return { declined: { actionUrl: outcome.actionUrl } };
+  return settled;
+}
+
+/** Writes what Stripe has now. */
+async function settledAs(parts: StripeParts, { companyId, id, subscription }: Order): Promise<Settled> {
+  const after = await follow(parts, companyId, { orderId: id }, new Date());
   return { settlement: { after: after ?? subscription, invoice: null, isPaid: true, isWritten: true } };
 }
 

@@ -300,7 +300,7 @@ describe('a change', () => {
     const customer = await customerOf(tenant);
     const live = [...world.standIn.books.subscriptions.values()].find((each) => each.customer === customer);
     if (live) Object.assign(live, { status: 'canceled', ended_at: Math.floor(Date.now() / 1000) });
-    expect((await change(tenant, 'cancel')).status).toBe(402);
+    expect(failure(await change(tenant, 'cancel'))).toMatchObject({ status: 409, code: 'NO_ACTIVE_SUBSCRIPTION' });
     expect((await world.subscription(tenant)).billing_status).toBe('CANCELED');
   });
 

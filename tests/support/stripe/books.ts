@@ -406,6 +406,16 @@ export class Books {
     this.#tell('subscription_schedule.updated', schedule);
   }
 
+  /** Support puts a customer on another plan, and charges nothing. Its price has to be there. */
+  switchPlan(customerId: string, packageCode: string): void {
+    const subscription = [...this.subscriptions.values()].find((each) => each.customer === customerId && isAlive(each));
+    const own = required(subscription, customerId);
+    const price = [...this.prices.values()].find(({ metadata }) => metadata.item === `plan.${packageCode}`);
+    const plan = own.items.data.find((item) => item.price.metadata.item?.startsWith('plan.'));
+    Object.assign(required(plan, own.id), { price: required(price, packageCode) });
+    this.#tell('customer.subscription.updated', own);
+  }
+
   newSchedule(subscriptionId: string): Schedule {
     const subscription = required(this.subscriptions.get(subscriptionId), subscriptionId);
     if (subscription.schedule?.status === 'active') throw new Refused('the subscription has a schedule');
@@ -436,14 +446,14 @@ export class Books {
     return schedule;
   }
 
-  /** Lets everything lie so many days further back. */
+  /** Moves everything back in time, by whole seconds. */
   age(days: number): void {
+    const by = Math.round(days * 86_400);
     const back = (thing: unknown): void => {
       if (typeof thing !== 'object' || thing === null || seen.has(thing)) return;
       seen.add(thing);
       for (const [name, value] of Object.entries(thing)) {
-        if (typeof value === 'number' && times.has(name))
-          (thing as Record<string, number>)[name] = value - days * 86_400;
+        if (typeof value === 'number' && times.has(name)) (thing as Record<string, number>)[name] = value - by;
         else back(value);
       }
     };

@@ -18,6 +18,7 @@ import { call, expectStatus, type Json, useServer } from '../client.ts';
 import { dropDatabase, newDatabase } from '../databases.ts';
 import { signIn } from '../sign-in.ts';
 import { database, type Tenant, useDatabase } from '../tenants.ts';
+import { periodEnd, seconds } from './books.ts';
 import { StripeStandIn } from './stand-in.ts';
 
 export const cards = { good: '4242424242424242', declined: '4000000000000002', wantsPerson: '4000000000003220' };
@@ -117,7 +118,7 @@ export class StripeWorld {
 
   /** Looks at the customer of a tenant, if it is due by then. */
   look({ companyId }: Pick<Tenant, 'companyId'>, now = new Date()): Promise<Subscription | undefined> {
-    return follow(this.#pools.tenants, this.#stripe, companyId, undefined, now);
+    return follow({ tenants: this.#pools.tenants, stripe: this.#stripe }, companyId, { ifDue: true }, now);
   }
 
   /** Lets days pass, one after the other: everything lies as much further back, and what has become due happens. */
@@ -128,6 +129,37 @@ export class StripeWorld {
       this.standIn.books.passTime();
       await this.catchUp();
     }
+  }
+
+  /**
+   * Lets the period of a tenant end at Stripe, one second ago, without looking at anything here. Subscriptions of the same age
+   * turn with it.
+   */
+  async turnPeriod(tenant: Pick<Tenant, 'companyId'>): Promise<void> {
+    const { books } = this.standIn;
+    const customer = await this.customerOf(tenant);
+    const ends = [...books.subscriptions.values()].filter((each) => each.customer === customer).map(periodEnd);
+    const days = (Math.max(...ends) + 1 - seconds()) / 86_400;
+    books.age(days);
+    await ageBill(days);
+    books.passTime();
+  }
+
+  /** Runs work while every event is lost. */
+  async unheard<Result>(work: () => Promise<Result> | Result): Promise<Result> {
+    await this.standIn.eventsSent();
+    this.standIn.eventsTo = undefined;
+    try {
+      return await work();
+    } finally {
+      this.standIn.eventsTo = this.server.url;
+    }
+  }
+
+  async customerOf({ companyId }: Pick<Tenant, 'companyId'>): Promise<string> {
+    const [row] = await database()<{ id: string }[]>`
+      select customer_id as id from provider_customers where company_id = ${companyId}`;
+    return row?.id ?? '';
   }
 
   /** Fills in the form of a page of the stand-in, as a person would. */
@@ -164,10 +196,9 @@ export class StripeWorld {
   }
 
   /** What was taken from the cards of a tenant, in minor units. */
-  async charged({ companyId }: Pick<Tenant, 'companyId'>): Promise<number[]> {
-    const [row] = await database()<{ id: string }[]>`
-      select customer_id as id from provider_customers where company_id = ${companyId}`;
-    return this.standIn.books.charges.filter(({ customer }) => customer === row?.id).map(({ amount }) => amount);
+  async charged(tenant: Pick<Tenant, 'companyId'>): Promise<number[]> {
+    const own = await this.customerOf(tenant);
+    return this.standIn.books.charges.filter(({ customer }) => customer === own).map(({ amount }) => amount);
   }
 }
 

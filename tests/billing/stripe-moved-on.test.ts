@@ -1,0 +1,92 @@
+// Changes of subscriptions that have moved on at Stripe before anything was heard of it here.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Json } from '../support/client.ts';
+import { change, StripeWorld } from '../support/stripe/world.ts';
+import { newTenant, type Tenant } from '../support/tenants.ts';
+
+let world: StripeWorld;
+beforeAll(async () => {
+  world = await StripeWorld.open('stripe-moved-on');
+}, 60_000);
+afterAll(() => world?.close());
+
+async function newSubscriber(more: object = {}): Promise<Tenant> {
+  const tenant = await newTenant();
+  await world.subscribe(tenant, more);
+  return tenant;
+}
+
+async function changed(tenant: Tenant, what: string, body?: object): Promise<void> {
+  expect((await change(tenant, what, body)).status).toBe(200);
+}
+
+const moduleKeys = ({ modules }: Json): string[] => modules.map(({ module_key }: Json) => module_key).toSorted();
+
+describe('after a scheduled downgrade took effect at Stripe and its event was lost', () => {
+  async function downgraded(): Promise<Tenant> {
+    const tenant = await newSubscriber({ package_code: 'scale' });
+    await changed(tenant, 'downgrade', { package_code: 'starter' });
+    await world.unheard(() => world.turnPeriod(tenant));
+    expect(await world.charged(tenant)).toEqual([29_900, 2900]);
+    return tenant;
+  }
+
+  test('a cancellation charges nothing and leaves the new plan', async () => {
+    const tenant = await downgraded();
+    await changed(tenant, 'cancel');
+    expect(await world.subscription(tenant)).toMatchObject({
+      plan: { package_code: 'starter' },
+      cancel_at_period_end: true,
+    });
+    expect(await world.charged(tenant)).toEqual([29_900, 2900]);
+  });
+
+  test('more seats are charged at the price of the new plan', async () => {
+    const tenant = await downgraded();
+    await changed(tenant, 'seats', { seats: 5 });
+    expect(await world.subscription(tenant)).toMatchObject({
+      plan: { package_code: 'starter' },
+      seats: { allowance: 5 },
+    });
+    expect(await world.charged(tenant)).toEqual([29_900, 2900, 2 * 1200]);
+  });
+
+  test('a module is charged alone', async () => {
+    const tenant = await downgraded();
+    await changed(tenant, 'modules', { module_key: 'phone_numbers' });
+    const subscription = await world.subscription(tenant);
+    expect(subscription.plan.package_code).toBe('starter');
+    expect(moduleKeys(subscription)).toEqual(['phone_numbers']);
+    expect(await world.charged(tenant)).toEqual([29_900, 2900, 1500]);
+  });
+
+  test('a second downgrade to the same plan is refused', async () => {
+    const tenant = await downgraded();
+    const { status, body } = await change(tenant, 'downgrade', { package_code: 'starter' });
+    expect([status, body.error.details.reason]).toEqual([409, 'already_on_package']);
+    expect((await world.subscription(tenant)).plan.package_code).toBe('starter');
+  });
+});
+
+test('a cancellation after a module ended at Stripe does not buy the module again', async () => {
+  const tenant = await newSubscriber();
+  await changed(tenant, 'modules', { module_key: 'workforces' });
+  await changed(tenant, 'modules/workforces');
+  await world.unheard(() => world.turnPeriod(tenant));
+  await changed(tenant, 'cancel');
+  expect(moduleKeys(await world.subscription(tenant))).toEqual([]);
+  expect(await world.charged(tenant)).toEqual([2900, 9900, 2900]);
+});
+
+test('a plan that support changed at Stripe is kept by the next change', async () => {
+  const tenant = await newSubscriber();
+  const other = await newSubscriber({ package_code: 'growth' });
+  expect(await world.charged(other)).toEqual([9900]);
+  await world.unheard(async () => world.standIn.books.switchPlan(await world.customerOf(tenant), 'growth'));
+  await changed(tenant, 'seats', { seats: 12 });
+  expect(await world.subscription(tenant)).toMatchObject({
+    plan: { package_code: 'growth' },
+    seats: { allowance: 12 },
+  });
+  expect(await world.charged(tenant)).toEqual([2900, 2 * 1000]);
+});
