@@ -88,6 +88,8 @@ export async function runBilling(parts: BillingParts, now: Date, stop?: AbortSig
 /** @returns false where there is nothing to do for now */
 async function takeStep(parts: BillingParts, orders: OrderParts, due: TenantScope, now: Date): Promise<boolean> {
   const scope = { companyId: due.companyId, testMode: due.testMode };
+  // A trial that was paid for, or a workspace that came back, may not have been heard of yet.
+  if (parts.provider.keepsBooks(scope)) await parts.provider.refresh(scope);
   const step = await inTransaction(parts.tenants, scope, patience, async (sql, _tell, note) => {
     const before = await lockSubscription(sql, scope);
     const next = before && nextStep(before, now);

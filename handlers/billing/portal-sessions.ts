@@ -11,14 +11,18 @@ const openFor = 5 * 60_000;
 export const createPortalSession: Handler<'createPortalSession'> = async (call) => {
   const { body, caller, now } = call;
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
-  const { paymentMethod } = await readSubscription(call);
+  const { payments } = call;
+  let { paymentMethod } = await readSubscription(call);
+  if (paymentMethod === null && payments.keepsBooks(scope)) {
+    await call.outside(() => payments.refresh(scope));
+    ({ paymentMethod } = await readSubscription(call));
+  }
   if (paymentMethod === null)
     throw new ApiError('NO_BILLING_CUSTOMER', 'This workspace has never checked out. Start a checkout first.');
   const id = newSessionId('ps');
   const expiresAt = new Date(now.getTime() + openFor);
   const returnUrl = body?.return_url ?? null;
   await insertPortalSession(call.sql, scope, { id, returnUrl, createdAt: now, expiresAt });
-  const { payments } = call;
   const url = await call.outside(() => payments.openPortal({ ...scope, id, returnUrl }));
   // The id opens the page: it is not kept where others read.
   call.record({ action: 'portal.open', object: 'portal_sessions' });

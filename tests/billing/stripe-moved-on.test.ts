@@ -1,8 +1,10 @@
 // Changes of subscriptions that have moved on at Stripe before anything was heard of it here.
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
+import type { Fault } from '../support/stripe/stand-in.ts';
 import { change, StripeWorld } from '../support/stripe/world.ts';
-import { newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 let world: StripeWorld;
 beforeAll(async () => {
@@ -89,4 +91,100 @@ test('a plan that support changed at Stripe is kept by the next change', async (
     seats: { allowance: 12 },
   });
   expect(await world.charged(tenant)).toEqual([2900, 2 * 1000]);
+});
+
+describe('an upgrade that failed in the middle, and whose period ended before it was tried again', () => {
+  /** On starter, with a module that is to leave: an upgrade takes the schedule off and puts it back. */
+  async function arranged(): Promise<Tenant> {
+    const tenant = await newSubscriber();
+    await changed(tenant, 'modules', { module_key: 'campaigns' });
+    await changed(tenant, 'modules/campaigns');
+    await world.catchUp();
+    return tenant;
+  }
+
+  const stays = [{ action: 'remove_module', module_key: 'campaigns' }];
+
+  describe.each(['the caller', 'the job'])('tried again by %s', (who) => {
+    test.each<{ what: string; of: RegExp; how: Fault['how']; charged: number[]; scheduled: object[] }>([
+      {
+        what: 'before anything was done: is computed anew',
+        of: /release$/,
+        how: 'refused',
+        charged: [2900, 7000],
+        scheduled: [],
+      },
+      {
+        what: 'with its schedule taken off: is computed anew, and the schedule is put back',
+        of: /^POST \/v1\/subscriptions\//,
+        how: 'refused',
+        charged: [2900 + 4900, 7000],
+        scheduled: stays,
+      },
+      {
+        what: 'charged, without its schedule: is done, and the schedule is put back',
+        of: /^POST \/v1\/subscription_schedules$/,
+        how: 'refused',
+        charged: [7000, 9900 + 4900],
+        scheduled: stays,
+      },
+      {
+        what: 'with everything done: is done',
+        of: /^POST \/v1\/subscription_schedules\/\w+$/,
+        how: 'failed',
+        charged: [7000, 9900],
+        scheduled: [],
+      },
+    ])('$what', async ({ of, how, charged, scheduled }) => {
+      const tenant = await arranged();
+      const key = randomUUID();
+      world.standIn.faults.push({ of, how });
+      expect((await change(tenant, 'upgrade', { package_code: 'growth' }, key)).status).toBe(503);
+      await world.unheard(() => world.turnPeriod(tenant));
+      if (who === 'the job') await world.catchUp();
+      expect((await change(tenant, 'upgrade', { package_code: 'growth' }, key)).status).toBe(200);
+      await world.catchUp();
+      expect(await world.subscription(tenant)).toMatchObject({
+        plan: { package_code: 'growth' },
+        scheduled_changes: scheduled,
+      });
+      expect(await world.charged(tenant)).toEqual([2900, 4900, ...charged]);
+    });
+  });
+});
+
+test('a cancellation that failed in the middle and has taken effect is answered with success', async () => {
+  const tenant = await newSubscriber();
+  const key = randomUUID();
+  world.standIn.faults.push({ of: /^POST \/v1\/subscriptions\//, how: 'failed' });
+  expect((await change(tenant, 'cancel', undefined, key)).status).toBe(503);
+  await world.unheard(() => world.turnPeriod(tenant));
+  expect((await change(tenant, 'cancel', undefined, key)).status).toBe(200);
+  expect((await world.subscription(tenant)).billing_status).toBe('CANCELED');
+});
+
+describe('steps that the calendar takes look at Stripe first', () => {
+  test('a trial that was paid for does not end', async () => {
+    const tenant = await newTenant();
+    const { url } = await world.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter' });
+    await world.unheard(() => world.fillIn(url));
+    await database()`
+      update subscriptions set trial_ends_at = now(), due_at = now() where company_id = ${tenant.companyId}`;
+    await world.catchUp();
+    expect((await world.subscription(tenant)).billing_status).toBe('ACTIVE');
+    expect(await database()`select from mails where company_id = ${tenant.companyId}`).toEqual([]);
+  });
+
+  test('a workspace that came back is not removed', async () => {
+    const tenant = await newSubscriber();
+    await changed(tenant, 'cancel');
+    await world.turnPeriod(tenant);
+    await world.catchUp();
+    const { url } = await world.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter' });
+    await world.unheard(() => world.fillIn(url));
+    await database()`
+      update subscriptions set status = 'pending_deletion', due_at = now() where company_id = ${tenant.companyId}`;
+    await world.catchUp();
+    expect((await world.subscription(tenant)).billing_status).toBe('ACTIVE');
+  });
 });

@@ -126,4 +126,10 @@ export async function ageBill(days: number): Promise<void> {
       await sql.unsafe(
         `update ${table} set ${column} = ${column} - interval '${days} days' where company_id <> '00000000-0000-7000-8000-000000000000'`,
       );
+  // What orders were computed from.
+  for (const name of ['periodStart', 'periodEnd'])
+    await sql.unsafe(
+      `update billing_orders set base = base || jsonb_build_object('${name}', (base->>'${name}')::timestamptz - interval '${days} days')
+       where base is not null and company_id <> '00000000-0000-7000-8000-000000000000'`,
+    );
 }
