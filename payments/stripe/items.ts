@@ -72,10 +72,19 @@ export const keyOf = ({ price }: Pick<Stripe.SubscriptionItem, 'price'>): string
 
 const kindOf = (key: string): string => (key.startsWith('module.') ? key : (key.split('.')[0] ?? ''));
 
-/** True where a subscription consists of just these items. */
+/** True if an item takes the place of another: a plan of a plan, seats of seats, a module of itself. */
+export const sharesPlace = (one: string, other: string): boolean => one !== '' && kindOf(one) === kindOf(other);
+
+/** What support added beside the catalogue is kept as it is. */
+const isOfCatalogue = (item: Pick<Stripe.SubscriptionItem, 'price'>): boolean => keyOf(item) !== '';
+
+/** True if what a subscription has of the catalogue are just these items. */
 export function consistsOf(live: readonly Stripe.SubscriptionItem[], wanted: readonly PricedItem[]): boolean {
   const told = (each: { price: string; quantity: number }): string => `${each.price} ${each.quantity}`;
-  const there = live.map(({ price, quantity }) => told({ price: price.id, quantity: quantity ?? 1 })).toSorted();
+  const there = live
+    .filter(isOfCatalogue)
+    .map(({ price, quantity }) => told({ price: price.id, quantity: quantity ?? 1 }))
+    .toSorted();
   return there.join('\n') === wanted.map(told).toSorted().join('\n');
 }
 
@@ -84,7 +93,7 @@ export function itemChanges(
   live: readonly Stripe.SubscriptionItem[],
   wanted: readonly PricedItem[],
 ): Stripe.SubscriptionUpdateParams.Item[] {
-  const kept = new Map(live.map((item) => [kindOf(keyOf(item)), item]));
+  const kept = new Map(live.filter(isOfCatalogue).map((item) => [kindOf(keyOf(item)), item]));
   const changes = wanted.map(({ key, price, quantity }) => {
     const item = kept.get(kindOf(key));
     kept.delete(kindOf(key));

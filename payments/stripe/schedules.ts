@@ -3,7 +3,10 @@ import type Stripe from 'stripe';
 import { nextPeriod } from '../../domain/billing/changes.ts';
 import type { ScheduledChange, Subscription } from '../../domain/billing/subscription.ts';
 import { pricedItems } from './items.ts';
+import { buildNextPhase, keepCurrentPhase, keepPhase } from './phases.ts';
 import { scheduleOf } from './state.ts';
+
+type PhaseParams = Stripe.SubscriptionScheduleUpdateParams.Phase;
 
 /**
  * Makes a subscription at Stripe do at the end of its period what ours says. Nothing is charged by it, so that it can be done again.
@@ -29,35 +32,64 @@ export async function schedule(
       step('cancel'),
     );
   if (!isScheduled) return;
-  const attached =
-    activeSchedule(live) ??
-    (await stripe.subscriptionSchedules.create({ from_subscription: live.id }, step('schedule')));
-  const phase = attached.phases.find(({ start_date }) => start_date === attached.current_phase?.start_date);
-  const current = {
-    items: live.items.data.map(({ price, quantity }) => ({ price: price.id, quantity: quantity ?? 1 })),
-    start_date: phase?.start_date ?? live.start_date,
-    end_date: live.items.data[0]?.current_period_end ?? 0,
-    metadata: live.metadata,
-  };
-  const next = nextPeriod(target);
-  const following = {
-    items: (await pricedItems(stripe, next, live.items.data, idempotencyKey)).map(({ price, quantity }) => ({
-      price,
-      quantity,
-    })),
-    duration: { interval: next.billingCycle === 'yearly' ? 'year' : 'month', interval_count: 1 } as const,
-    metadata: { operation_id: operationId, seats: next.seats === null ? '' : String(next.seats) },
-  };
+  const attached = activeSchedule(live);
+  const written =
+    attached ?? (await stripe.subscriptionSchedules.create({ from_subscription: live.id }, step('schedule')));
+  const phase = written.phases.find(({ start_date }) => start_date === written.current_phase?.start_date);
+  if (!phase) throw new Error(`the schedule ${written.id} has no current phase`);
+  const current = keepCurrentPhase(phase, live);
   await stripe.subscriptionSchedules.update(
-    attached.id,
+    written.id,
     {
-      phases: cancelAtPeriodEnd ? [current] : [current, following],
+      phases: cancelAtPeriodEnd
+        ? [current]
+        : [current, ...(await followingPhases(stripe, live, target, current, attached, idempotencyKey, operationId))],
       end_behavior: cancelAtPeriodEnd ? 'cancel' : 'release',
       proration_behavior: 'none',
-      metadata: { operation_id: operationId, scheduled: scheduled.map(written).join(',') },
+      metadata: { operation_id: operationId, scheduled: scheduled.map(write).join(',') },
     },
     step('phases'),
   );
+}
+
+/** The next period as it is scheduled, and what support planned for it and after it. */
+async function followingPhases(
+  stripe: Stripe,
+  live: Stripe.Subscription,
+  target: Subscription,
+  current: PhaseParams,
+  attached: Stripe.SubscriptionSchedule | undefined,
+  idempotencyKey: string,
+  operationId: string,
+): Promise<PhaseParams[]> {
+  const next = nextPeriod(target);
+  const [planned, ...later] = plannedPhases(attached ?? (await findReleased(stripe, live)), current);
+  const items = await pricedItems(stripe, next, live.items.data, idempotencyKey);
+  const following = buildNextPhase(items, planned, current, live);
+  const metadata = { operation_id: operationId, seats: next.seats === null ? '' : String(next.seats) };
+  const duration = { interval: next.billingCycle === 'yearly' ? 'year' : 'month', interval_count: 1 } as const;
+  // A phase that others follow ends where they begin.
+  const end = later.length > 0 && planned?.end_date !== undefined ? { end_date: planned.end_date } : { duration };
+  return [{ ...following, ...end, metadata: { ...following.metadata, ...metadata } }, ...later];
+}
+
+/** Phases that were planned from the end of the current one on. */
+function plannedPhases(planned: Stripe.SubscriptionSchedule | undefined, { end_date }: PhaseParams): PhaseParams[] {
+  const phases = planned?.phases ?? [];
+  const first = phases.findIndex(({ start_date }) => start_date === end_date);
+  return first === -1 ? [] : phases.slice(first).map(keepPhase);
+}
+
+/** The schedule that was taken off last, by a change that could not be made under it. */
+async function findReleased(
+  stripe: Stripe,
+  live: Stripe.Subscription,
+): Promise<Stripe.SubscriptionSchedule | undefined> {
+  const customer = typeof live.customer === 'string' ? live.customer : live.customer.id;
+  const { data } = await stripe.subscriptionSchedules.list({ customer, limit: 100 });
+  return data
+    .filter(({ released_subscription }) => released_subscription === live.id)
+    .toSorted((a, b) => (b.released_at ?? 0) - (a.released_at ?? 0))[0];
 }
 
 /** Takes the schedule off, so that the subscription can be changed at once. */
@@ -72,20 +104,23 @@ function activeSchedule(live: Stripe.Subscription): Stripe.SubscriptionSchedule 
   return attached?.status === 'active' ? attached : undefined;
 }
 
-/** What is still to come of a schedule: in its last phase nothing. A cancellation keeps what it displaced. */
+/** What is still to come of a schedule: nothing once its phase has begun. A cancellation keeps what it displaced. */
 export function readScheduled(attached: Stripe.SubscriptionSchedule | null): {
   scheduled: ScheduledChange[];
   isCanceled: boolean;
 } {
   if (attached?.status !== 'active') return { scheduled: [], isCanceled: false };
   const isCanceled = attached.end_behavior === 'cancel';
-  const isLast = attached.current_phase?.start_date === attached.phases.at(-1)?.start_date;
+  // The current phase has the mark of the operation before, which may be the same one.
+  const own = attached.phases.findLast(({ metadata }) => metadata?.operation_id === attached.metadata?.operation_id);
+  const begins = (own ?? attached.phases.at(-1))?.start_date ?? 0;
+  const isDone = (attached.current_phase?.start_date ?? 0) >= begins;
   const texts = (attached.metadata?.scheduled ?? '').split(',').filter(Boolean);
-  return { scheduled: isLast && !isCanceled ? [] : texts.map(read), isCanceled };
+  return { scheduled: isDone && !isCanceled ? [] : texts.map(read), isCanceled };
 }
 
 /** Short, since the metadata of Stripe are. */
-function written(change: ScheduledChange): string {
+function write(change: ScheduledChange): string {
   switch (change.action) {
     case 'downgrade':
       return `downgrade:${change.package_code}`;

@@ -93,7 +93,7 @@ const requests = [
   ...['first look before', 'second look before', 'third look before', 'fourth look before'],
   'preview of the next invoice before',
   ...['subscriptions of the customer', 'prices', 'release of the schedule', 'change', 'subscriptions again'],
-  ...['new schedule', 'phases', 'first look', 'second look', 'third look', 'fourth look'],
+  ...['new schedule', 'schedule that was taken off', 'phases', 'first look', 'second look', 'third look', 'fourth look'],
   'preview of the next invoice',
 ].map((name, number) => ({ name, number }));
 
@@ -114,16 +114,17 @@ test('a change makes just these requests', async () => {
     'POST /v1/invoices/create_preview',
   ];
   expect(asked.slice(0, 5).toSorted()).toEqual(look);
-  expect(asked.slice(5, 12)).toEqual([
+  expect(asked.slice(5, 13)).toEqual([
     'GET /v1/subscriptions',
     'GET /v1/prices',
     'POST /v1/subscription_schedules/{id}/release',
     'POST /v1/subscriptions/{id}',
     'GET /v1/subscriptions',
     'POST /v1/subscription_schedules',
+    'GET /v1/subscription_schedules',
     'POST /v1/subscription_schedules/{id}',
   ]);
-  expect(asked.slice(12).toSorted()).toEqual(look);
+  expect(asked.slice(13).toSorted()).toEqual(look);
   await expectOnce(tenant);
 });
 

@@ -2,6 +2,18 @@
 import { randomBytes } from 'node:crypto';
 import type Stripe from 'stripe';
 import { addMonths } from '../../../domain/billing/subscription.ts';
+import {
+  type ItemTerms,
+  itemTermsFromSubscription,
+  itemTermsInPhase,
+  type PhaseItemTerms,
+  type PhaseTerms,
+  plainTerms,
+  type SubscriptionTerms,
+  termsFromSubscription,
+  termsInPhase,
+} from './phase-terms.ts';
+import { Refused } from './refused.ts';
 import { type Adjusted, adjust, type Terms } from './terms.ts';
 
 type Metadata = Record<string, string>;
@@ -18,17 +30,24 @@ export type Price = Pick<
 export type Item = Pick<Stripe.SubscriptionItem, 'id' | 'current_period_start' | 'current_period_end'> & {
   price: Price;
   quantity: number;
-};
-export interface Phase {
+} & ItemTerms;
+export interface Phase extends PhaseTerms {
   start_date: number;
   end_date: number;
-  items: { price: Price; quantity: number }[];
+  items: ({ price: Price; quantity: number } & PhaseItemTerms)[];
   metadata: Metadata;
 }
 export type Schedule = Pick<
   Stripe.SubscriptionSchedule,
   'id' | 'object' | 'status' | 'end_behavior' | 'current_phase'
-> & { metadata: Metadata; phases: Phase[]; subscription: string; customer: string };
+> & {
+  metadata: Metadata;
+  phases: Phase[];
+  subscription: string | null;
+  customer: string;
+  released_subscription: string | null;
+  released_at: number | null;
+};
 export type Subscription = Pick<
   Stripe.Subscription,
   'id' | 'object' | 'status' | 'created' | 'start_date' | 'ended_at' | 'currency' | 'cancel_at_period_end'
@@ -40,7 +59,7 @@ export type Subscription = Pick<
   default_payment_method: Method | null;
   pending_update: { expires_at: number; subscription_items: Item[] } | null;
   latest_invoice: string | null;
-};
+} & SubscriptionTerms;
 export type Line = Pick<Stripe.InvoiceLineItem, 'id' | 'object' | 'amount' | 'description' | 'quantity' | 'period'> & {
   pricing: { unit_amount_decimal: string };
   parent: { subscription_item_details: { proration: boolean } };
@@ -108,6 +127,7 @@ export class Books {
   readonly terms = new Map<string, Terms>();
   /** What was paid by checkouts of the wallet, by payment. */
   readonly topUps = new Map<string, TopUpCharge>();
+  readonly taxRates = new Set<string>();
   /** What was taken from cards, in minor units. */
   readonly charges: { customer: string; amount: number }[] = [];
   readonly #tell: (type: string, object: object) => void;
@@ -351,6 +371,7 @@ export class Books {
       default_payment_method: method,
       pending_update: null,
       latest_invoice: null,
+      ...plainTerms(),
     };
     this.subscriptions.set(subscription.id, subscription);
     this.invoice(session.customer, subscription, this.periodLines(items), 'paid');
@@ -387,16 +408,29 @@ export class Books {
     }
     const phase = schedule?.status === 'active' ? schedule.phases.find((each) => each.start_date === start) : undefined;
     if (schedule?.status === 'active') this.#turn(schedule, phase);
-    const next = phase?.items ?? subscription.items.data;
-    if (phase) subscription.metadata = { ...subscription.metadata, ...phase.metadata };
+    const next = phase ? this.#itemsOfPhase(phase) : subscription.items.data;
+    if (phase) {
+      subscription.metadata = { ...subscription.metadata, ...phase.metadata };
+      Object.assign(subscription, termsInPhase(phase));
+    }
     const end = later(start, next[0]?.price.recurring.interval ?? 'month');
-    const items = next.map(({ price, quantity }) => this.newItem(price, quantity, start, end));
+    const items = next.map(({ price, quantity, discounts, tax_rates, metadata }) => ({
+      ...this.newItem(price, quantity, start, end),
+      ...{ discounts, tax_rates, metadata },
+    }));
     subscription.items.data = items;
     const lines = this.periodLines(items);
     const ending = this.endingOf(subscription.customer, this.dueOf(subscription.customer, lines).due);
     subscription.status = ending === 'paid' ? 'active' : 'past_due';
     this.invoice(subscription.customer, subscription, lines, ending);
     this.#tell('customer.subscription.updated', subscription);
+  }
+
+  #itemsOfPhase({ items }: Phase): ({ price: Price; quantity: number } & Required<ItemTerms>)[] {
+    return items.map(({ price, quantity, ...terms }) => ({
+      ...{ price, quantity },
+      ...itemTermsInPhase(terms),
+    }));
   }
 
   /** Goes on to a phase; behind the last the subscription is let go. */
@@ -427,7 +461,18 @@ export class Books {
       end_behavior: 'release',
       current_phase: { start_date, end_date },
       metadata: {},
-      phases: [{ start_date, end_date, items: subscription.items.data, metadata: {} }],
+      phases: [
+        {
+          ...{ start_date, end_date, metadata: {} },
+          ...termsFromSubscription(subscription),
+          items: subscription.items.data.map((item) => ({
+            ...{ price: item.price, quantity: item.quantity },
+            ...itemTermsFromSubscription(item),
+          })),
+        },
+      ],
+      released_subscription: null,
+      released_at: null,
       subscription: subscription.id,
       customer: subscription.customer,
     };
@@ -440,8 +485,13 @@ export class Books {
     const schedule = required(this.schedules.get(scheduleId), scheduleId);
     if (schedule.status !== 'active') throw new Refused('the schedule is not active');
     schedule.status = 'released';
-    const subscription = this.subscriptions.get(schedule.subscription);
+    const subscription = this.subscriptions.get(schedule.subscription ?? '');
     if (subscription) subscription.schedule = null;
+    Object.assign(schedule, {
+      subscription: null,
+      released_subscription: schedule.subscription,
+      released_at: seconds(),
+    });
     this.#tell('subscription_schedule.released', schedule);
     return schedule;
   }
@@ -485,19 +535,10 @@ export class Books {
 /** Fields that are moments. */
 const times = new Set([
   ...['created', 'start_date', 'end_date', 'ended_at', 'current_period_start', 'current_period_end', 'expires_at'],
-  ...['finalized_at', 'paid_at', 'period_start', 'period_end', 'start', 'end'],
+  ...['finalized_at', 'paid_at', 'period_start', 'period_end', 'start', 'end', 'released_at', 'trial_end'],
 ]);
 
-/** What Stripe answers with 400. */
-export class Refused extends Error {
-  /** Stripe's own. */
-  readonly code: string | undefined;
-
-  constructor(message: string, code?: string) {
-    super(message);
-    this.code = code;
-  }
-}
+export { Refused };
 
 export function required<Thing>(thing: Thing | undefined, name: string): Thing {
   if (thing === undefined) throw new Refused(`No such thing: ${name}`, 'resource_missing');

@@ -15,6 +15,7 @@ import {
   seconds,
 } from './books.ts';
 import { type Form, listOf, mergeMetadata, textOf, textsOf } from './form.ts';
+import { itemTermsInPhase, readItemTerms, readPhaseTerms, termsInPhase } from './phase-terms.ts';
 import { previewInvoice } from './preview.ts';
 import { discountsOf } from './terms.ts';
 
@@ -69,6 +70,11 @@ export const routes: readonly Route[] = [
   {
     of: pathOf('POST', 'subscription_schedules'),
     answer: (books, form) => books.newSchedule(textOf(form.from_subscription)),
+  },
+  {
+    of: pathOf('GET', 'subscription_schedules'),
+    answer: (books, form) =>
+      list([...books.schedules.values()].toReversed().filter(({ customer }) => customer === textOf(form.customer))),
   },
   { of: pathOf('POST', 'subscription_schedules/{id}'), answer: updateSchedule },
   { of: pathOf('POST', 'subscription_schedules/{id}/release'), answer: (books, _form, id) => books.release(id) },
@@ -262,7 +268,8 @@ function changedItems(books: Books, before: readonly Item[], sent: readonly Form
     const item = restarts
       ? books.newItem(price, quantity, date, nextEnd(date, price.recurring.interval))
       : books.newItem(price, quantity, start, end);
-    return id === '' ? item : { ...item, id };
+    const { discounts, tax_rates, metadata } = before.find((each) => each.id === id) ?? {};
+    return id === '' ? item : { ...item, id, discounts, tax_rates, metadata };
   });
   const prices = [...kept, ...items].map(({ price }) => price.id);
   if (new Set(prices).size < prices.length) throw new Refused('two items have one price');
@@ -271,22 +278,34 @@ function changedItems(books: Books, before: readonly Item[], sent: readonly Form
 
 function updateSchedule(books: Books, form: Form, id: string) {
   const schedule = required(books.schedules.get(id), id);
-  const subscription = required(books.subscriptions.get(schedule.subscription), schedule.subscription);
   if (schedule.status !== 'active') throw new Refused('the schedule is not active');
+  const own = schedule.subscription ?? '';
+  const subscription = required(books.subscriptions.get(own), own);
+  const granted = new Set([
+    ...subscription.discounts,
+    ...subscription.items.data.flatMap(({ discounts = [] }) => discounts),
+  ]);
   let end = 0;
   const phases = listOf(form.phases).map((phase): Phase => {
     const start_date = end === 0 ? Number(phase.start_date) : end;
-    const items = listOf(phase.items).map(({ price, quantity }) => ({
-      price: books.price(textOf(price)),
-      quantity: Number(quantity),
+    const terms = readPhaseTerms(phase, granted, books.taxRates);
+    const items = listOf(phase.items).map((item) => ({
+      price: books.price(textOf(item.price)),
+      quantity: Number(item.quantity),
+      ...readItemTerms(item, granted, books.taxRates),
     }));
     const interval = typeof phase.duration === 'object' ? textOf(phase.duration.interval) : '';
     end = interval === '' ? Number(phase.end_date) : nextEnd(start_date, interval);
-    return { start_date, end_date: end, items, metadata: mergeMetadata({}, phase.metadata) };
+    return { ...terms, start_date, end_date: end, items, metadata: mergeMetadata({}, phase.metadata) };
   });
   if (phases[0]?.start_date !== schedule.current_phase?.start_date) throw new Refused('the current phase is left out');
   if (phases[0]?.end_date !== periodEnd(subscription)) throw new Refused('the current phase ends with the period');
   schedule.phases = phases;
+  // The current phase holds at once.
+  Object.assign(subscription, termsInPhase(phases[0]));
+  subscription.items.data.forEach((item, index) => {
+    Object.assign(item, itemTermsInPhase(required(phases[0]?.items[index], item.id)));
+  });
   schedule.end_behavior = textOf(form.end_behavior);
   schedule.metadata = mergeMetadata(schedule.metadata, form.metadata);
   schedule.current_phase = { start_date: phases[0].start_date, end_date: phases[0].end_date };
