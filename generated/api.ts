@@ -5067,7 +5067,8 @@ export interface paths {
         };
         /**
          * Get a checkout
-         * @description What became of a checkout. Ask every 3 to 5 seconds for a couple of minutes, then more and more seldom until `expires_at`.
+         * @description What became of a checkout. Ask every 3 to 5 seconds for a couple of minutes, then more and more seldom until `expires_at`. While the
+         *     checkout is open, the payment provider is asked too, at most every 5 seconds, so that a payment is seen at once.
          *
          *     | `status` | what it means | what to do |
          *     |---|---|---|
@@ -11754,6 +11755,24 @@ export interface components {
              */
             days_left: number;
         };
+        DuplicateSubscription: {
+            /**
+             * @description Its id at the payment provider.
+             * @example sub_1OabcdEfGhIjKlMn
+             */
+            provider_id: string;
+            /**
+             * @description Its status at the payment provider, e.g. `active` or `past_due`.
+             * @example active
+             */
+            status: string;
+            /**
+             * @description The plan that it is for; null if it is for no plan of the catalogue.
+             * @example growth
+             */
+            package_code: string | null;
+            started_at: components["schemas"]["Timestamp"];
+        };
         Subscription: {
             status: components["schemas"]["SubscriptionStatus"];
             billing_status: components["schemas"]["BillingStatus"];
@@ -11791,6 +11810,11 @@ export interface components {
             payment_method: components["schemas"]["PaymentMethod"] | null;
             /** @description After the end; null before. */
             dormant: components["schemas"]["Dormancy"] | null;
+            /**
+             * @description Other live subscriptions of the workspace at the payment provider, normally none. They are charged too, and open nothing. The
+             *     oldest subscription counts. Ask support to end the others.
+             */
+            duplicate_subscriptions: components["schemas"]["DuplicateSubscription"][];
             /** @description True for the subscription of the test mode. */
             test_mode: boolean;
             updated_at: components["schemas"]["Timestamp"];
@@ -28519,6 +28543,7 @@ export interface operations {
                      *             "exp_year": 2029
                      *           },
                      *           "dormant": null,
+                     *           "duplicate_subscriptions": [],
                      *           "test_mode": false,
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         }

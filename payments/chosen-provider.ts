@@ -7,6 +7,7 @@ export function chosenProvider(test: PaymentProvider, live: PaymentProvider | un
   return {
     keepsBooks: (scope) => of(scope).keepsBooks(scope),
     refresh: (scope) => of(scope).refresh(scope),
+    refreshCheckout: (checkout, now) => of(checkout).refreshCheckout(checkout, now),
     settle: (order) => of(order).settle(order),
     openCheckout: (checkout) => of(checkout).openCheckout(checkout),
     openPortal: (portal) => of(portal).openPortal(portal),

@@ -20,6 +20,7 @@ export function testProvider(pool: Pool, baseUrl: () => string): PaymentProvider
   return {
     keepsBooks: () => false,
     refresh: async () => undefined,
+    refreshCheckout: async () => undefined,
     settle: (order) => settle(pool, order),
     openCheckout: async (checkout) => addressOf('checkout', checkout),
     openPortal: async (portal) => addressOf('portal', portal),

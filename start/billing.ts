@@ -18,13 +18,13 @@ export async function openBilling(
 ): Promise<() => Promise<void>> {
   const tenants = openPaymentsPool(settings);
   const purges = openPurgePool(settings);
-  const { provider, stripe } = await openPayments(config, tenants, () => config.baseUrl, log);
+  const { provider, followParts } = await openPayments(config, tenants, () => config.baseUrl, log);
   const removeFile = (key: string): Promise<void> => storage.remove(key);
   const stop = startBilling({
     ...{ platform, tenants, purges, provider, removeFile, log },
     follow:
-      stripe &&
-      (async (companyId, now) => (await follow({ tenants, stripe }, companyId, { ifDue: true }, now)) !== undefined),
+      followParts &&
+      (async (companyId, now) => (await follow(followParts, companyId, { ifDue: true }, now)) !== undefined),
   });
   return async () => {
     await stop();

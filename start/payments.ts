@@ -3,16 +3,19 @@ import type Stripe from 'stripe';
 import type { Pool } from '../db/connect.ts';
 import type { PaymentProvider } from '../domain/billing/provider.ts';
 import { chosenProvider } from '../payments/chosen-provider.ts';
+import type { FollowParts } from '../payments/stripe/follow.ts';
 import { openStripe } from '../payments/stripe/open.ts';
 import { stripeProvider } from '../payments/stripe/provider.ts';
 import { testProvider } from '../payments/test-provider.ts';
 import type { Config } from '../runtime/config.ts';
-import type { Log } from '../runtime/log.ts';
+import { type Log, raiseAlert } from '../runtime/log.ts';
 
 export interface Payments {
   provider: PaymentProvider;
   /** undefined: everybody pays with the test provider. */
   stripe: Stripe | undefined;
+  /** What a look at a customer of Stripe needs. */
+  followParts: FollowParts | undefined;
 }
 
 /**
@@ -27,6 +30,8 @@ export async function openPayments(
 ): Promise<Payments> {
   const stripe = settings && (await openStripe(settings.secretKey, settings.apiBase));
   const warn = (fields: object, text: string): void => log.warn(fields, text);
-  const live = stripe && stripeProvider({ stripe, tenants, dashboardUrl, warn });
-  return { provider: chosenProvider(testProvider(tenants, baseUrl), live), stripe };
+  const alert: FollowParts['alert'] = (kind, message, details) => raiseAlert(log, kind, message, details);
+  const followParts = stripe && { stripe, tenants, alert };
+  const live = followParts && stripeProvider({ ...followParts, dashboardUrl, warn });
+  return { provider: chosenProvider(testProvider(tenants, baseUrl), live), stripe, followParts };
 }

@@ -104,7 +104,7 @@ listen(
     outgoing: new OutgoingClient({ privateAddresses: 'refused' }),
     calendars: openCalendars(new OutgoingClient({ privateAddresses: 'refused' })),
     payments: {
-      ...{ keepsBooks: () => false, refresh: unpaid },
+      ...{ keepsBooks: () => false, refresh: unpaid, refreshCheckout: unpaid },
       ...{ settle: unpaid, openCheckout: unpaid, openPortal: unpaid },
     },
     inboundUrls: () => ({ generic: '', twilio: null }),

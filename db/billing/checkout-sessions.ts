@@ -60,6 +60,40 @@ export async function findCheckout(
   return row;
 }
 
+/** Milliseconds between two looks at the provider for one checkout that is polled. */
+const pollInterval = 5000;
+/** Milliseconds after its end in which a checkout may turn out to have been paid just before. */
+const lateness = 600_000;
+
+/** Takes the next look at an open checkout for the caller. @returns false if another caller had one just now, or it is over */
+export async function takeCheckoutLook(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  now: Date,
+): Promise<boolean> {
+  const taken = await sql`
+    update checkout_sessions set asked_at = ${now}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and completed_at is null
+      and expires_at > ${new Date(now.getTime() - lateness)}
+      and (asked_at is null or asked_at <= ${new Date(now.getTime() - pollInterval)})`;
+  return taken.count === 1;
+}
+
+/** When the newest checkout began that may still turn out to be paid; undefined if there is none. */
+export async function findNewestOpenCheckout(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  now: Date,
+): Promise<Date | undefined> {
+  const [row] = await sql<{ createdAt: Date }[]>`
+    select created_at as "createdAt" from checkout_sessions
+    where company_id = ${companyId} and test_mode = ${testMode} and completed_at is null
+      and expires_at > ${new Date(now.getTime() - lateness)}
+    order by created_at desc limit 1`;
+  return row?.createdAt;
+}
+
 export async function completeCheckout(
   sql: Sql,
   { companyId, testMode }: TenantScope,

@@ -1,4 +1,5 @@
 // The customer that a company is to a payment provider, its events, and looks at it.
+import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from '../connect.ts';
 import { removeByCompany } from '../sweeping.ts';
 
@@ -89,9 +90,35 @@ export async function endLook(sql: Sql, companyId: string, { number }: Look, now
   return written.count === 1;
 }
 
-/** Asks for a look at a customer by a moment, if none is due before. */
+/** Asks for a look at a customer by a time, if none is due before. */
 export async function askForLook(sql: Sql, companyId: string, by: Date): Promise<void> {
-  await sql`update provider_customers set due_at = least(due_at, ${by}) where company_id = ${companyId}`;
+  await sql`update provider_customers set due_at = ${by} where company_id = ${companyId} and due_at > ${by}`;
+}
+
+/** A live subscription of a customer that is charged beside the one that counts. */
+export interface DuplicateSubscription {
+  provider_id: string;
+  status: string;
+  package_code: string | null;
+  started_at: string;
+}
+
+export async function findDuplicates(sql: Sql, companyId: string): Promise<DuplicateSubscription[]> {
+  const [row] = await sql<{ duplicates: DuplicateSubscription[] }[]>`
+    select duplicates from provider_customers where company_id = ${companyId}`;
+  return row?.duplicates ?? [];
+}
+
+/** Writes the duplicates of a customer. @returns those that were not known before */
+export async function saveDuplicates(
+  sql: Sql,
+  companyId: string,
+  duplicates: readonly DuplicateSubscription[],
+): Promise<DuplicateSubscription[]> {
+  const known = await findDuplicates(sql, companyId);
+  if (isDeepStrictEqual(known, duplicates)) return [];
+  await sql`update provider_customers set duplicates = ${sql.json(duplicates as never)} where company_id = ${companyId}`;
+  return duplicates.filter(({ provider_id }) => !known.some((other) => other.provider_id === provider_id));
 }
 
 /** Days that the ids of events are kept: the provider sends an event again for three. */

@@ -74,6 +74,11 @@ export interface PaymentProvider {
    * @throws ApiError 503 if the provider fails
    */
   refresh(scope: { companyId: string; testMode: boolean }): Promise<void>;
+  /**
+   * Has the provider asked about a checkout that somebody waits for, every few seconds at most. Returns after a moment, whether or
+   * not the provider has answered: what it says is stored then.
+   */
+  refreshCheckout(checkout: { companyId: string; testMode: boolean; id: string }, now: Date): Promise<void>;
   /** Opens the page on which a checkout is paid. @returns its address */
   openCheckout(checkout: NewCheckout): Promise<string>;
   /** Opens the page on which the card on file is changed; it can neither cancel, pause nor switch plans. @returns its address */

@@ -6,7 +6,7 @@ import { keptUntil } from './life-cycle.ts';
 import { callsPerDay, callsPerMinute, seatAllowance } from './plans.ts';
 import { isPaid, type ScheduledChange, type Subscription, type SubscriptionStatus } from './subscription.ts';
 
-type Shown = components['schemas']['Subscription'];
+type Shown = Omit<components['schemas']['Subscription'], 'duplicate_subscriptions'>;
 
 /** Where an agreement says something other than the package. */
 export interface AgreedLimits {

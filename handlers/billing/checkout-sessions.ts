@@ -38,8 +38,11 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
   if (problems.length > 0) throw validationFailed(problems, 400);
   const { package_code: packageCode = null, seats = null, amount_minor: amountMinor = null } = body;
   const billingCycle = body.kind === 'subscribe' ? (body.billing_cycle ?? 'monthly') : null;
-  const subscription = await readSubscription(call);
+  const { payments } = call;
   if (body.kind === 'subscribe') {
+    // Another checkout may have been paid a moment ago.
+    if (payments.keepsBooks(scope)) await call.outside(() => payments.refresh(scope));
+    const subscription = await readSubscription(call);
     const { used } = await findSeats(call.sql, caller.companyId);
     const wanted = {
       ...{ action: 'subscribe' as const, package_code: packageCode ?? '', billing_cycle: billingCycle ?? 'monthly' },
@@ -59,7 +62,6 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
     ...{ createdAt: now, expiresAt: new Date(now.getTime() + openFor) },
   };
   await insertCheckout(call.sql, scope, session);
-  const { payments } = call;
   const url = await call.outside(() => payments.openCheckout({ ...scope, ...session }));
   await saveCheckoutUrl(call.sql, scope, id, url);
   call.record({
@@ -86,10 +88,15 @@ function problemsOf({ body }: Call<'createCheckoutSession'>): FieldProblem[] {
 }
 
 export const getCheckoutSession: Handler<'getCheckoutSession'> = async (call) => {
-  const { sql, caller, path } = call;
+  const { caller, path, now, payments } = call;
   if (!/^cs_[0-9A-Za-z]{24}$/.test(path.id)) throw notFound();
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
-  const session = found(await findCheckout(sql, scope, path.id));
+  let session = found(await findCheckout(call.sql, scope, path.id));
+  if (session.completedAt === null && payments.keepsBooks(scope)) {
+    await call.aside(payments.refreshCheckout({ ...scope, id: session.id }, now));
+    session = found(await findCheckout(call.sql, scope, path.id));
+  }
+  const { sql } = call;
   const data = shown(session, call);
   if (session.kind === 'wallet_topup') {
     const balance = await walletBalance(sql, scope);

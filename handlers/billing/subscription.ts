@@ -1,5 +1,6 @@
 // The subscription of the workspace: shown and changed.
 import { findProviderBill } from '../../db/billing/provider-bills.ts';
+import { findDuplicates } from '../../db/billing/provider-customers.ts';
 import { findAgreedLimits } from '../../db/billing/subscriptions.ts';
 import { findSeats } from '../../db/people/users.ts';
 import type { ProviderBill } from '../../domain/billing/bills.ts';
@@ -15,14 +16,16 @@ import { changeSubscription, type Told } from '../../writes/subscription-orders.
 export const getSubscription: Handler<'getSubscription'> = async (call) => {
   const { sql, caller, now } = call;
   const subscription = await readSubscription(call);
-  const [{ used }, agreed, bill] = await Promise.all([
+  const [{ used }, agreed, bill, duplicates] = await Promise.all([
     findSeats(sql, caller.companyId),
     findAgreedLimits(sql, { companyId: caller.companyId, testMode: caller.testMode }),
     readBill(call),
+    caller.testMode ? [] : findDuplicates(sql, caller.companyId),
   ]);
+  const shown = shownSubscription(subscription, agreed, used, caller.testMode, now, bill);
   return {
     status: 200,
-    data: { subscription: shownSubscription(subscription, agreed, used, caller.testMode, now, bill) },
+    data: { subscription: { ...shown, duplicate_subscriptions: duplicates } },
   };
 };
 

@@ -1,11 +1,11 @@
 // Follows a customer of Stripe: what is fetched in one look is written in one transaction.
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
-import { completeCheckout } from '../../db/billing/checkout-sessions.ts';
+import { completeCheckout, findNewestOpenCheckout } from '../../db/billing/checkout-sessions.ts';
 import { mirrorInvoice } from '../../db/billing/invoices.ts';
 import { findPendingOrder } from '../../db/billing/orders.ts';
 import { saveProviderBill } from '../../db/billing/provider-bills.ts';
-import { askForLook, beginLook, endLook, type Look } from '../../db/billing/provider-customers.ts';
+import { askForLook, beginLook, endLook, type Look, saveDuplicates } from '../../db/billing/provider-customers.ts';
 import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
 import { addToWallet } from '../../db/billing/wallet.ts';
 import type { Pool, Sql } from '../../db/connect.ts';
@@ -23,9 +23,14 @@ const patience = 5000;
 /** Milliseconds after which a preview that failed is asked for again. */
 const previewAgain = 300_000;
 
+/** How long a checkout is young, and how often its customer is looked at then and later, in milliseconds. */
+const checkoutLooks = { young: 1_800_000, whileYoung: 60_000, later: 600_000 };
+
 export interface FollowParts {
   tenants: Pool;
   stripe: Stripe;
+  /** Raises an alert for operators. */
+  alert: (kind: string, message: string, details: Record<string, unknown>) => void;
 }
 
 export interface FollowOptions {
@@ -41,11 +46,12 @@ export interface FollowOptions {
  * @throws Error if Stripe does not answer
  */
 export async function follow(
-  { tenants, stripe }: FollowParts,
+  parts: FollowParts,
   companyId: string,
   { orderId, ifDue = false }: FollowOptions,
   now: Date,
 ): Promise<Subscription | undefined> {
+  const { tenants, stripe } = parts;
   const scope = { companyId, testMode: false };
   const dueBy = ifDue ? now : null;
   const look = await inTransaction(tenants, scope, patience, (sql) => beginLook(sql, companyId, dueBy, now));
@@ -57,7 +63,7 @@ export async function follow(
     // Whoever carries an order out relies on what there was when it was made, and looks by itself.
     const pending = await findPendingOrder(sql, scope);
     if (pending && pending.id !== orderId) return undefined;
-    const { after, isTurned, payments } = await writeLook(sql, companyId, look, state, before, now);
+    const { after, isTurned, payments } = await writeLook(sql, parts, companyId, look, state, before, now);
     await takeBackCredit(sql, scope, after.currency, payments, now, tell, note);
     if (isTurned) {
       const changes = { status: { from: before.status, to: after.status } };
@@ -70,6 +76,7 @@ export async function follow(
 /** Under the lock of the subscription. What a later look has written stays. */
 async function writeLook(
   sql: Sql,
+  { alert }: FollowParts,
   companyId: string,
   look: Look,
   state: CustomerState,
@@ -80,6 +87,15 @@ async function writeLook(
   const projection = projectionOf(state, before);
   await write(sql, companyId, projection, before, now);
   if (state.preview.isTransient) await askForLook(sql, companyId, new Date(now.getTime() + previewAgain));
+  await planLook(sql, companyId, now);
+  const fresh = await saveDuplicates(sql, companyId, projection.duplicates);
+  // Before the commit: an alert that is raised twice is better than none.
+  if (fresh.length > 0)
+    alert(
+      'duplicate_subscription',
+      'a customer has another live subscription, which is charged too; cancel or refund it at the provider',
+      { company: companyId, customer: look.customerId, subscriptions: fresh.map(({ provider_id }) => provider_id) },
+    );
   const { after, payments } = projection;
   const mail = mailOfTurn(before.status, after.status);
   if (mail) await tellAdmins(sql, { companyId, testMode: false }, mail, after, now);
@@ -103,4 +119,15 @@ async function write(
     bill && saveProviderBill(sql, companyId, bill, now),
     ...completed.map((id) => completeCheckout(sql, scope, id, now)),
   ]);
+}
+
+/**
+ * Has the customer looked at soon while a checkout may be paid: its event may be lost, and nobody need be waiting for it.
+ */
+export async function planLook(sql: Sql, companyId: string, now: Date): Promise<void> {
+  const begun = await findNewestOpenCheckout(sql, { companyId, testMode: false }, now);
+  if (!begun) return;
+  const { young, whileYoung, later } = checkoutLooks;
+  const wait = now.getTime() - begun.getTime() < young ? whileYoung : later;
+  await askForLook(sql, companyId, new Date(now.getTime() + wait));
 }

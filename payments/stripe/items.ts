@@ -102,6 +102,15 @@ export function itemChanges(
   return [...changes, ...[...kept.values()].map(({ id }) => ({ id, deleted: true }))];
 }
 
+/** The package that items are for; undefined if none is a plan of the catalogue. */
+export function readPackage(items: readonly Stripe.SubscriptionItem[]): string | undefined {
+  const plan = items.find((item) => keyOf(item).startsWith('plan.'));
+  const code = plan && keyOf(plan).slice('plan.'.length);
+  return code !== undefined && plans[code] ? code : undefined;
+}
+
+export const hasPlan = (items: readonly Stripe.SubscriptionItem[]): boolean => readPackage(items) !== undefined;
+
 /** What the items of a subscription say of it. @throws Error where none is a plan of the catalogue */
 export function readItems(
   items: readonly Stripe.SubscriptionItem[],

@@ -2,13 +2,20 @@
 import type Stripe from 'stripe';
 import type { MirroredInvoice } from '../../db/billing/invoices.ts';
 import type { ProviderBill } from '../../domain/billing/bills.ts';
+import type { DuplicateSubscription } from '../../db/billing/provider-customers.ts';
 import { ended } from '../../domain/billing/life-cycle.ts';
 import type { Items } from '../../domain/billing/proration.ts';
 import type { PaymentMethod, Subscription } from '../../domain/billing/subscription.ts';
 import { readAmounts, readBill } from './bills.ts';
-import { keyOf, readItems } from './items.ts';
+import { keyOf, readItems, readPackage } from './items.ts';
 import { readScheduled } from './schedules.ts';
-import { type CustomerState, chargeOf, liveSubscription, scheduleOf } from './state.ts';
+import {
+  type CustomerState,
+  chargeOf,
+  findDuplicateSubscriptions,
+  liveSubscription,
+  scheduleOf,
+} from './state.ts';
 
 export interface Projection {
   after: Subscription;
@@ -19,6 +26,8 @@ export interface Projection {
   bill: ProviderBill | null;
   /** Our ids of checkouts that were paid. */
   completed: string[];
+  /** Live subscriptions beside the one that counts. */
+  duplicates: DuplicateSubscription[];
 }
 
 export interface WalletPayment {
@@ -43,6 +52,12 @@ export function projectionOf(state: CustomerState, before: Subscription): Projec
     payments: paid.filter(({ mode }) => mode === 'payment').map((session) => paymentOf(session, state.disputes)),
     bill: live ? readBill(live, state.customer, state.preview) : null,
     completed: paid.flatMap(({ client_reference_id }) => client_reference_id ?? []),
+    duplicates: findDuplicateSubscriptions(state.subscriptions).map(({ id, status, items, created }) => ({
+      provider_id: id,
+      status,
+      package_code: readPackage(items.data) ?? null,
+      started_at: time(created).toISOString(),
+    })),
   };
 }
 

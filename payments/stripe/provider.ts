@@ -1,7 +1,8 @@
 // Stripe as the payment provider of live workspaces: pages to pay on, and orders carried out.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type Stripe from 'stripe';
+import { takeCheckoutLook } from '../../db/billing/checkout-sessions.ts';
 import { findCustomer, findPayer, keepCustomer } from '../../db/billing/provider-customers.ts';
-import type { Pool } from '../../db/connect.ts';
 import { consequenceOf } from '../../domain/billing/changes.ts';
 import type {
   NewCheckout,
@@ -15,16 +16,13 @@ import { isPaid } from '../../domain/billing/subscription.ts';
 import { inTransaction } from '../../jobs/transactions.ts';
 import { conflict, providerFailed } from '../../runtime/errors.ts';
 import { change } from './changes.ts';
-import { follow } from './follow.ts';
+import { type FollowParts, follow, planLook } from './follow.ts';
 import { pricedItems } from './items.ts';
 import { findProgress } from './progress.ts';
 import { schedule } from './schedules.ts';
 import { fetchSubscriptions, liveSubscription } from './state.ts';
 
-export interface StripeParts {
-  stripe: Stripe;
-  /** Apart from what requests wait on. */
-  tenants: Pool;
+export interface StripeParts extends FollowParts {
   /** Where people go who were not sent from anywhere. */
   dashboardUrl: string;
   /** Notes why Stripe could not be asked. */
@@ -38,6 +36,7 @@ export function stripeProvider(parts: StripeParts): PaymentProvider {
   return {
     keepsBooks: () => true,
     refresh: ({ companyId }) => asked(parts, async () => void (await follow(parts, companyId, {}, new Date()))),
+    refreshCheckout: ({ companyId, id }, now) => refreshCheckout(parts, companyId, id, now),
     settle: (order) => asked(parts, () => settle(parts, order)),
     openCheckout: (checkout) => asked(parts, () => openCheckout(parts, checkout)),
     openPortal: (portal) => asked(parts, () => openPortal(parts, portal)),
@@ -54,6 +53,22 @@ async function asked<Result>({ warn }: StripeParts, work: () => Promise<Result>)
     warn({ err: { type, code, message }, stripe_request: requestId }, 'Stripe did not do what it was asked');
     throw providerFailed();
   }
+}
+
+/** Milliseconds that somebody who polls a checkout waits for Stripe. */
+const pollPatience = 3000;
+
+async function refreshCheckout(parts: StripeParts, companyId: string, id: string, now: Date): Promise<void> {
+  const scope = { companyId, testMode: false };
+  if (!(await inTransaction(parts.tenants, scope, patience, (sql) => takeCheckoutLook(sql, scope, id, now)))) return;
+  // Who polls is answered anyway, and asks again.
+  const look = follow(parts, companyId, {}, now).catch((error: Error) =>
+    parts.warn(
+      { company: companyId, err: { message: error.message } },
+      'a checkout that is polled could not be looked at',
+    ),
+  );
+  await Promise.race([look, sleep(pollPatience, undefined, { ref: false })]);
 }
 
 /** The customer that a company is at Stripe, made when it is first needed. */
@@ -79,6 +94,8 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
   const { stripe, dashboardUrl } = parts;
   const { id, kind, currency, amountMinor, packageCode, billingCycle, seats } = checkout;
   const customer = await customerOf(parts, checkout);
+  const scope = { companyId: checkout.companyId, testMode: false };
+  await inTransaction(parts.tenants, scope, patience, (sql) => planLook(sql, checkout.companyId, new Date()));
   const metadata = { operation_id: id, ...(seats === null ? {} : { seats: String(seats) }) };
   const shared = {
     customer,

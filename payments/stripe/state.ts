@@ -1,5 +1,6 @@
 // All that Stripe has of a customer, fetched anew for each look.
 import type Stripe from 'stripe';
+import { hasPlan } from './items.ts';
 
 export interface CustomerState {
   customer: Stripe.Customer;
@@ -104,9 +105,26 @@ export async function fetchSubscriptions(stripe: Stripe, customer: string): Prom
 const isLive = ({ status }: Stripe.Subscription): boolean =>
   ['active', 'trialing', 'past_due', 'unpaid', 'paused'].includes(status);
 
-/** The subscription that counts: of several, the oldest; undefined where none is alive. */
+/** Those with a plan of the catalogue first, then the oldest: what else is heard of the others does not change the order. */
+function sortLive(subscriptions: readonly Stripe.Subscription[]): Stripe.Subscription[] {
+  return subscriptions
+    .filter(isLive)
+    .toSorted(
+      (a, b) =>
+        Number(hasPlan(b.items.data)) - Number(hasPlan(a.items.data)) ||
+        a.created - b.created ||
+        (a.id < b.id ? -1 : 1),
+    );
+}
+
+/** The subscription that counts; undefined if none is alive. */
 export function liveSubscription(subscriptions: readonly Stripe.Subscription[]): Stripe.Subscription | undefined {
-  return subscriptions.filter(isLive).toSorted((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1))[0];
+  return sortLive(subscriptions)[0];
+}
+
+/** Live subscriptions beside the one that counts. */
+export function findDuplicateSubscriptions(subscriptions: readonly Stripe.Subscription[]): Stripe.Subscription[] {
+  return sortLive(subscriptions).slice(1);
 }
 
 /** The schedule of a subscription, which was fetched with it. */

@@ -2671,7 +2671,8 @@ export interface Operations {
   /**
    * Get a checkout
    *
-   * What became of a checkout. Ask every 3 to 5 seconds for a couple of minutes, then more and more seldom until `expires_at`.
+   * What became of a checkout. Ask every 3 to 5 seconds for a couple of minutes, then more and more seldom until `expires_at`. While the
+   * checkout is open, the payment provider is asked too, at most every 5 seconds, so that a payment is seen at once.
    *
    * | `status` | what it means | what to do |
    * |---|---|---|

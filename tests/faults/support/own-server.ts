@@ -40,6 +40,12 @@ export class OwnServer {
     return this.#failures;
   }
 
+  /** Alerts that it has raised since it was started last. */
+  alerts(): object[] {
+    const lines = (this.#server?.output() ?? '').split('\n');
+    return lines.filter((line) => line.includes('"severity":"critical"')).map((line) => JSON.parse(line));
+  }
+
   #collect(): void {
     const lines = (this.#server?.output() ?? '').split('\n');
     const found = lines.filter((line) => line.includes('"msg":"unexpected failure"'));

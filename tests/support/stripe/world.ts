@@ -32,6 +32,11 @@ export class StripeWorld {
   readonly #stripe: Stripe;
   readonly #pools: { platform: Pool; tenants: Pool; purges: Pool };
   readonly #folder: string;
+  /** Alerts that looks of the world itself raised, and not the server. */
+  readonly alerts: { kind: string; details: Record<string, unknown> }[] = [];
+  readonly #alert = (kind: string, _message: string, details: Record<string, unknown>): void => {
+    this.alerts.push({ kind, details });
+  };
 
   private constructor(standIn: StripeStandIn, stripe: Stripe, server: OwnServer, databaseUrl: string, folder: string) {
     this.standIn = standIn;
@@ -102,7 +107,7 @@ export class StripeWorld {
     const { tenants } = this.#pools;
     const test = testProvider(tenants, () => this.server.url);
     const live = stripeProvider({
-      ...{ stripe: this.#stripe, tenants, dashboardUrl: this.server.url, warn: () => undefined },
+      ...{ stripe: this.#stripe, tenants, dashboardUrl: this.server.url, warn: () => undefined, alert: this.#alert },
     });
     await runBilling(
       {
@@ -118,7 +123,8 @@ export class StripeWorld {
 
   /** Looks at the customer of a tenant, if it is due by then. */
   look({ companyId }: Pick<Tenant, 'companyId'>, now = new Date()): Promise<Subscription | undefined> {
-    return follow({ tenants: this.#pools.tenants, stripe: this.#stripe }, companyId, { ifDue: true }, now);
+    const { tenants } = this.#pools;
+    return follow({ tenants, stripe: this.#stripe, alert: this.#alert }, companyId, { ifDue: true }, now);
   }
 
   /** Lets days pass, one after the other: everything lies as much further back, and what has become due happens. */
