@@ -129,6 +129,26 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['updatePassword', 'getMe', 'createApiKey', 'createSession', 'listOauthGrants', 'revokeOauthGrant'],
   },
   {
+  },
+  {
+    id: '2026-11-28-billing-follows',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'Changes of a subscription are computed from what the payment provider has at that moment. Polling an open checkout asks the provider too. `duplicate_subscriptions` shows other live subscriptions that are charged.',
+    operations: [
+      'getSubscription',
+      'upgradeSubscription',
+      'downgradeSubscription',
+      'updateSubscriptionSeats',
+      'createSubscriptionModule',
+      'deleteSubscriptionModule',
+      'cancelSubscription',
+      'reactivateSubscription',
+      'createCheckoutSession',
+      'getCheckoutSession',
+    ],
+  },
+  {
     id: '2026-11-27-search-in-reach',
     date: '2026-11-27',
     kind: 'changed',

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Stripe from 'stripe';
+import { anyAddress } from '../client.ts';
 import { Books, Refused } from './books.ts';
 import { type Form, readForm } from './form.ts';
 import { pages } from './pages.ts';
@@ -176,6 +177,7 @@ export function send(to: string, event: object, more: { secret?: string; timesta
     secret: more.secret ?? webhookSecret,
     ...(more.timestamp === undefined ? {} : { timestamp: more.timestamp }),
   });
-  const headers = { 'content-type': 'application/json', 'stripe-signature': header };
+  // As from one of many addresses: each has its own limit.
+  const headers = { 'content-type': 'application/json', 'stripe-signature': header, 'x-forwarded-for': anyAddress() };
   return fetch(`${to}/v1/billing/provider-events`, { method: 'POST', headers, body: payload });
 }
