@@ -129,8 +129,6 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['updatePassword', 'getMe', 'createApiKey', 'createSession', 'listOauthGrants', 'revokeOauthGrant'],
   },
   {
-  },
-  {
     id: '2026-11-28-billing-follows',
     date: '2026-11-28',
     kind: 'changed',

@@ -1,21 +1,15 @@
 // What we keep of a customer of Stripe: a function of what was fetched, whatever happened before.
 import type Stripe from 'stripe';
 import type { MirroredInvoice } from '../../db/billing/invoices.ts';
-import type { ProviderBill } from '../../domain/billing/bills.ts';
 import type { DuplicateSubscription } from '../../db/billing/provider-customers.ts';
+import type { ProviderBill } from '../../domain/billing/bills.ts';
 import { ended } from '../../domain/billing/life-cycle.ts';
 import type { Items } from '../../domain/billing/proration.ts';
 import type { PaymentMethod, Subscription } from '../../domain/billing/subscription.ts';
 import { readAmounts, readBill } from './bills.ts';
 import { keyOf, readItems, readPackage } from './items.ts';
 import { readScheduled } from './schedules.ts';
-import {
-  type CustomerState,
-  chargeOf,
-  findDuplicateSubscriptions,
-  liveSubscription,
-  scheduleOf,
-} from './state.ts';
+import { type CustomerState, chargeOf, findDuplicateSubscriptions, liveSubscription, scheduleOf } from './state.ts';
 
 export interface Projection {
   after: Subscription;

@@ -93,7 +93,15 @@ const requests = [
   ...['first look before', 'second look before', 'third look before', 'fourth look before'],
   'preview of the next invoice before',
   ...['subscriptions of the customer', 'prices', 'release of the schedule', 'change', 'subscriptions again'],
-  ...['new schedule', 'schedule that was taken off', 'phases', 'first look', 'second look', 'third look', 'fourth look'],
+  ...[
+    'new schedule',
+    'schedule that was taken off',
+    'phases',
+    'first look',
+    'second look',
+    'third look',
+    'fourth look',
+  ],
   'preview of the next invoice',
 ].map((name, number) => ({ name, number }));
 
