@@ -170,6 +170,8 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/billing/orders.ts finishOrder: test_mode = ${testMode}': 'not caught',
   'db/billing/portal-sessions.ts': 'not sent',
   'db/billing/provider-customers.ts': 'not sent',
+  'db/billing/wallet.ts reversePayments: company_id = ${companyId}': 'not sent',
+  'db/billing/wallet.ts reversePayments: test_mode = ${testMode}': 'not sent',
   'db/billing/purge.ts': 'not sent',
   'db/billing/subscriptions.ts lockSubscription: company_id = ${scope.companyId}': 'not run',
   'db/billing/subscriptions.ts savePaymentMethod: company_id = ${scope.companyId}': 'not sent',
