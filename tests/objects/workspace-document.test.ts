@@ -47,7 +47,13 @@ test('has the paths of each object, beside all that everybody is told', async ()
     ]),
   );
   expect(document.paths[visits].get.operationId).toBe('listRecordsOfObjectSiteVisits');
-  expect(document.paths[`${visits}/{id}`].parameters).toHaveLength(1);
+  // The object is in the path itself, and each operation declares the id once.
+  expect(document.paths[`${visits}/{id}`].parameters).toEqual([]);
+  for (const method of ['get', 'patch']) {
+    const parameters = JSON.stringify(document.paths[`${visits}/{id}`][method].parameters);
+    expect(parameters.split('#/components/parameters/RecordId"')).toHaveLength(2);
+    expect(parameters).not.toContain('RecordObject');
+  }
   const ids = Object.values<Json>(document.paths).flatMap((item) =>
     Object.values<Json>(item).map((each) => each.operationId),
   );
