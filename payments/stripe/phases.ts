@@ -1,4 +1,4 @@
-// Phases of a schedule as parameters. Stripe replaces all phases at each update: what is not sent again is dropped.
+// Phases of a schedule as parameters. An update replaces them all, so every term is sent again.
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
 import { keyOf, type PricedItem, sharesPlace } from './items.ts';

@@ -1,4 +1,4 @@
-// How far an order has come at Stripe, and whether the subscription there has moved on since the order was made.
+// How far an order has come at Stripe, and whether the subscription there has moved on.
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
 import { nextPeriod } from '../../domain/billing/changes.ts';

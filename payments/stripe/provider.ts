@@ -1,5 +1,4 @@
 // Stripe as the payment provider of live workspaces: pages to pay on, and orders carried out.
-import { setTimeout as sleep } from 'node:timers/promises';
 import type Stripe from 'stripe';
 import { takeCheckoutLook } from '../../db/billing/checkout-sessions.ts';
 import { findCustomer, findPayer, keepCustomer } from '../../db/billing/provider-customers.ts';
@@ -15,6 +14,7 @@ import type {
 import { isPaid } from '../../domain/billing/subscription.ts';
 import { inTransaction } from '../../jobs/transactions.ts';
 import { conflict, providerFailed } from '../../runtime/errors.ts';
+import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import { change } from './changes.ts';
 import { type FollowParts, follow, planLook } from './follow.ts';
 import { pricedItems } from './items.ts';
@@ -68,7 +68,13 @@ async function refreshCheckout(parts: StripeParts, companyId: string, id: string
       'a checkout that is polled could not be looked at',
     ),
   );
-  await Promise.race([look, sleep(pollPatience, undefined, { ref: false })]);
+  await new Promise<void>((resolve) => {
+    const cancel = startResponsiveTimeout(resolve, pollPatience);
+    void look.then(() => {
+      cancel();
+      resolve();
+    });
+  });
 }
 
 /** The customer that a company is at Stripe, made when it is first needed. */

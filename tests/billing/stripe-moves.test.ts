@@ -1,5 +1,5 @@
-// Every operation after every pending change, on a subscription that has moved on at Stripe. What it does must not depend on whether
-// the events of the move were heard before it, later, twice or never.
+// Every operation after every pending change, on a subscription that has moved on at Stripe.
+// What it does must not depend on whether the events of the move were heard before it, later, twice or never.
 import type Stripe from 'stripe';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Random } from '../faults/support/random.ts';

@@ -1,4 +1,4 @@
-// Discounts, taxes and other terms that a subscription has at Stripe, through changes that write its schedule.
+// Discounts, taxes and other terms at Stripe, through changes that write the schedule.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Subscription } from '../support/stripe/books.ts';

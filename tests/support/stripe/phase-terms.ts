@@ -1,4 +1,4 @@
-// What phases and subscriptions of the stand-in have beside items and time. As at Stripe, a phase loses what is not sent again.
+// Terms of the stand-in's phases and subscriptions. A phase loses what is not sent again.
 import { randomBytes } from 'node:crypto';
 import { type Form, listOf, mergeMetadata, textOf, textsOf } from './form.ts';
 import { Refused } from './refused.ts';

@@ -1,3 +1,5 @@
+// How the stand-in of Stripe refuses a request.
+
 /** A request that Stripe answers with 400. */
 export class Refused extends Error {
   /** Stripe's own code. */
