@@ -57,7 +57,7 @@ describe('imports', () => {
     ['sdk/src/a.ts', "import type { paths } from '../../generated/api.ts';"],
     ['sdk/src/a.ts', "import { createHmac } from 'node:crypto';"],
     ['sdk/src/a.ts', "import { Agent } from 'undici';"],
-    ['sdk/generate.ts', "import { descriptions } from './src/generated/operations.ts';"],
+    ['sdk/generators/go.ts', "import { descriptions } from '../src/generated/operations.ts';"],
   ])('refuses in %s: %s', (path, text) => {
     expect(importProblems([{ path, text: `// What it is.\n${text}\n` }])).toHaveLength(1);
   });
