@@ -1,7 +1,7 @@
 // The keys of a workspace: minting, showing, changing, rotating and revoking.
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/access/api-keys.ts';
-import { isGrantable } from '../../domain/access/scopes.ts';
+import { isGrantable, moduleOf } from '../../domain/access/scopes.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import type { Caller } from '../../runtime/caller.ts';
@@ -20,7 +20,7 @@ const usualDays = 30;
 export const createApiKey: Handler<'createApiKey'> = async (call) => {
   const { body, sql, caller, now } = call;
   const reach = await checkReach(call);
-  const problems = [...scopeProblems(call), ...expiryProblems(call), ...reach.problems];
+  const problems = [...(await scopeProblems(call)), ...expiryProblems(call), ...reach.problems];
   if (call.problems.length + problems.length > 0) throw call.refusal([], problems);
   const expiresAt = timeOf(body.expires_at);
   await refuseAtLimit(call);
@@ -85,7 +85,7 @@ export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({ sql, caller, p
 
 export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
   const { body, sql, caller, path, now } = call;
-  const problems = [...scopeProblems(call), ...expiryProblems(call)];
+  const problems = [...(await scopeProblems(call)), ...expiryProblems(call)];
   if (call.problems.length + problems.length > 0) throw call.refusal([], problems);
   const expiresAt = timeOf(body.expires_at);
   const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
@@ -162,12 +162,24 @@ async function refuseAtLimit({ sql, caller, now }: Call): Promise<void> {
 type WritingCall = Call<'createApiKey'> | Call<'updateApiKey'>;
 
 /** Checks each scope that is a text, whatever is wrong with the others. */
-function scopeProblems({ body, problems }: WritingCall): FieldProblem[] {
-  const { scopes } = body;
+async function scopeProblems(call: WritingCall): Promise<FieldProblem[]> {
+  const { problems } = call;
+  const { scopes } = call.body;
   if (!Array.isArray(scopes)) return [];
+  // Objects that are switched off count: their grants rest until they are switched on again.
+  const { customObjects } = (await call.workspace()).rows;
+  const modules = new Set(customObjects.map(({ slug }) => `object:${slug}`));
   return scopes.flatMap((scope, index) => {
     const field = `scopes[${index}]`;
-    if (!isValidSoFar(problems, field) || isGrantable(scope)) return [];
+    if (!isValidSoFar(problems, field)) return [];
+    const module = moduleOf(scope);
+    const isKnown = !module.startsWith('object:') || modules.has(module) || !isValidSoFar(problems, 'scopes');
+    if (isGrantable(scope) && isKnown) return [];
+    if (isGrantable(scope))
+      return problem(field, 'NOT_FOUND', `there is no object ${module}`, {
+        allowed: [...modules],
+        hint: 'Create the object first, or use * for all objects.',
+      });
     return problem(field, 'INVALID_OPTION', `${scope} is not a scope that a key can hold`, {
       hint: 'Scopes are module:action, e.g. leads:view; module:* and * grant more.',
     });

@@ -69,6 +69,9 @@ describe('POST /v1/api-keys', () => {
 
   test('keeps every setting that was sent', async () => {
     const admin = await newAdmin();
+    await database()`
+      insert into custom_objects (company_id, slug, label, plural, enabled, created_at, updated_at)
+      values (${admin.tenant.companyId}, 'visits', 'Visit', 'Visits', false, now(), now())`;
     const settings = {
       name: 'Everything',
       description: 'For the importer',
@@ -147,6 +150,18 @@ describe('POST /v1/api-keys', () => {
       body: { name: 'Forms', scopes: ['leads:view', scope] },
     });
     expect(problems(refused)).toEqual(['scopes[1] INVALID_OPTION']);
+  });
+
+  test('refuses scopes of an object that the workspace does not have, and lists those that it has', async () => {
+    const admin = await newAdmin();
+    await database()`
+      insert into custom_objects (company_id, slug, label, plural, created_at, updated_at)
+      values (${admin.tenant.companyId}, 'visits', 'Visit', 'Visits', now(), now())`;
+    const body = { name: 'Forms', scopes: ['object:visits:view', 'object:nope:view'] };
+    const refused = await expectStatus(422, 'POST', '/v1/api-keys', { token: admin.token, body });
+    expect(refused.body.error.details.fields).toMatchObject([
+      { field: 'scopes[1]', code: 'NOT_FOUND', allowed: ['object:visits'] },
+    ]);
   });
 
   test.each([
