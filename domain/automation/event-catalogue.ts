@@ -110,7 +110,7 @@ const described: readonly Described[] = [
   {
     name: 'record.deleted',
     category: 'records',
-    description: 'A record was deleted. The activities and tasks that went with it are told one by one.',
+    description: 'A record was deleted. Each activity and task that goes with it has an event of its own.',
     fields: [...ofRecord, occurredAt],
     example: aboutLead,
   },

@@ -62,6 +62,21 @@ describe('the feed', () => {
     ]);
   });
 
+  test('promises in the OpenAPI document what it tells of a deletion', async () => {
+    const { body } = await expectStatus(200, 'GET', '/v1/openapi.json');
+    const describe = (path: string, method: string): string =>
+      body.paths[path][method].description.replaceAll(/\s+/g, ' ');
+    expect(describe('/v1/objects/{object}/records/{id}', 'delete')).toContain(
+      'Fires `record.deleted` for the record, then one for each activity and each task that goes with it',
+    );
+    expect(describe('/v1/objects/{object}/records:batch-delete', 'post')).toContain(
+      'Each deleted record fires `record.deleted`, and so does each activity and task that goes with it.',
+    );
+    expect(describe('/v1/changes', 'get')).toContain(
+      'the activities and tasks that go with it have a `record.deleted` each, after its own.',
+    );
+  });
+
   test('tells of files and of the schema; what is about no object is not in it', async () => {
     const { id } = await account();
     const cursor = await now(key);

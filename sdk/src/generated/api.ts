@@ -325,7 +325,9 @@ export interface paths {
          *     nothing and leaves `updated_at` and `ETag` as they are. Deleting an activity recomputes
          *     `next_followup_at` of its lead or deal, which then fires `record.updated`. Needs the delete scope of the object.
          *
-         *     Fires one `record.deleted`, for the record itself and not for what goes with it. There is no way back: send the `ETag` of your copy as `If-Match` to
+         *     Fires `record.deleted` for the record, then one for each activity and each task that goes with it: they are records too, and
+         *     a copy that follows only `tasks` has to remove them. Notes, messages, attachments and tags are no records and fire nothing: a
+         *     copy removes those of a record together with it. There is no way back: send the `ETag` of your copy as `If-Match` to
          *     delete only what you have seen. After a change by somebody else the answer is **409** CONFLICT, `details.reason`
          *     `version_mismatch`.
          *
@@ -543,7 +545,7 @@ export interface paths {
          *
          *     Each id stands or falls alone, and the answer is **200 even when some failed**: read `failed`. One fails with `NOT_FOUND`
          *     for a record that this key does not see, and with `DUPLICATE_IN_BATCH` when it was named before. Each deleted record fires
-         *     `record.deleted`. There is no way back.
+         *     `record.deleted`, and so does each activity and task that goes with it. There is no way back.
          *
          *     With `"atomic": true` all are deleted or none: when one fails the answer is **422**, `details.reason`
          *     `atomic_batch_failed`, and `details.failed` lists those that failed.
@@ -3362,6 +3364,9 @@ export interface paths {
          *     [GET /v1/webhook-events](#operation/listWebhookEvents). What messages, meetings and attachments carry is there only with
          *     `inbox:view`, `bookings:view` or `attachments:view`. `record` is the record **as it is now**, not as it was then: take it, whatever the event is. It is null when the
          *     record is gone, when it is no longer in the reach of your key, and for events about no record.
+         *
+         *     **When a record is deleted**, the activities and tasks that go with it have a `record.deleted` each, after its own. Its notes,
+         *     messages, attachments and tags have none: remove them with it. Records that referred to it have a `record.updated`.
          *
          *     **Who sees what.** It needs no scope of its own. It tells of the objects that the key can view (`leads:view`,
          *     `object:visits:view`), and of records in its reach; also when a record leaves that reach or is deleted. A page may be empty
