@@ -178,6 +178,10 @@ export class CallState implements Omit<Call, 'path' | 'query' | 'header' | 'body
     this.transaction?.planOnce();
   }
 
+  currentTime(): Date {
+    return new Date();
+  }
+
   refusal(found: readonly FieldProblem[], documented: readonly FieldProblem[] = []): ApiError {
     return joinedRefusal(this.#operation, [...documented, ...this.problems], found);
   }

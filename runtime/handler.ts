@@ -41,6 +41,8 @@ export interface Change {
   actor?: Actor;
   object?: string;
   recordId?: string;
+  /** When it took effect; by default when the transaction writes its audit rows, after all its locks. */
+  occurredAt?: Date;
   changes?: Record<string, { from: unknown; to: unknown }>;
   metadata?: Record<string, unknown>;
   event?: ChangeEvent;
@@ -77,7 +79,7 @@ export interface InboundUrls {
   twilio: string | null;
 }
 
-/** Everything that a handler works with. Nothing else is in its reach: no clock, no environment. */
+/** Everything that a handler works with. Nothing else is in its reach: no other clock, no environment. */
 export interface Call<Id extends OperationId = OperationId> {
   path: Parameters<Id, 'path'>;
   query: Parameters<Id, 'query'>;
@@ -100,7 +102,10 @@ export interface Call<Id extends OperationId = OperationId> {
    */
   planOnce(): void;
   caller: Caller;
+  /** When the call arrived. */
   now: Date;
+  /** The time now. Timestamps of changes use it after the record is locked: the call may have waited for other changes. */
+  currentTime(): Date;
   /** The tenant's configuration: objects, fields, statuses and the like, as they stood when the call arrived. */
   workspace(): Promise<Workspace>;
   /**

@@ -236,7 +236,7 @@ export function buildDatabase(
       });
       return workspace;
     },
-    apart: (by, work) => inTenant(by.caller, (sql, note) => work(sql, (change) => note(auditRow(change, by)))),
+    apart: (by, work) => inTenant(by.caller, (sql, note) => work(sql, (change) => note(auditRow(change, by, new Date())))),
     announceFile: (place: StoredFile) => inTenant(place, (sql) => announceFile(sql, place, new Date())),
     lastPositions: (companyIds) => pools.platform.use((sql) => findLastPositions(sql, companyIds)),
     ping: () => pools.credentials.use(async (sql) => void (await sql`select 1`)),
@@ -437,7 +437,8 @@ class RequestTransaction implements Transaction {
   }
 
   async commit(changes: readonly Change[], context: ChangeContext, left: number, answer?: KeptAnswer): Promise<void> {
-    const audit = changes.map((change) => auditRow(change, context));
+    const writtenAt = new Date();
+    const audit = changes.map((change) => auditRow(change, context, writtenAt));
     const events = changes.flatMap((change) => eventRows(change, context));
     await this.#inner.commit(audit, events, answer, context.now, left);
     if (events.length > 0) this.#told();
@@ -464,10 +465,11 @@ class RequestTransaction implements Transaction {
   }
 }
 
-function auditRow(change: Change, { caller, now, idempotencyKeyHash }: ChangeContext): AuditRow {
+/** @param writtenAt after all locks, so that rows of one thing follow the order of its changes */
+function auditRow(change: Change, { caller, idempotencyKeyHash }: ChangeContext, writtenAt: Date): AuditRow {
   return {
     companyId: change.companyId ?? caller.companyId,
-    occurredAt: now,
+    occurredAt: change.occurredAt ?? writtenAt,
     actorKind: (change.actor ?? caller.actor).kind,
     actorId: (change.actor ?? caller.actor).id,
     apiKeyId: caller.kind === 'api_key' ? caller.actor.id : null,
@@ -491,7 +493,7 @@ function eventRows(change: Change, { caller, now }: ChangeContext): EventRow[] {
     companyId: change.companyId ?? caller.companyId,
     testMode: caller.testMode,
     event: event.name,
-    occurredAt: now,
+    occurredAt: change.occurredAt ?? now,
     actor: change.actor ?? caller.actor,
     requestId: caller.requestId,
     data: event.data,

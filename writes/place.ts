@@ -3,7 +3,7 @@ import type { Workspace, WorkspaceObject } from '../domain/objects/workspace.ts'
 import { notFound } from '../runtime/errors.ts';
 import type { Call } from '../runtime/handler.ts';
 
-export type Writing = Pick<Call, 'sql' | 'caller' | 'now' | 'record' | 'expect'>;
+export type Writing = Pick<Call, 'sql' | 'caller' | 'now' | 'currentTime' | 'record' | 'expect'>;
 
 /** Where records are written. */
 export interface Place {

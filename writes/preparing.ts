@@ -161,7 +161,7 @@ export async function prepareChange(
   { checked }: ResolvedRecord,
 ): Promise<PreparedChange | undefined> {
   if (checked.problems.length > 0) throw validationFailed(problemsInside(place, checked.problems), 422);
-  const merged = mergedRecord(place.object, before, checked, place.workspace, call.now);
+  const merged = mergedRecord(place.object, before, checked, place.workspace, call.currentTime());
   if (!merged) return undefined;
   const unmet = (await unmetByChanges(call, place, [{ before, merged }])).get(before.id);
   if (unmet) throw preConditionsNotMet(problemsInside(place, unmet));
@@ -179,9 +179,10 @@ export async function prepareEachChange(
   items: readonly { index: number; before: StoredRecord; item: ResolvedRecord }[],
   failed: Failure[],
 ): Promise<{ index: number; before: StoredRecord; prepared: PreparedChange | undefined }[]> {
+  const now = call.currentTime();
   const good = items.flatMap(({ index, before, item: { checked } }) => {
     if (checked.problems.length === 0)
-      return [{ index, before, merged: mergedRecord(place.object, before, checked, place.workspace, call.now) }];
+      return [{ index, before, merged: mergedRecord(place.object, before, checked, place.workspace, now) }];
     failed.push(invalid(index, checked.problems));
     return [];
   });

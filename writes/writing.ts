@@ -7,6 +7,7 @@ import { insertLead } from '../db/sales/lead-writing.ts';
 import { answerClocks, changeClocks, startClocks } from '../db/settings/sla-clocks.ts';
 import { builtinOf, type Workspace } from '../domain/objects/workspace.ts';
 import type { StoredRecord } from '../domain/records/draft.ts';
+import { changeTime } from '../domain/records/version.ts';
 import { changesBetween, creationOf, deletionOf, showRecord, updateOf } from '../domain/records/view.ts';
 import { changedContact, contactOf } from '../domain/records/writes.ts';
 import { clockChange, clocksEndedWith, clocksOfNew, findResponses } from '../domain/settings/sla-tracking.ts';
@@ -47,11 +48,12 @@ export async function writeNew(
   let moved: EntityChange[] = [];
   if (object.object === 'activities') {
     const contacts = records.map((record) => contactOf(record.values));
-    moved = await noteContacts(sql, caller, contacts, now);
+    moved = await noteContacts(sql, caller, contacts, call.currentTime());
     await retag(sql, caller, leadsToRetag(workspace, contacts, now));
     await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
-  for (const record of records) call.record({ ...creationOf(object, record.id, now), ...traced });
+  for (const { id, createdAt } of records)
+    call.record({ ...creationOf(object, id, createdAt), occurredAt: createdAt, ...traced });
   traceEntities(call, workspace, moved);
   return records;
 }
@@ -68,7 +70,7 @@ export async function writeChanges(
   const merged = changes.map((change) => change.merged);
   // Who made a record is told of one that is taken from somebody.
   const isTaken = changes.some(({ before, merged }) => before.values.assigned_to !== merged.values.assigned_to);
-  const written = updateRecords(sql, caller, object.object, merged, now, isTaken);
+  const written = updateRecords(sql, caller, object.object, merged, isTaken);
   const records = await recordsOf(call, written, [
     setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, merged, now)),
   ]);
@@ -80,7 +82,7 @@ export async function writeChanges(
   if (object.object === 'activities') {
     const contacts = pairs.map(({ before, after }) => changedContact(before.values, after.values));
     // One after the other: of several of one lead, the last says what comes next.
-    for (const contact of contacts) moved.push(...(await noteChange(sql, caller, contact, now)));
+    for (const contact of contacts) moved.push(...(await noteChange(sql, caller, contact, call.currentTime())));
     await retag(sql, caller, leadsToRetag(workspace, contacts, now));
     await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
@@ -88,9 +90,11 @@ export async function writeChanges(
   await changeClocks(sql, caller, clocks, now);
   for (const { before, after } of pairs) {
     const changed = changesBetween(object, showRecord(object, before), showRecord(object, after));
-    const entered = moveEvent(object.object, before, after, workspace, now);
+    const occurredAt = after.updatedAt;
+    const entered = moveEvent(object.object, before, after, workspace, occurredAt);
     call.record({
-      ...updateOf(object, after.id, changed, now, after.createdBy),
+      ...updateOf(object, after.id, changed, occurredAt, after.createdBy),
+      occurredAt,
       ...(entered ? { furtherEvents: [entered] } : {}),
       ...traced,
     });
@@ -139,7 +143,7 @@ export function writeLead(
   const tagIds = { manual: manualTagIds, automatic: automatic.filter((id) => !manualTagIds.includes(id)) };
   call.expect(insertLead(sql, caller, lead, tagIds, now));
   call.expect(startClocks(sql, caller, clocksOfNew(object.object, [lead], workspace, now)));
-  call.record({ ...creationOf(object, lead.id, now), ...traced });
+  call.record({ ...creationOf(object, lead.id, now), occurredAt: now, ...traced });
   return new Set([...tagIds.manual, ...tagIds.automatic]);
 }
 
@@ -149,7 +153,8 @@ export async function noteDeletions(
   { workspace, object }: Place,
   gone: readonly DeletedRecord[],
 ): Promise<void> {
-  const { sql, caller, now } = call;
+  const { sql, caller } = call;
+  const now = call.currentTime();
   const moved: EntityChange[] = [];
   if (object.object === 'activities') {
     const contacts = gone.filter(({ values }) => values.followup_at !== null).map(({ values }) => contactOf(values));
@@ -159,7 +164,10 @@ export async function noteDeletions(
   }
   const clocks = gone.flatMap(({ id }) => clocksEndedWith(object.object, id, workspace) ?? []);
   await changeClocks(sql, caller, clocks, now);
-  for (const record of gone) call.record(deletionOf(object, record, now));
+  for (const record of gone) {
+    const occurredAt = changeTime(record, now);
+    call.record({ ...deletionOf(object, record, occurredAt), occurredAt });
+  }
   traceEntities(call, workspace, moved);
 }
 
@@ -167,9 +175,10 @@ export async function noteDeletions(
 function traceEntities(call: Writing, workspace: Workspace, changes: readonly EntityChange[]): void {
   const first = new Map(changes.toReversed().map((change) => [change.entityId, change]));
   const last = new Map(changes.map((change) => [change.entityId, change]));
-  for (const [id, { entityType, after }] of last) {
+  for (const [id, { entityType, after, changedAt }] of last) {
     const object = builtinOf(entityType === 'lead' ? 'leads' : 'deals', workspace);
     const changed = changesBetween(object, { ...first.get(id)?.before }, { ...after });
-    if (Object.keys(changed).length > 0) call.record(updateOf(object, id, changed, call.now));
+    if (Object.keys(changed).length > 0)
+      call.record({ ...updateOf(object, id, changed, changedAt), occurredAt: changedAt });
   }
 }

@@ -55,7 +55,7 @@ function changedFromRow(table: RecordTable, row: Row): ChangedRecord {
 }
 
 /**
- * Writes records that are locked, each with its next version, in one statement. Sent at once.
+ * Writes records that are locked, each with its next version and its `updatedAt`, in one statement. Sent at once.
  * @param whoMade whether who made them is asked for, too
  */
 export function updateRecords(
@@ -63,7 +63,6 @@ export function updateRecords(
   scope: Scope,
   object: string,
   records: readonly StoredRecord[],
-  now: Date,
   whoMade: boolean,
 ): WrittenRecords<ChangedRecord> {
   if (records.length === 0) return nothing;
@@ -74,8 +73,7 @@ export function updateRecords(
     id: record.id,
     version: record.version + 1,
     created_at: record.createdAt.toISOString(),
-    // A call that waited for the lock began before the change it waited for; time does not go back for that.
-    updated_at: (now > record.updatedAt ? now : record.updatedAt).toISOString(),
+    updated_at: record.updatedAt.toISOString(),
   }));
   const named = isNamed(
     sql,

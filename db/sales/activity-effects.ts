@@ -1,4 +1,5 @@
 // What logging activities does to the leads and deals that they are logged on.
+import type { Fragment } from 'postgres';
 import type { ChangedContact, LoggedContact } from '../../domain/records/writes.ts';
 import type { Sql } from '../connect.ts';
 import type { Scope } from '../reach.ts';
@@ -8,6 +9,7 @@ import { isNamed } from '../records/reached.ts';
 export interface EntityChange extends Pick<LoggedContact, 'entityType' | 'entityId'> {
   before: Followed;
   after: Followed;
+  changedAt: Date;
 }
 
 interface Followed {
@@ -21,6 +23,7 @@ interface ChangedRow {
   followup_before: Date | null;
   contacted_after: Date | null;
   followup_after: Date | null;
+  updated_at: Date;
 }
 
 function toChange(entityType: LoggedContact['entityType'], row: ChangedRow): EntityChange {
@@ -33,8 +36,12 @@ function toChange(entityType: LoggedContact['entityType'], row: ChangedRow): Ent
     entityId: row.id,
     before: followed(row.contacted_before, row.followup_before),
     after: followed(row.contacted_after, row.followup_after),
+    changedAt: row.updated_at,
   };
 }
+
+/** As changeTime() of domain/records/version.ts, of a row that the statement itself locks. */
+const changeTime = (sql: Sql, now: Date): Fragment => sql`greatest(r.updated_at + interval '1 millisecond', ${now})`;
 
 const tableOf = { lead: 'leads', deal: 'deals' } as const;
 
@@ -72,14 +79,14 @@ export async function noteContacts(
       update ${sql(tableOf[entityType])} r
       set last_contacted_at = greatest(r.last_contacted_at, contact.contacted_at),
         next_followup_at = coalesce(contact.followup_at, r.next_followup_at),
-        version = r.version + 1, updated_at = greatest(r.updated_at, ${now})
+        version = r.version + 1, updated_at = ${changeTime(sql, now)}
       from contact
       join locked on locked.id = contact.id
       where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${named} and r.id = contact.id
         and (greatest(locked.contacted_before, contact.contacted_at) is distinct from locked.contacted_before
           or coalesce(contact.followup_at, locked.followup_before) is distinct from locked.followup_before)
       returning r.id, locked.contacted_before, locked.followup_before,
-        r.last_contacted_at as contacted_after, r.next_followup_at as followup_after`;
+        r.last_contacted_at as contacted_after, r.next_followup_at as followup_after, r.updated_at`;
     changes.push(...changed.map((row) => toChange(entityType, row)));
   }
   return changes;
@@ -137,11 +144,11 @@ export async function recomputeFollowup(
         and a.entity_id = ${entityId} and a.followup_at > ${now}
     )
     update ${sql(tableOf[entityType])} r
-    set next_followup_at = next.followup_at, version = r.version + 1, updated_at = greatest(r.updated_at, ${now})
+    set next_followup_at = next.followup_at, version = r.version + 1, updated_at = ${changeTime(sql, now)}
     from locked, next
     where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = ${entityId} and r.id = locked.id
       and next.followup_at is distinct from locked.followup_before
     returning r.id, locked.contacted_before, locked.followup_before,
-      r.last_contacted_at as contacted_after, r.next_followup_at as followup_after`;
+      r.last_contacted_at as contacted_after, r.next_followup_at as followup_after, r.updated_at`;
   return changed.map((row) => toChange(entityType, row));
 }

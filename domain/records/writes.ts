@@ -3,6 +3,7 @@ import type { StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { enteredStatus, statusEffects } from '../settings/status-effects.ts';
 import type { CheckedRecord, NeededReference, NewRecord } from './draft.ts';
+import { changeTime } from './version.ts';
 
 type Values = Readonly<Record<string, StoredValue>>;
 
@@ -36,7 +37,9 @@ export function newRecord(
 }
 
 /**
- * Joins an update with the record.
+ * Joins an update with the record, at the timestamp of the change.
+ * @param before the record, locked
+ * @param now read after it was locked
  * @returns undefined when nothing would change
  */
 export function mergedRecord<Stored extends { values: Values; custom: Values; updatedAt: Date }>(
@@ -53,11 +56,11 @@ export function mergedRecord<Stored extends { values: Values; custom: Values; up
   if (!differs(checked.values, stored) && !differs(checked.custom, before.custom)) return undefined;
   const values = { ...before.values, ...checked.values };
   const entered = enteredStatus(object.object, before.values, values);
-  // A call that waited for another change began before it; what it sets comes after all the same.
-  const moment = now > before.updatedAt ? now : before.updatedAt;
+  const updatedAt = changeTime(before, now);
   return {
     ...before,
-    values: { ...values, ...statusEffects(object.object, entered, workspace, moment) },
+    updatedAt,
+    values: { ...values, ...statusEffects(object.object, entered, workspace, updatedAt) },
     custom: { ...before.custom, ...checked.custom },
   };
 }

@@ -4,7 +4,7 @@ import { lockRecord } from '../../db/records/records.ts';
 import type { Status } from '../../domain/objects/configuration.ts';
 import { builtinOf } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { etagOf } from '../../domain/records/version.ts';
+import { changeTime, etagOf } from '../../domain/records/version.ts';
 import { actionOf, type ShownRecord, showRecord } from '../../domain/records/view.ts';
 import { checkMove, statusField } from '../../domain/sales/status-moves.ts';
 import { statusItem } from '../../domain/settings/status-effects.ts';
@@ -76,8 +76,10 @@ async function write(
   const { reason } = call.body;
   const metadata = reason === undefined ? {} : { metadata: { reason } };
   if (prepared) return writeChange(call, place, prepared, metadata);
-  if (reason !== undefined)
-    call.record({ action: actionOf(object, 'update'), object: object.object, recordId: before.id, ...metadata });
+  if (reason !== undefined) {
+    const noted = { action: actionOf(object, 'update'), object: object.object, recordId: before.id, ...metadata };
+    call.record({ ...noted, occurredAt: changeTime(before, call.currentTime()) });
+  }
   return before;
 }
 

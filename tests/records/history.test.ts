@@ -2,7 +2,8 @@
 import { beforeAll, expect, test } from 'vitest';
 import { newTeam } from '../support/arranged-ids.ts';
 import { expectStatus, type Json } from '../support/client.ts';
-import { createRecord, patchRecord, recordsPath } from '../support/records.ts';
+import { changesAfter, now } from '../support/feeds.ts';
+import { createRecord, lead, patchRecord, readRecord, recordsPath } from '../support/records.ts';
 import { newKey, newTenant, type Tenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
 
@@ -47,4 +48,54 @@ test('is seen by those alone who see the record; once it is deleted, by nobody h
   await expectStatus(404, 'GET', pathOf(id), { key });
   const { body } = await expectStatus(200, 'GET', '/v1/audit-logs', { key, query: { record_id: id } });
   expect(body.data.audit_logs.map(({ action }: Json) => action)).toEqual(['account.delete', 'account.create']);
+});
+
+/** Writers of every kind that meet at one lead; each says what it wrote. */
+const writers: ((id: string, round: number) => Promise<unknown>)[] = [
+  (id, round) => patchRecord(key, 'leads', id, { city: `First ${round}` }),
+  (id, round) => patchRecord(key, 'leads', id, { city: `Second ${round}` }),
+  (id, round) => {
+    const body = [{ id, city: `Third ${round}` }];
+    return expectStatus(200, 'POST', `${recordsPath('leads')}:batch-update`, { key, body, idempotencyKey: true });
+  },
+  (id) => {
+    const body = { entity_type: 'lead', entity_id: id, activity_type: 'Call', summary: 'Spoke' };
+    return expectStatus(201, 'POST', '/v1/activities', { key, body });
+  },
+];
+
+async function wholeHistory(path: string): Promise<Json[]> {
+  const rows: Json[] = [];
+  let query: Record<string, string | number> = { limit: 100 };
+  for (;;) {
+    const { data } = (await expectStatus(200, 'GET', path, { key, query })).body;
+    rows.push(...data.history);
+    if (!data.has_more) return rows;
+    query = { limit: 100, cursor: data.next_cursor };
+  }
+}
+
+test('follows the order in which concurrent changes took effect', async () => {
+  const { id } = await createRecord(key, 'leads', lead({ city: 'None' }));
+  const cursor = await now(key);
+  for (let round = 0; round < 40; round += 1) {
+    await Promise.all(writers.map((write) => write(id, round)));
+    const { body } = await expectStatus(200, 'GET', `${recordsPath('leads', id)}/history`, { key });
+    const [last]: Json[] = body.data.history;
+    expect(last.occurred_at, `round ${round}`).toBe((await readRecord(key, 'leads', id)).updated_at);
+  }
+
+  const rows = (await wholeHistory(`${recordsPath('leads', id)}/history`)).toReversed();
+  const times = rows.map(({ occurred_at }) => occurred_at);
+  expect(times).toEqual([...new Set(times)].toSorted());
+  const record = await readRecord(key, 'leads', id);
+  for (const field of ['city', 'last_contacted_at']) {
+    const changes = rows.flatMap(({ changes: of }) => of?.[field] ?? []);
+    const before = field === 'city' ? 'None' : null;
+    const [last, ...earlier] = [...changes.map(({ to }) => to).toReversed(), before];
+    expect(changes.map(({ from }) => from)).toEqual(earlier.toReversed());
+    expect(last).toBe(record[field]);
+  }
+  const told = (await changesAfter(key, cursor)).filter(({ record_id }) => record_id === id);
+  expect(told.map(({ occurred_at }) => occurred_at)).toEqual(times.slice(1));
 });

@@ -80,7 +80,7 @@ const newRecord = () => ({
 test.each([1, 3])('%i that are changed', async (count) => {
   const records = Array.from({ length: count }, newRecord);
   const plan = await planOf('update "leads"', (sql) =>
-    updateRecords(sql, scope, 'leads', records, new Date(), true).stored.catch((error) =>
+    updateRecords(sql, scope, 'leads', records, true).stored.catch((error) =>
       expect(error).toHaveProperty('message', 'a record of leads has gone'),
     ),
   );
