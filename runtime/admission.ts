@@ -194,12 +194,7 @@ export class Admission {
     this.#parts.database.countUse(companyId, actor.id, ip);
   }
 
-  /** What to answer when the database could not be asked about a credential or a quota: nobody is let through uncounted. */
-  unavailable(): ApiError {
-    return this.#alarm.raise();
-  }
-
-  isUnavailable(error: unknown): boolean {
+  #isUnavailable(error: unknown): boolean {
     return error instanceof DeadlinePassed || this.#parts.database.isOutage(error);
   }
 
@@ -257,7 +252,7 @@ export class Admission {
       });
       return await deadline.race(() => noted);
     } catch (error) {
-      if (!this.isUnavailable(error)) throw error;
+      if (!this.#isUnavailable(error)) throw error;
       this.#isQuotaDown = true;
       throw this.#alarm.raise();
     }
@@ -332,7 +327,7 @@ export class Admission {
       return found;
     } catch (error) {
       // Sessions are not charged.
-      if (sent.kind !== 'session' && this.isUnavailable(error)) throw this.#alarm.raise();
+      if (sent.kind !== 'session' && this.#isUnavailable(error)) throw this.#alarm.raise();
       throw error;
     }
   }

@@ -198,13 +198,8 @@ export class OperationRunner {
       const { transaction } = call;
       if (error instanceof DeadlinePassed) transaction?.destroy();
       else transaction?.abandon();
-      // As where the key is looked up first: it was never asked whether it is still good.
-      const isUnasked = credential && !call.isCertain && this.#admission.isUnavailable(error);
-      return this.#failures.answer(
-        isUnasked ? this.#admission.unavailable() : error,
-        trace,
-        isUnasked ? false : transaction?.broken,
-      );
+      // The call was charged before: whatever fails here is no matter of the quota.
+      return this.#failures.answer(error, trace, transaction?.broken);
     }
   }
 

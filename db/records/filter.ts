@@ -69,7 +69,7 @@ function hasHash(sql: Sql, table: RecordTable, field: string, values: readonly (
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Texts in the order of their bytes, which is what indexes have them in. */
-function expressionOf(sql: Sql, { name, type }: Column): Fragment {
+export function expressionOf(sql: Sql, { name, type }: Column): Fragment {
   return type === 'text' ? sql`r.${sql(name)} collate "C"` : sql`r.${sql(name)}`;
 }
 
@@ -80,7 +80,7 @@ export function canBe(column: Column | undefined, value: string | number): boole
 }
 
 /** The SQL type that values are compared as; a fraction or a number beyond bigint must not be cut to the column's type. */
-function valueType(sql: Sql, column: Column | undefined, ...values: readonly (string | number)[]): Fragment {
+export function valueType(sql: Sql, column: Column | undefined, ...values: readonly (string | number)[]): Fragment {
   switch (column?.type) {
     case 'uuid':
       return sql`uuid`;

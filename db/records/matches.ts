@@ -1,10 +1,14 @@
 // Finding the record that an upsert means, so that two that arrive together agree on it.
+import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { MatchedField } from '../../domain/records/match.ts';
-import type { Sql } from '../connect.ts';
-import type { Scope } from '../reach.ts';
+import { type Sql, unprepared } from '../connect.ts';
+import { inReach, type Scope } from '../reach.ts';
 import { lockValues } from '../value-locks.ts';
-import { listRecords } from './records.ts';
+import { type Column, type RecordTable, recordTable } from './columns.ts';
+import { canBe, expressionOf, valueType } from './filter.ts';
+import { belongs } from './reached.ts';
+import { fromRow, type Row, restOfRow, selection } from './rows.ts';
 
 /**
  * The oldest records within reach that have all the values. Until the transaction ends, nobody else who asks for the same values
@@ -21,7 +25,10 @@ export async function findMatches(
   return found;
 }
 
-/** The same for many at once, in the order given. */
+/**
+ * The same for many at once, in the order given.
+ * @param sets values of the same fields, in the same order
+ */
 export async function findMatchesOfEach(
   sql: Sql,
   scope: Scope,
@@ -36,15 +43,108 @@ export async function findMatchesOfEach(
     return JSON.stringify(['upsert', testMode, object, values]);
   });
   const locking = lockValues(sql, companyId, texts);
-  // Statements of their own: they must see what the locks' last holders committed.
-  const finding = sets.map((fields) =>
-    listRecords(sql, scope, object, {
-      sort: [{ field: 'created_at', descending: false }],
-      filter: { and: fields.map(({ field, value }) => ({ field, op: 'eq', value })) },
-      after: undefined,
-      limit,
-    }),
-  );
-  const [, ...found] = await Promise.all([locking, ...finding]);
-  return found.map((rows) => rows.map(({ record }) => record));
+  // A statement of its own: it must see what the locks' last holders committed.
+  const [, found] = await Promise.all([locking, selectMatches(sql, scope, recordTable(object), sets, limit)]);
+  return sets.map((_, index) => found.get(index) ?? []);
 }
+
+/** A field that is matched on, and the values of it in all sets. */
+interface Matched {
+  field: string;
+  column: Column | undefined;
+  values: (string | number)[];
+}
+
+/**
+ * All look-ups of a batch in one statement, sent at once. The values of each field also stand in an array of their own, by which an index finds
+ * the records: neither statistics that are out of date, as after an import, nor an order can make PostgreSQL read the whole object instead.
+ * @returns the oldest records of each set that has any, by its place among the sets
+ */
+async function selectMatches(
+  sql: Sql,
+  scope: Scope,
+  table: RecordTable,
+  sets: readonly (readonly MatchedField[])[],
+  limit: number,
+): Promise<Map<number, StoredRecord[]>> {
+  const columns = (sets[0] ?? []).map(({ field }) => table.columns.get(field));
+  // A value that its column cannot hold matches nothing.
+  const possible = [...sets.entries()].filter(([, fields]) =>
+    fields.every(({ value }, index) => canBe(columns[index], value)),
+  );
+  if (possible.length === 0) return new Map();
+  const matched: Matched[] = columns.map((column, index) => ({
+    column,
+    field: sets[0]?.[index]?.field ?? '',
+    values: possible.map(([, fields]) => fields[index]?.value ?? ''),
+  }));
+  const rows = await unprepared(
+    sql`
+      with wanted as materialized (
+        select * from unnest(${possible.map(([place]) => place)}::int[], ${commas(
+          sql,
+          matched.map((each) => arrayOf(sql, each)),
+        )})
+          as w (place, ${commas(
+            sql,
+            matched.map((_, index) => sql`${sql(`value_${index}`)}`),
+          )})
+      )
+      select ${selection(sql, table)}, r.match_place
+      from (
+        select r.*, w.place as match_place, row_number() over (partition by w.place order by r.created_at, r.id) as match_rank
+        from ${sql(table.name)} r
+        join wanted w on ${joined(
+          sql,
+          matched.map((each, index) => isWanted(sql, each, index)),
+        )}
+        where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+          and ${joined(
+            sql,
+            matched.map((each) => isAmong(sql, scope, table, each)),
+          )}
+      ) r
+      where r.match_rank <= ${limit}
+      order by r.match_place, r.match_rank`.values(),
+  );
+  const found = new Map<number, StoredRecord[]>();
+  for (const row of rows as unknown as Row[]) {
+    const place = Number(restOfRow(table, row)[0]);
+    found.set(place, [...(found.get(place) ?? []), fromRow(table, row)]);
+  }
+  return found;
+}
+
+/** The values of a field as an array of its type; those of a tenant's own field are compared as texts. */
+function arrayOf(sql: Sql, { column, values }: Matched): Fragment {
+  return sql`${values.map(String)}::text[]::${valueType(sql, column, ...values)}[]`;
+}
+
+/** The condition that a row `r` has the value of a wanted set `w`. */
+function isWanted(sql: Sql, { field, column }: Matched, index: number): Fragment {
+  const value = sql`w.${sql(`value_${index}`)}`;
+  return column ? sql`${expressionOf(sql, column)} = ${value}` : sql`(r.custom ->> ${field}::text) = ${value}`;
+}
+
+/** The condition that a row `r` has one of the values, in a form that an index serves wherever there is one. */
+function isAmong(sql: Sql, { companyId, testMode }: Scope, table: RecordTable, matched: Matched): Fragment {
+  const { field, column, values } = matched;
+  if (!column)
+    return sql`r.id = any(array(
+      select h.record_id from custom_value_hashes h
+      where h.company_id = ${companyId} and h.test_mode = ${testMode} and h.hash = any(array(
+        select custom_value_hash(${table.object ?? table.name}::text, ${field}::text, value)
+        from unnest(${values.map(String)}::text[]) value
+      ))
+    ))`;
+  const isOneOf = sql`${expressionOf(sql, column)} = any(${arrayOf(sql, matched)})`;
+  if (!column.hashed) return isOneOf;
+  const hashes = sql`array(select hashtextextended(value, 0) from unnest(${arrayOf(sql, matched)}) value)`;
+  return sql`r.${sql(`${column.name}_hash`)} = any(${hashes}) and ${isOneOf}`;
+}
+
+const commas = (sql: Sql, parts: readonly Fragment[]): Fragment =>
+  sql`${parts.map((part, index) => (index === 0 ? part : sql`, ${part}`))}`;
+
+const joined = (sql: Sql, conditions: readonly Fragment[]): Fragment =>
+  sql`${conditions.map((condition, index) => (index === 0 ? condition : sql` and ${condition}`))}`;

@@ -11,6 +11,7 @@ import { CallBlocks, type CallLedger } from '../../runtime/limits/call-blocks.ts
 import { ledgerOf } from '../../start/call-ledger.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { type Answer, call, expectStatus } from '../support/client.ts';
+import { createRecord, recordsPath } from '../support/records.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { adminToken } from '../support/sessions.ts';
 import { testSettings } from '../support/setup.ts';
@@ -478,6 +479,45 @@ describe('while the quota cannot be charged', () => {
       await vi.waitFor(() => expect(alarms('critical')).toBe(outage), { timeout: 5000 });
       expect((await me(tenant.key, { baseUrl: server.url })).status).toBe(200);
       await vi.waitFor(() => expect(alarms('resolved')).toBe(outage), { timeout: 5000 });
+    }
+  });
+
+  test('a call that was charged and fails for want of the database says nothing of the quota', async () => {
+    const narrow = await startServer(
+      { ...testSettings, DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), DATABASE_POOL: '1' },
+      { logFile },
+    );
+    try {
+      const { key } = await newTenant();
+      const [held, other] = [
+        await createRecord(key, 'accounts', { name: 'A' }),
+        await createRecord(key, 'accounts', { name: 'B' }),
+      ];
+      const change = (id: string) =>
+        call('PATCH', recordsPath('accounts', id), {
+          key,
+          body: { city: 'Bonn' },
+          baseUrl: narrow.url,
+          within: 15_000,
+        });
+      // The key is known from now on.
+      expect((await change(other.id)).status).toBe(200);
+      const before = alarms('critical');
+      await database().begin(async (sql) => {
+        const [own] = await sql`select pg_backend_pid() as pid from accounts where id = ${held.id} for update`;
+        const first = change(held.id);
+        // It has the only connection.
+        await vi.waitFor(async () => {
+          const waiting =
+            await database()`select from pg_stat_activity where ${own?.pid}::int = any(pg_blocking_pids(pid))`;
+          expect(waiting).toHaveLength(1);
+        });
+        for (const answer of [await change(other.id), await first])
+          expect([answer.status, answer.body.error.code]).toEqual([503, 'SERVICE_UNAVAILABLE']);
+      });
+      expect(alarms('critical')).toBe(before);
+    } finally {
+      await narrow.stop();
     }
   });
 });

@@ -1,0 +1,88 @@
+// What the look-ups of a batch of upserts cost, right after an import: however many items, one statement finds their records by indexes.
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expectStatus, useServer } from '../support/client.ts';
+import { dropAllDatabases, newDatabase } from '../support/databases.ts';
+import { type StatementCost, statementCosts } from '../support/noted-statements.ts';
+import { newCustomField, recordsPath } from '../support/records.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { testSettings } from '../support/setup.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+
+/** Leads that were imported. */
+const rows = Number(process.env.UPSERT_ROWS ?? 5000);
+const items = 100;
+/** Pages of 8 KB that the look-up of one item may read: a few of each index and one of the record, for each of two fields. */
+const mostPagesOfItem = 30;
+
+let databaseUrl: string;
+let server: TestServer;
+let tenant: Tenant;
+// The statements of this database are counted, and its statistics know nothing of what was imported.
+beforeAll(async () => {
+  databaseUrl = await newDatabase();
+  server = await startServer({
+    ...testSettings,
+    DATABASE_URL: databaseUrl,
+    SECRET_KEY: inject('secretKey'),
+    DATA_DIR: '.test-data',
+  });
+  useServer(server.url);
+  await useDatabase(databaseUrl);
+  tenant = await newTenant();
+  for (const name of ['ext', 'shop']) await newCustomField(tenant, 'leads', name);
+  const sql = database();
+  for (const table of ['leads', 'custom_value_hashes'])
+    await sql`alter table ${sql(table)} set (autovacuum_enabled = false)`;
+  await sql`
+    insert into leads (company_id, test_mode, id, first_name, email, website, custom, version, created_by_kind, created_by_id, created_at, updated_at)
+    select ${tenant.companyId}, false, gen_random_uuid(), 'Lead', 'lead' || n || '@x.example', 'https://x.example/' || n,
+      jsonb_build_object('ext', 'E' || n, 'shop', 'S' || n % 7), 1, 'system', 'test', now(), now()
+    from generate_series(1, ${rows}::int) n`;
+});
+afterAll(async () => {
+  useServer(undefined);
+  await server?.stop();
+  await useDatabase(undefined);
+  await dropAllDatabases();
+});
+
+/** Every other one of some leads that are there and some that are not. */
+const bodies = Array.from({ length: items }, (_, index) => {
+  const n = index % 2 ? rows + index : Math.floor((index * rows) / items) + 1;
+  const website = `https://x.example/${n}`;
+  return { first_name: 'Lead', email: `lead${n}@x.example`, website, ext: `E${n}`, shop: `S${n % 7}` };
+});
+
+test.each([
+  ['a field of the workspace', ['ext'], items * mostPagesOfItem],
+  // Every lead has one of seven shops: the hashes of all are read, once for the whole batch.
+  ['two fields of the workspace', ['shop', 'ext'], 2 * rows],
+  ['a built-in field', ['email'], items * mostPagesOfItem],
+  ['a long built-in field', ['website'], items * mostPagesOfItem],
+])('looks all items up in one statement by %s', async (_, match_on, mostPages) => {
+  const before = await lookUps();
+  const started = performance.now();
+  const { body } = await expectStatus(200, 'POST', `${recordsPath('leads')}:batch-upsert`, {
+    ...{ key: tenant.key, body: { match_on, records: bodies }, idempotencyKey: true },
+  });
+  if (process.env.UPSERT_ROWS) process.stdout.write(`${match_on}: ${Math.round(performance.now() - started)} ms\n`);
+  expect(body.data).toMatchObject({ succeeded_count: items, failed_count: 0 });
+
+  const sent = (await lookUps()).map(({ text, calls, pages }) => {
+    const known = before.find((each) => each.text === text);
+    return { text, calls: calls - (known?.calls ?? 0), pages: pages - (known?.pages ?? 0) };
+  });
+  const [made, ...others] = sent.filter(({ calls }) => calls > 0);
+  expect(others).toEqual([]);
+  // The call itself is sent again if a busy machine answers it with 503.
+  expect(made?.calls).toBeLessThan(5);
+  expect((made?.pages ?? 0) / (made?.calls ?? 1)).toBeLessThan(mostPages);
+});
+
+/** Statements that look leads up: the oldest ones first, and not all of them. */
+async function lookUps(): Promise<StatementCost[]> {
+  const costs = await statementCosts(databaseUrl);
+  return costs.filter(
+    ({ text }) => text.includes('"leads" r') && /order by.*created_at/.test(text) && /limit|match_rank/.test(text),
+  );
+}
