@@ -31,6 +31,8 @@ export interface Draft extends CheckedRecord {
   mode: 'create' | 'update';
   workspace: Workspace;
   now: Date;
+  /** On update, the built-in values that the record has. */
+  stored: Readonly<Record<string, StoredValue>>;
   /** Fields that the body names, good or not. */
   sent: ReadonlySet<string>;
   /** What the record has, or will have, in a built-in field; undefined where the body's value is refused. */

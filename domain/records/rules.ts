@@ -1,11 +1,13 @@
 // Rules of single built-in objects that look at more than one field.
 
-import { fieldProblem, toUuid } from '../objects/field-values.ts';
+import { fieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
+import type { Workspace } from '../objects/workspace.ts';
 import { isCurrency } from '../service/zones-and-currencies.ts';
-import type { Draft } from './draft.ts';
+import { enteredStatus, probabilityOf, statusItem } from '../settings/status-effects.ts';
+import type { CheckedRecord, Draft } from './draft.ts';
 
 const rules: Readonly<Record<string, (draft: Draft) => void>> = {
-  deals: checkCurrency,
+  deals: checkDeal,
   tasks: checkTaskTarget,
   activities: checkActivity,
 };
@@ -13,6 +15,28 @@ const rules: Readonly<Record<string, (draft: Draft) => void>> = {
 /** Applies the rules of the draft's object; adds problems and references to it. */
 export function checkRules(draft: Draft): void {
   rules[draft.object.object]?.(draft);
+}
+
+function checkDeal(draft: Draft): void {
+  checkCurrency(draft);
+  checkProbability(draft, draft.stored, draft.workspace);
+}
+
+/**
+ * A deal that enters a stage that means won or lost has the probability of that outcome: adds a problem if another one is sent along.
+ * @param before the values of the deal; without a stage for a new one
+ */
+export function checkProbability(
+  { values, problems }: Pick<CheckedRecord, 'values' | 'problems'>,
+  before: Readonly<Record<string, StoredValue>>,
+  workspace: Workspace,
+): void {
+  const { outcome, name } = statusItem('deals', enteredStatus('deals', before, values), workspace) ?? {};
+  const wanted = probabilityOf(outcome);
+  const sent = values.probability ?? null;
+  if (wanted === undefined || sent === null || sent === wanted) return;
+  const rule = `must be ${wanted}, or be left out, when the deal enters the stage ${name}, which means ${outcome}`;
+  problems.push(fieldProblem('probability', 'CONFLICTING_FIELDS', rule, { allowed: [String(wanted)] }));
 }
 
 function checkCurrency(draft: Draft): void {

@@ -40,6 +40,7 @@ export function checkRecord(
     mode,
     workspace,
     now,
+    stored,
     sent,
     joined: (name) => (refused(name) ? undefined : name in draft.values ? draft.values[name] : (stored[name] ?? null)),
   };

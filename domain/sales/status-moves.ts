@@ -5,6 +5,7 @@ import { type FieldProblem, fieldProblem, isNoValue, toUuid } from '../objects/f
 import { closest } from '../objects/suggestions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
+import { checkProbability } from '../records/rules.ts';
 import { checkRecord } from '../records/values.ts';
 import { builtinValues } from '../records/view.ts';
 import { statusesOf } from '../settings/status-effects.ts';
@@ -49,6 +50,7 @@ export function checkMove(
   }
   const change = checkRecord(object, fields, 'update', workspace, now, builtinValues(object, before));
   if (status) change.values[field] = status.id;
+  if (object.object === 'deals') checkProbability(change, before.values, workspace);
   return { status, change, problems, shape };
 }
 

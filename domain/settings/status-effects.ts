@@ -1,9 +1,24 @@
-// What entering a status sets beside it: the moments of being won, lost, converted, completed.
+// What entering a status sets beside it: when a record was won, lost, converted or completed, and how likely a closed deal is.
 import type { Status } from '../objects/configuration.ts';
 import type { StoredValue } from '../objects/field-values.ts';
 import type { Workspace } from '../objects/workspace.ts';
 
 type Values = Readonly<Record<string, StoredValue>>;
+
+/** The probability of a deal that enters a stage with the outcome; undefined if the outcome says nothing about it. */
+export function probabilityOf(outcome: string | undefined): number | undefined {
+  if (outcome === 'won') return 100;
+  return outcome === 'lost' ? 0 : undefined;
+}
+
+/** What closing a deal sets. */
+function closingEffects(outcome: string): Record<string, StoredValue> {
+  const probability = probabilityOf(outcome);
+  return {
+    ...(probability === undefined ? {} : { probability }),
+    ...(outcome === 'won' ? { lost_reason: null } : {}),
+  };
+}
 
 /** The field that holds the status, and what entering one sets. */
 const statusFields: Readonly<
@@ -19,6 +34,7 @@ const statusFields: Readonly<
       stage_changed_at: now,
       won_at: outcome === 'won' ? now : null,
       lost_at: outcome === 'lost' ? now : null,
+      ...closingEffects(outcome),
     }),
   },
   tasks: {
@@ -38,7 +54,7 @@ export function enteredStatus(object: string, before: Values | undefined, after:
   return field === undefined || status === null || status === (before?.[field] ?? null) ? undefined : String(status);
 }
 
-/** The read-only fields that entering a status sets and clears. */
+/** The fields that entering a status sets and clears. */
 export function statusEffects(
   object: string,
   status: string | undefined,

@@ -273,6 +273,63 @@ describe('outcomes', () => {
     ]);
   });
 
+  const open = async () => (await createRecord(key, 'deals', { name: 'D', probability: 30, lost_reason: 'Before' })).id;
+  const post = (path: string, body: object) => shown('POST', path, body);
+  const patch = (id: string, body: object) => shown('PATCH', recordsPath('deals', id), body);
+  async function shown(method: string, path: string, body: object): Promise<Json> {
+    const { data, error } = (await call(method, path, { key, body, idempotencyKey: true })).body;
+    const fields = error?.details.fields ?? data.failed?.[0]?.details.fields;
+    if (fields) return fields.map((each: Json) => [each.field, each.code, each.allowed]);
+    return data.deal ?? data.record ?? data.succeeded[0].record;
+  }
+
+  /** Every way into a stage. @returns the deal, or the fields of the refusal with their codes */
+  const entrances: [string, (stage: string, more: object) => Promise<Json>][] = [
+    ['create', (stage, more) => post(recordsPath('deals'), { name: 'D', stage, ...more })],
+    ['batch create', (stage, more) => post(`${recordsPath('deals')}:batch`, [{ name: 'D', stage, ...more }])],
+    ['change', async (stage, more) => patch(await open(), { stage, ...more })],
+    [
+      'batch update',
+      async (stage, more) => post(`${recordsPath('deals')}:batch-update`, [{ id: await open(), stage, ...more }]),
+    ],
+    [
+      'upsert',
+      async (stage, more) => {
+        const record = { id: await open(), stage, ...more };
+        return post(`${recordsPath('deals')}:upsert`, { match_on: ['id'], record });
+      },
+    ],
+    [
+      'batch upsert',
+      async (stage, more) => {
+        const records = [{ id: await open(), stage, ...more }];
+        return post(`${recordsPath('deals')}:batch-upsert`, { match_on: ['id'], records });
+      },
+    ],
+    ['move', async (stage, fields) => post(deals.path(await open()), { stage, fields })],
+    [
+      'conversion',
+      async (stage, more) => post(`/v1/leads/${await newOne(leads)}/convert`, { deal: { name: 'D', stage, ...more } }),
+    ],
+  ];
+
+  test.each(entrances)('a %s into a closed stage sets the probability of its outcome', async (how, enter) => {
+    expect(await enter('Won', { lost_reason: 'No more' })).toMatchObject({ probability: 100, lost_reason: null });
+    expect(await enter('Won', { probability: 100 })).toMatchObject({ probability: 100 });
+    expect(await enter('Lost', { lost_reason: 'Price' })).toMatchObject({ probability: 0, lost_reason: 'Price' });
+    expect(await enter('Lost', { probability: 0 })).toMatchObject({ probability: 0 });
+    const field = { move: 'fields.probability', conversion: 'deal.probability', upsert: 'record.probability' }[how];
+    const refusedFor = (value: string) => [[field ?? 'probability', 'CONFLICTING_FIELDS', [value]]];
+    expect(await enter('Won', { probability: 90 })).toEqual(refusedFor('100'));
+    expect(await enter('Lost', { probability: 1 })).toEqual(refusedFor('0'));
+  });
+
+  test('a deal that stays in its closed stage keeps the probability that it is given', async () => {
+    const { id } = await createRecord(key, 'deals', { name: 'D', stage: 'Won' });
+    expect(await patchRecord(key, 'deals', id, { stage: 'Won', probability: 90 })).toMatchObject({ probability: 90 });
+    expect(await patchRecord(key, 'deals', id, { stage: 'Proposal' })).toMatchObject({ probability: 90 });
+  });
+
   test('a reason beside lost_reason in fields is refused when the stage means lost, and only then', async () => {
     const id = await newOne(deals);
     const body = { reason: 'x', fields: { lost_reason: 'y' } };

@@ -345,6 +345,8 @@ export interface paths {
          *     of the object.
          *
          *     A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome and clears them when the record leaves it.
+         *     A deal that enters a stage that means won has `probability` 100 and no `lost_reason` from then on, also if it is created there;
+         *     one that enters a stage that means lost has `probability` 0. Another `probability` sent along is 422 (`CONFLICTING_FIELDS`).
          *     It may have pre-conditions, which the record must fulfil as it would be after the change: what it does not is 422 with
          *     `details.reason` `pre_conditions_not_met`, as for POST /v1/deals/{id}/stage.
          *     What an activity is logged on cannot be changed (`IMMUTABLE`).
@@ -809,7 +811,9 @@ export interface paths {
          *     Nothing is stored then. The same holds where the stage is written through the records API.
          *
          *     **Outcome.** Entering a stage sets `stage_changed_at`, and `won_at` or `lost_at` by the stage's outcome; leaving clears
-         *     those. `reason` is kept in the audit log, and becomes `lost_reason` when the stage means lost.
+         *     those. A stage that means won also sets `probability` to 100 and clears `lost_reason`; one that means lost sets `probability`
+         *     to 0. Another `probability` in `fields` is 422 (`CONFLICTING_FIELDS`). `reason` is kept in the audit log, and becomes
+         *     `lost_reason` when the stage means lost.
          *
          *     A deal that is in the stage already answers `changed: false`, is not held against pre-conditions, and fires no event unless
          *     `fields` or `reason` change something. Two moves of one deal at once happen one after the other: the later answer's
