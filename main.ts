@@ -9,6 +9,7 @@ import { startBookings } from './jobs/bookings.ts';
 import { startCampaigns } from './jobs/campaigns.ts';
 import { startExpiringKeys } from './jobs/expiring-keys.ts';
 import { startMail } from './jobs/mail.ts';
+import { startReferenceClearing } from './jobs/reference-clearing.ts';
 import { startSearch } from './jobs/search.ts';
 import { startSla } from './jobs/sla.ts';
 import { startSweeps } from './jobs/sweeps.ts';
@@ -121,6 +122,7 @@ async function start(): Promise<void> {
   const stopCampaigns = startCampaigns({ ...backgroundPools, log, now: () => new Date() });
   const stopExpiringKeys = startExpiringKeys(backgroundPools, log);
   const stopSearch = startSearch(backgroundPools, log);
+  const stopReferenceClearing = startReferenceClearing(backgroundPools, log);
   const stopBilling = await openBilling(config, settings, background, storage, log);
   const stopCalendars = openCalendarJobs(config, settings, background, secrets, log);
   const { port } = serving;
@@ -152,6 +154,7 @@ async function start(): Promise<void> {
       stopCampaigns(),
       stopExpiringKeys(),
       stopSearch(),
+      stopReferenceClearing(),
       stopBilling(),
       stopCalendars(),
       sending.stop(),

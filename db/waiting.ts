@@ -18,7 +18,7 @@ export interface Waiting {
  */
 export async function findWaiting(
   sql: Sql,
-  queue: 'outbox_events' | 'webhook_backlog',
+  queue: 'outbox_events' | 'webhook_backlog' | 'reference_clearings',
   after?: TenantScope,
 ): Promise<Waiting> {
   const behind = after && sql`where (company_id, test_mode) > (${after.companyId}, ${after.testMode})`;

@@ -236,7 +236,8 @@ export function buildDatabase(
       });
       return workspace;
     },
-    apart: (by, work) => inTenant(by.caller, (sql, note) => work(sql, (change) => note(auditRow(change, by, new Date())))),
+    apart: (by, work) =>
+      inTenant(by.caller, (sql, note) => work(sql, (change) => note(auditRow(change, by, new Date())))),
     announceFile: (place: StoredFile) => inTenant(place, (sql) => announceFile(sql, place, new Date())),
     lastPositions: (companyIds) => pools.platform.use((sql) => findLastPositions(sql, companyIds)),
     ping: () => pools.credentials.use(async (sql) => void (await sql`select 1`)),

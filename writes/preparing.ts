@@ -6,6 +6,7 @@ import { invalid, repeated, unfulfilled } from '../domain/records/batch.ts';
 import type { CheckedRecord, NewRecord, StoredRecord } from '../domain/records/draft.ts';
 import { type DuplicateField, duplicateSets } from '../domain/records/duplicates.ts';
 import { repeatsOf } from '../domain/records/duplicates-in-batch.ts';
+import { namedReferences } from '../domain/records/named-references.ts';
 import { mergedRecord, newRecord, resolveReferences } from '../domain/records/writes.ts';
 import { unmetByNew } from '../domain/settings/pre-conditions.ts';
 import type { components } from '../generated/api.ts';
@@ -50,6 +51,23 @@ export type PreparedRecord = Prepared<NewRecord>;
 export type PreparedChange = Prepared<ChangedRecord>;
 
 type Failure = components['schemas']['RecordBatchFailure'];
+
+/**
+ * Holds the records that bodies refer to. Sent at once, and before the records that the bodies change are locked: a deletion locks a record before
+ * those that refer to it, and two orders would be a deadlock.
+ */
+export async function holdReferences(
+  { sql, caller }: Pick<Writing, 'sql' | 'caller'>,
+  { workspace, object }: Place,
+  bodies: readonly unknown[],
+): Promise<void> {
+  const named = bodies.flatMap((body) => namedReferences(object, body));
+  await findReferences(
+    sql,
+    caller,
+    named.filter(({ object: of }) => of === undefined || workspace.objects.has(of)),
+  );
+}
 
 /** Looks up what a record refers to; nothing is sent where it refers to nothing. */
 export async function resolve(call: Pick<Writing, 'sql' | 'caller'>, checked: CheckedRecord): Promise<ResolvedRecord> {

@@ -7,7 +7,7 @@ import { isMatch } from '../domain/records/version.ts';
 import { builtinValues } from '../domain/records/view.ts';
 import { notFound, versionMismatch } from '../runtime/errors.ts';
 import type { Place, Writing } from './place.ts';
-import { prepareChange, prepareNew, resolve } from './preparing.ts';
+import { holdReferences, prepareChange, prepareNew, resolve } from './preparing.ts';
 import { writeChange, writeNewRecord } from './writing.ts';
 
 /** @throws ApiError 422 listing every problem of the body, 409 for a duplicate */
@@ -16,9 +16,15 @@ export async function create(call: Writing, place: Place, body: Record<string, u
   return writeNewRecord(call, place, await prepareNew(call, place, await resolve(call, checked)));
 }
 
+interface ChangeOptions {
+  adapt?: (sent: Record<string, unknown>, before: StoredRecord) => Record<string, unknown>;
+  ifMatch?: string | undefined;
+}
+
 /**
  * Changes one record; writes nothing where nothing changes.
- * @param bodyFor what is to change, once it is known what there is
+ * @param sent what is to change
+ * @param adapt leaves out of it what must not be looked at, once it is known what there is
  * @returns the record as it is stored now
  * @throws ApiError 404, 409 for another version than the header names, 422 listing every problem of the body
  */
@@ -26,16 +32,19 @@ export async function change(
   call: Writing,
   place: Place,
   id: string,
-  bodyFor: (before: StoredRecord) => Record<string, unknown>,
-  ifMatch?: string,
+  sent: Record<string, unknown>,
+  { adapt = (body) => body, ifMatch }: ChangeOptions = {},
 ): Promise<StoredRecord> {
   const { sql, caller, now } = call;
   const { workspace, object } = place;
   if (object.object === 'activities') await lockEntity(sql, caller, id);
-  const before = await lockRecord(sql, caller, object.object, id);
+  const [, before] = await Promise.all([
+    holdReferences(call, place, [sent]),
+    lockRecord(sql, caller, object.object, id),
+  ]);
   if (!before) throw notFound();
   if (!isMatch(ifMatch, before.version)) throw versionMismatch(before.version);
-  const checked = checkRecord(object, bodyFor(before), 'update', workspace, now, builtinValues(object, before));
+  const checked = checkRecord(object, adapt(sent, before), 'update', workspace, now, builtinValues(object, before));
   const prepared = await prepareChange(call, place, before, await resolve(call, checked));
   return prepared ? writeChange(call, place, prepared) : before;
 }

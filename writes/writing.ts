@@ -1,6 +1,6 @@
 // What every write of records does: rows, tags, SLA clocks, what activities tell, and traces.
 import { retag, setAutomaticTags } from '../db/records/applied-tags.ts';
-import type { DeletedRecord } from '../db/records/deletion.ts';
+import { type Deletion, deleteAndClear } from '../db/records/deletion.ts';
 import { insertRecords, updateRecords, type WrittenRecords } from '../db/records/writing.ts';
 import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../db/sales/activity-effects.ts';
 import { insertLead } from '../db/sales/lead-writing.ts';
@@ -8,11 +8,11 @@ import { answerClocks, changeClocks, startClocks } from '../db/settings/sla-cloc
 import { builtinOf, type Workspace } from '../domain/objects/workspace.ts';
 import type { StoredRecord } from '../domain/records/draft.ts';
 import { changeTime } from '../domain/records/version.ts';
-import { changesBetween, creationOf, deletionOf, showRecord, updateOf } from '../domain/records/view.ts';
+import { changesBetween, clearingOf, creationOf, deletionOf, showRecord, updateOf } from '../domain/records/view.ts';
 import { changedContact, contactOf } from '../domain/records/writes.ts';
 import { clockChange, clocksEndedWith, clocksOfNew, findResponses } from '../domain/settings/sla-tracking.ts';
 import { moveEvent } from '../domain/settings/status-effects.ts';
-import { leadsToRetag, tagsOfChanged, tagsOfNew } from '../domain/settings/tags.ts';
+import { leadsToRetag, recordsToRetag, tagsOfChanged, tagsOfNew } from '../domain/settings/tags.ts';
 import type { Change } from '../runtime/handler.ts';
 import type { Place, Writing } from './place.ts';
 import type { PreparedChange, PreparedRecord } from './preparing.ts';
@@ -147,11 +147,22 @@ export function writeLead(
   return new Set([...tagIds.manual, ...tagIds.automatic]);
 }
 
-/** What follows from deletions: leads and deals that lost a follow-up look for their next one, once each, and clocks end. */
+/** Deletes records; `noteDeletions` belongs to it. */
+export function deleteEach(call: Writing, { object }: Place, ids: readonly string[]): Promise<Deletion> {
+  const { actor, kind, requestId, ip, userAgent } = call.caller;
+  const key = kind === 'api_key' ? { apiKeyId: actor.id, keyName: actor.name } : { apiKeyId: null, keyName: null };
+  const causedBy = { actor, ...key, requestId, ip, userAgent };
+  return deleteAndClear(call.sql, call.caller, object.object, ids, causedBy, call.currentTime());
+}
+
+/**
+ * What follows from deletions: leads and deals that lost a follow-up look for their next one, once each, clocks end, and records that
+ * referred to what is gone have changed.
+ */
 export async function noteDeletions(
   call: Writing,
   { workspace, object }: Place,
-  gone: readonly DeletedRecord[],
+  { records: gone, cleared }: Deletion,
 ): Promise<void> {
   const { sql, caller } = call;
   const now = call.currentTime();
@@ -167,6 +178,11 @@ export async function noteDeletions(
   for (const record of gone) {
     const occurredAt = changeTime(record, now);
     call.record({ ...deletionOf(object, record, occurredAt), occurredAt });
+  }
+  for (const [name, changed] of Map.groupBy(cleared, (each) => each.object)) {
+    const referring = builtinOf(name, workspace);
+    await retag(sql, caller, recordsToRetag(referring, workspace, changed, now));
+    for (const each of changed) call.record({ ...clearingOf(referring, each), occurredAt: each.changedAt });
   }
   traceEntities(call, workspace, moved);
 }

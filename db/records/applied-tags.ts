@@ -1,7 +1,7 @@
 // Which tags records have.
 import type { Retagging, TaggedRecord } from '../../domain/settings/tags.ts';
 import type { Sql } from '../connect.ts';
-import type { Scope } from '../reach.ts';
+import type { TenantScope } from '../tenant.ts';
 import { findRecordsBeyondReach } from './records.ts';
 
 /**
@@ -10,7 +10,7 @@ import { findRecordsBeyondReach } from './records.ts';
  */
 export function setAutomaticTags(
   sql: Sql,
-  scope: Scope,
+  scope: TenantScope,
   object: string,
   records: readonly TaggedRecord[],
 ): Promise<unknown> {
@@ -40,7 +40,7 @@ export function setAutomaticTags(
 }
 
 /** Looks again at records that this transaction changed by something else, such as an activity logged on them. */
-export async function retag(sql: Sql, scope: Scope, { object, ids, tagsOf }: Retagging): Promise<void> {
+export async function retag(sql: Sql, scope: TenantScope, { object, ids, tagsOf }: Retagging): Promise<void> {
   if (ids.length === 0) return;
   await setAutomaticTags(sql, scope, object, tagsOf(await findRecordsBeyondReach(sql, scope, object, ids)));
 }

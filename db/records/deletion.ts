@@ -7,6 +7,16 @@ import type { Sql } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
 import { recordTable } from './columns.ts';
 import { belongs } from './reached.ts';
+import {
+  type ClearedReference,
+  type ClearingCause,
+  clearReferences,
+  countReferring,
+  isReferredTo,
+  lockConvertedLeads,
+  mostClearedAtOnce,
+  noteClearings,
+} from './reference-clearing.ts';
 import { fromRow, restOfRow, selection } from './rows.ts';
 
 export interface DeletedRecord extends StoredRecord {
@@ -14,6 +24,38 @@ export interface DeletedRecord extends StoredRecord {
   possession: Possession;
   /** Activities and tasks that went with it, which are records too. */
   records: readonly GoneRecord[];
+}
+
+/** What a deletion did, and to what. */
+export interface Deletion {
+  /** Those that were there within reach, in no order. */
+  records: DeletedRecord[];
+  /** Other records that lost their reference to one of them. */
+  cleared: ClearedReference[];
+  /** True if so many refer to them that a job clears the references. */
+  isClearingPending: boolean;
+}
+
+/** As deleteRecords(); what referred to them has changed, now or by a job. */
+export async function deleteAndClear(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+  causedBy: ClearingCause,
+  now: Date,
+): Promise<Deletion> {
+  const clearing = isReferredTo(object)
+    ? await clearReferencesTo(sql, scope, object, ids, causedBy, now)
+    : { cleared: [], isClearingPending: false };
+  return { records: await deleteRecords(sql, scope, object, ids), ...clearing };
+}
+
+/** The condition that a row `r` is one of some records within reach. */
+function isWanted(sql: Sql, scope: Scope, object: string, ids: readonly string[]): Fragment {
+  const table = recordTable(object);
+  return sql`
+    ${belongs(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${inReach(sql, scope, table.assigned)}`;
 }
 
 /**
@@ -28,8 +70,7 @@ export async function deleteRecords(
   ids: readonly string[],
 ): Promise<DeletedRecord[]> {
   const table = recordTable(object);
-  const wanted = sql`
-    ${belongs(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${inReach(sql, scope, table.assigned)}`;
+  const wanted = isWanted(sql, scope, object, ids);
   // In the order of the ids, so that no two calls wait for each other.
   if (ids.length > 1) await sql`select r.id from ${sql(table.name)} r where ${wanted} order by r.id for update`;
   const rows = await sql`
@@ -54,6 +95,33 @@ export async function deleteRecords(
     const gone = { activities, tasks: own.length - activities, notes, attachments };
     return { ...record, records: own, gone };
   });
+}
+
+/** Locks records that are to be deleted, so that nothing can refer to them from now on, and sees to what does. */
+async function clearReferencesTo(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+  causedBy: ClearingCause,
+  now: Date,
+): Promise<Omit<Deletion, 'records'>> {
+  const table = sql(recordTable(object).name);
+  // Statements of their own, one behind the other: each sees what was committed until the locks before it were held.
+  const [, rows, referring] = await Promise.all([
+    object === 'customers' ? lockConvertedLeads(sql, scope, ids) : undefined,
+    sql<{ id: string }[]>`
+      select r.id from ${table} r where ${isWanted(sql, scope, object, ids)} order by r.id for update`.execute(),
+    countReferring(sql, scope, object, ids, mostClearedAtOnce + 1),
+  ]);
+  const locked = rows.map(({ id }) => id);
+  if (locked.length === 0 || referring === 0) return { cleared: [], isClearingPending: false };
+  if (referring > mostClearedAtOnce) {
+    await noteClearings(sql, scope, object, locked, causedBy, now);
+    return { cleared: [], isClearingPending: true };
+  }
+  const cleared = await clearReferences(sql, scope, object, locked, mostClearedAtOnce, now);
+  return { cleared, isClearingPending: false };
 }
 
 /** A record that goes, and the one with which it goes. */
@@ -85,12 +153,14 @@ async function deleteOwned(
   roots: readonly Going[],
 ): Promise<(Going & GoneRecord)[]> {
   const ids = roots.map(({ id }) => id);
+  const owned = { companyId, testMode, object, ids };
+  const locking = lockOwned(sql, owned);
   // One for each kind of record: joined by `or`, no index would serve them.
   const deleteTasks = (of: string, recordIds: Fragment) => sql`
     delete from tasks
     where company_id = ${companyId} and test_mode = ${testMode} and object = ${of} and record_id = any(${recordIds})
     returning id, record_id, assigned_to, created_by_kind, created_by_id, created_by_user`;
-  const rows = await sql<GoingRow[]>`
+  const deleting = sql<GoingRow[]>`
     with gone_activities as (
       delete from activities
       where company_id = ${companyId} and test_mode = ${testMode}
@@ -108,7 +178,8 @@ async function deleteOwned(
     from gone_activities
     union all
     select 'tasks', id, record_id, assigned_to, created_by_kind, created_by_id, created_by_user
-    from (select * from gone_tasks union all select * from gone_tasks_of_activities) t`;
+    from (select * from gone_tasks union all select * from gone_tasks_of_activities) t`.execute();
+  const [, rows] = await Promise.all([locking, deleting]);
   const rootOfActivity = new Map(
     rows.filter((row) => row.object === 'activities').map(({ id, parent }) => [id, parent]),
   );
@@ -120,6 +191,36 @@ async function deleteOwned(
       createdBy: { kind: created_by_kind, id: created_by_id, userId: created_by_user },
     },
   }));
+}
+
+/** Locks the activities and tasks of records that are gone in the order of their ids: batches that change them do so too. Sent at once. */
+function lockOwned(
+  sql: Sql,
+  {
+    companyId,
+    testMode,
+    object,
+    ids,
+  }: { companyId: string; testMode: boolean; object: string; ids: readonly string[] },
+): Promise<unknown> {
+  const own = sql`r.company_id = ${companyId} and r.test_mode = ${testMode}`;
+  const tasksOf = (of: string, recordIds: Fragment) =>
+    sql`select r.id from tasks r where ${own} and r.object = ${of} and r.record_id = any(${recordIds})`;
+  return sql`
+    with locked_activities as materialized (
+      select r.id from activities r
+      where ${own} and r.entity_type = ${entityTypes[object] ?? null} and r.entity_id = any(${[...ids]}::uuid[])
+      order by r.id
+      for update
+    )
+    select r.id from tasks r
+    where ${own} and r.id = any(array(
+      ${tasksOf(object, sql`${[...ids]}::uuid[]`)}
+      union all
+      ${tasksOf('activities', sql`array(select id from locked_activities)`)}
+    ))
+    order by r.id
+    for update`.execute();
 }
 
 /** Deletes what hangs on records that are gone, and counts it by their roots. Statements of their own, for the reason above. */

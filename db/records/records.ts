@@ -5,6 +5,7 @@ import type { StoredRecord } from '../../domain/records/draft.ts';
 import { planned } from '../beforehand.ts';
 import { type Sql, unprepared } from '../connect.ts';
 import { inReach, type Scope } from '../reach.ts';
+import type { TenantScope } from '../tenant.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { filterCondition } from './filter.ts';
 import { type Page, singleValue, usualPage } from './pages.ts';
@@ -76,7 +77,7 @@ async function selectMany(sql: Sql, scope: Scope, object: string, ids: readonly 
 /** Records by their ids, whoever may see them; for what follows from a write. */
 export async function findRecordsBeyondReach(
   sql: Sql,
-  scope: Scope,
+  scope: TenantScope,
   object: string,
   ids: readonly string[],
 ): Promise<StoredRecord[]> {

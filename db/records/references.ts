@@ -31,7 +31,9 @@ export async function findReferences(sql: Sql, scope: Scope, references: readonl
     const group = groupOf(reference);
     groups.set(group, (groups.get(group) ?? new Set()).add(reference.value));
   }
-  const parts = [...groups.keys()].sort().map((group) => lookUp(sql, scope, group, [...(groups.get(group) ?? [])]));
+  const parts = [...groups.keys()]
+    .sort(inLockOrder)
+    .map((group) => lookUp(sql, scope, group, [...(groups.get(group) ?? [])]));
   const rows =
     parts.length === 0
       ? []
@@ -39,6 +41,14 @@ export async function findReferences(sql: Sql, scope: Scope, references: readonl
           ${parts.map((part, index) => (index === 0 ? part : sql`union all ${part}`))}`;
   const found = new Map(rows.map((row) => [`${row.group} ${row.value}`, row.id]));
   return (reference) => found.get(`${groupOf(reference)} ${reference.value}`);
+}
+
+/** The order in which all transactions lock: what is referred to before what refers to it. */
+const lockOrder = ['leads', 'accounts', 'customers', 'deals', 'activities'];
+
+function inLockOrder(a: string, b: string): number {
+  const place = (group: string): number => (lockOrder.includes(group) ? lockOrder.indexOf(group) : lockOrder.length);
+  return place(a) - place(b) || (a < b ? -1 : 1);
 }
 
 function lookUp(sql: Sql, scope: Scope, group: string, values: string[]): Fragment {
@@ -61,6 +71,7 @@ function lookUp(sql: Sql, scope: Scope, group: string, values: string[]): Fragme
       from ${sql(table.name)} r
       where r.company_id = ${companyId} and r.test_mode = ${testMode} ${table.object === undefined ? sql`` : sql`and r.object = ${table.object}`}
         and r.id = any(${values}::uuid[]) and ${inReach(sql, scope, table.assigned)}
+      order by r.id
       for key share
     ) locked`;
 }

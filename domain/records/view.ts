@@ -130,6 +130,16 @@ export function updateOf(
   };
 }
 
+/** What a record leaves there that lost its reference to a deleted one. */
+export function clearingOf(
+  object: WorkspaceObject,
+  { id, field, from, changedAt }: { id: string; field: string; from: string; changedAt: Date },
+) {
+  // A field that the workspace switched off is not told of.
+  const changes = object.fields.has(field) ? { [field]: { from, to: null } } : {};
+  return updateOf(object, id, changes, changedAt);
+}
+
 function possessionBefore(assignedTo: unknown, createdBy: Possession['createdBy']): Possession | undefined {
   if (typeof assignedTo === 'string') return { assignedTo };
   return createdBy && { assignedTo: null, createdBy };

@@ -145,6 +145,11 @@ export const changelog: readonly ChangelogEntry[] = [
       'createCheckoutSession',
       'getCheckoutSession',
     ],
+    id: '2026-11-28-records-after-second-audit',
+    date: '2026-11-28',
+    kind: 'changed',
+    text: 'Deleting a record changes those that refer to it: each has a new version, a row in its history and a record.updated. If more than 1,000 refer to it, the deletion answers 202. Histories and the audit log follow the order in which changes took effect. Deals that enter a won or lost stage get its probability.',
+    operations: ['deleteRecord', 'deleteRecordBatch', 'updateDealStage', 'listRecordHistory', 'listAuditLogs'],
   },
   {
     id: '2026-11-27-search-in-reach',

@@ -1,4 +1,4 @@
-// What entering a status sets beside it: when a record was won, lost, converted or completed, and how likely a closed deal is.
+// What entering a status sets: when a record was won, lost or completed, and how likely it is.
 import type { Status } from '../objects/configuration.ts';
 import type { StoredValue } from '../objects/field-values.ts';
 import type { Workspace } from '../objects/workspace.ts';

@@ -207,6 +207,25 @@ export function tagsOfChanged(
     .map((record) => ({ id: record.id, tagIds: automaticTags(object, workspace, record).map((tag) => tag.id) }));
 }
 
+/** Records whose tags may follow from a change of a field by something else than a write of theirs; none where no tag looks at it. */
+export function recordsToRetag(
+  object: WorkspaceObject,
+  workspace: Workspace,
+  changed: readonly { id: string; field: string }[],
+  now: Date,
+): Retagging {
+  const looked = new Set(
+    workspace.tags
+      .filter((tag) => tag.object === object.object)
+      .flatMap(({ conditions }) => conditions.map(({ field }) => field)),
+  );
+  return {
+    object: object.object,
+    ids: changed.filter(({ field }) => looked.has(field) || looked.has('updated_at')).map(({ id }) => id),
+    tagsOf: (records: readonly ComparedRecord[]) => tagsOfChanged(object, workspace, records, now),
+  };
+}
+
 /** What an activity changes on the lead that it is logged on. */
 const changedByActivities = new Set(['last_contacted_at', 'next_followup_at', 'updated_at']);
 

@@ -19,7 +19,7 @@ import { validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { settle } from '../../writes/batches.ts';
 import { openObject, type Place } from '../../writes/place.ts';
-import { prepareEachChange, prepareEachNew, resolveEach } from '../../writes/preparing.ts';
+import { holdReferences, prepareEachChange, prepareEachNew, resolveEach } from '../../writes/preparing.ts';
 import { writeChanges, writeNew } from '../../writes/writing.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
@@ -119,12 +119,9 @@ function readEach({ body }: Upsert, { object }: Place, failed: Failure[]): Meant
 }
 
 /** The record of each item, locked; undefined where one is to be created. Items whose record is not there or not the only one fail. */
-async function recordsOf(
-  { sql, caller }: Upsert,
-  { object }: Place,
-  meant: readonly Meant[],
-  failed: Failure[],
-): Promise<Found[]> {
+async function recordsOf(call: Upsert, place: Place, meant: readonly Meant[], failed: Failure[]): Promise<Found[]> {
+  const { sql, caller } = call;
+  const { object } = place;
   const sets = new Map<Meant, readonly MatchedField[]>();
   for (const each of meant) if ('fields' in each.match) sets.set(each, each.match.fields);
   const found = await findMatchesOfEach(sql, caller, object.object, [...sets.values()], namedMatches);
@@ -143,7 +140,15 @@ async function recordsOf(
   }
   const wanted = [...ids.values()].flatMap((id) => id ?? []);
   if (object.object === 'activities') await lockEntities(sql, caller, wanted);
-  const locked = new Map((await lockRecords(sql, caller, object.object, wanted)).map((record) => [record.id, record]));
+  const [, records] = await Promise.all([
+    holdReferences(
+      call,
+      place,
+      meant.map(({ fields }) => fields),
+    ),
+    lockRecords(sql, caller, object.object, wanted),
+  ]);
+  const locked = new Map(records.map((record) => [record.id, record]));
   return [...ids].flatMap(([each, id]) => {
     const before = id === null ? undefined : locked.get(id);
     if (id === null || before) return [{ ...each, before }];

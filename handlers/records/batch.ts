@@ -1,5 +1,4 @@
 // Many records at once: each stands or falls alone, unless all are to stand together.
-import { deleteRecords } from '../../db/records/deletion.ts';
 import { findExpansion } from '../../db/records/expansion.ts';
 import { findRecords, lockRecords } from '../../db/records/records.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
@@ -13,8 +12,8 @@ import { problem, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { settle } from '../../writes/batches.ts';
 import { openObject } from '../../writes/place.ts';
-import { prepareEachChange, prepareEachNew, resolveEach } from '../../writes/preparing.ts';
-import { noteDeletions, writeChanges, writeNew } from '../../writes/writing.ts';
+import { holdReferences, prepareEachChange, prepareEachNew, resolveEach } from '../../writes/preparing.ts';
+import { deleteEach, noteDeletions, writeChanges, writeNew } from '../../writes/writing.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
 
@@ -57,7 +56,11 @@ export const updateRecordBatch: Handler<'updateRecordBatch'> = async (call) => {
   const { named, failed } = readItems(items);
   const ids = named.map(({ id }) => id);
   if (object.object === 'activities') await lockEntities(sql, caller, ids);
-  const locked = new Map((await lockRecords(sql, caller, object.object, ids)).map((record) => [record.id, record]));
+  const [, records] = await Promise.all([
+    holdReferences(call, place, items),
+    lockRecords(sql, caller, object.object, ids),
+  ]);
+  const locked = new Map(records.map((record) => [record.id, record]));
 
   const checked = named.flatMap(({ index, id, fields }) => {
     const before = locked.get(id);
@@ -90,12 +93,12 @@ export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
   const { named, failed } = readItems(body.ids.map((id) => ({ id })));
   const ids = named.map(({ id }) => id);
   if (object.object === 'activities') await lockEntities(sql, caller, ids);
-  const records = await deleteRecords(sql, caller, object.object, ids);
-  const gone = new Map(records.map((record) => [record.id, record]));
+  const deletion = await deleteEach(call, place, ids);
+  const gone = new Map(deletion.records.map((record) => [record.id, record]));
   failed.push(...named.filter(({ id }) => !gone.has(id)).map(({ index }) => missing(index)));
   // The refusal undoes the deletions.
   settle(body.atomic === true, failed, body.ids.length);
-  await noteDeletions(call, place, records);
+  await noteDeletions(call, place, deletion);
   const succeeded = named.flatMap(({ index, id }) => (gone.has(id) ? [{ index, id, deleted: true as const }] : []));
   return { status: 200, data: batchData(object.object, succeeded, failed) };
 };

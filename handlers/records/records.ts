@@ -1,6 +1,5 @@
 // Records of every object, one at a time and as lists.
 
-import { deleteRecords } from '../../db/records/deletion.ts';
 import { findExpansion } from '../../db/records/expansion.ts';
 import { countRecords, findRecord, listRecords as listStored } from '../../db/records/records.ts';
 import { lockEntity } from '../../db/sales/activity-effects.ts';
@@ -15,7 +14,7 @@ import type { Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 import { openObject } from '../../writes/place.ts';
 import { change, create } from '../../writes/single-record.ts';
-import { noteDeletions } from '../../writes/writing.ts';
+import { deleteEach, noteDeletions } from '../../writes/writing.ts';
 
 export const listRecords: Handler<'listRecords'> = async (call) => {
   const { caller, query } = call;
@@ -70,7 +69,7 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
 export const updateRecord: Handler<'updateRecord'> = async (call) => {
   const place = await openObject(call);
   const { object } = place;
-  const record = await change(call, place, call.path.id, () => call.body, call.header['If-Match']);
+  const record = await change(call, place, call.path.id, call.body, { ifMatch: call.header['If-Match'] });
   return {
     status: 200,
     etag: etagOf(record),
@@ -83,10 +82,11 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   const place = await openObject(call);
   const { object } = place;
   if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
-  const [deleted] = await deleteRecords(sql, caller, object.object, [call.path.id]);
-  const gone = found(deleted);
+  const deletion = await deleteEach(call, place, [call.path.id]);
+  const gone = found(deletion.records[0]);
   // The refusal undoes the deletion.
   if (!isMatch(call.header['If-Match'], gone.version)) throw versionMismatch(gone.version);
-  await noteDeletions(call, place, [gone]);
-  return { status: 200, data: { object: object.object, id: gone.id, deleted: true } };
+  await noteDeletions(call, place, deletion);
+  const status = deletion.isClearingPending ? 202 : 200;
+  return { status, data: { object: object.object, id: gone.id, deleted: true } };
 };

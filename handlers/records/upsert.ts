@@ -19,7 +19,7 @@ export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
   const record =
     id === null
       ? await create(call, place, fields)
-      : await change(call, place, id, (before) => changeable(object, fields, before));
+      : await change(call, place, id, fields, { adapt: (sent, before) => changeable(object, sent, before) });
   const data = { object: object.object, record: showRecord(object, record), created: id === null };
   return { status: id === null ? 201 : 200, etag: etagOf(record), data };
 };

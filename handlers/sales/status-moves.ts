@@ -11,7 +11,7 @@ import { statusItem } from '../../domain/settings/status-effects.ts';
 import { conflict, found, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import type { Place } from '../../writes/place.ts';
-import { type PreparedChange, prepareChange, resolve } from '../../writes/preparing.ts';
+import { holdReferences, type PreparedChange, prepareChange, resolve } from '../../writes/preparing.ts';
 import { writeChange } from '../../writes/writing.ts';
 
 type MoveCall = Call<'updateDealStage'> | Call<'updateLeadStatus'>;
@@ -38,7 +38,11 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
   const { sql, caller, now, body } = call;
   const workspace = await call.workspace();
   const object = builtinOf(name, workspace);
-  const before = found(await lockRecord(sql, caller, name, call.path.id));
+  const [, locked] = await Promise.all([
+    holdReferences(call, { workspace, object }, [body.fields]),
+    lockRecord(sql, caller, name, call.path.id),
+  ]);
+  const before = found(locked);
   const { status, change, ...checked } = checkMove(object, { ...body }, before, workspace, now);
   const item = await resolve(call, change);
   const inFields = item.checked.problems.map((each) => ({ ...each, field: `fields.${each.field}` }));

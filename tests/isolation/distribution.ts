@@ -121,7 +121,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/settings/sla-due.ts findRevisedPolicies': 'finds whose policies were changed, by an index',
   'db/settings/sla-due.ts sweepClocks': 'finds whose clocks are past their time, by an index',
   'db/settings/sla-due.ts sweepNotifications': 'finds whose notifications are past their time, by an index',
-  'db/waiting.ts findWaiting': 'finds whose events or deliveries wait, in the order of the key',
+  'db/waiting.ts findWaiting': 'finds whose events, deliveries or references wait, in the order of the key',
   'db/records/feed.ts countWaiting': 'tells operators how many events wait, of nobody in particular',
   'db/automation/webhook-backlog.ts findOldestNoted':
     'tells operators how long the oldest event waits, of nobody in particular',

@@ -165,6 +165,7 @@ test('there is a company in every table that tenants can read, so that the tests
           'notifications',
           'api_key_days',
           'webhook_backlog',
+          'reference_clearings',
         ].includes(table),
     ),
   ).toEqual([]);

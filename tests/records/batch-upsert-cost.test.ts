@@ -1,4 +1,4 @@
-// What the look-ups of a batch of upserts cost, right after an import: however many items, one statement finds their records by indexes.
+// What looking up the items of a batch of upserts costs, right after an import.
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { expectStatus, useServer } from '../support/client.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';

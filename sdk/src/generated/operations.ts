@@ -184,20 +184,19 @@ export interface Operations {
   /**
    * Delete a record
    *
-   * Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks, notes, messages, attachments and tags. Other records that
-   * refer to it stay and lose the reference, e.g. the `customer_id` of a deal becomes null; for them this is no change: it fires
-   * nothing and leaves `updated_at` and `ETag` as they are. Deleting an activity recomputes
-   * `next_followup_at` of its lead or deal, which then fires `record.updated`. Needs the delete scope of the object.
+   * Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks, notes, messages, attachments and tags. Deleting
+   * an activity recomputes `next_followup_at` of its lead or deal, which then fires `record.updated`. Needs the delete scope of the object.
+   *
+   * **What refers to it** stays and loses the reference, e.g. the `customer_id` of a deal becomes null. These records have changed: each has a
+   * new `ETag` and `updated_at`, a row in its history, and fires `record.updated` with `changed_fields`. Up to 1,000 of them change in
+   * this call. If more refer to the record, the answer is **202**: the record is gone, nothing can refer to it any more, and the references
+   * are cleared within the next minutes, a few hundred at a time. Until then they still show its id, which expands to null.
    *
    * Fires `record.deleted` for the record, then one for each activity and each task that goes with it: they are records too, and
    * a copy that follows only `tasks` has to remove them. Notes, messages, attachments and tags are no records and fire nothing: a
    * copy removes those of a record together with it. There is no way back: send the `ETag` of your copy as `If-Match` to
    * delete only what you have seen. After a change by somebody else the answer is **409** CONFLICT, `details.reason`
    * `version_mismatch`.
-   *
-   * A record that tens of thousands of others refer to, e.g. an account with so many customers, can be too much for one call: **503** with
-   * `details.reason` `query_timeout`, time and again, and nothing was done. Take their references away first, a hundred at a time, by
-   * `PATCH /v1/objects/{object}/records:batch`, and delete it then.
    */
   deleteRecord: Method<'deleteRecord'>;
   /**
@@ -292,6 +291,9 @@ export interface Operations {
    * Each id stands or falls alone, and the answer is **200 even when some failed**: read `failed`. One fails with `NOT_FOUND`
    * for a record that this key does not see, and with `DUPLICATE_IN_BATCH` when it was named before. Each deleted record fires
    * `record.deleted`, and so does each activity and task that goes with it. There is no way back.
+   *
+   * Records that refer to them lose the reference and have changed, as DELETE describes: up to 1,000 in this call. If more refer
+   * to all of them together, the answer is 200 all the same, and the references are cleared within the next minutes.
    *
    * With `"atomic": true` all are deleted or none: when one fails the answer is **422**, `details.reason`
    * `atomic_batch_failed`, and `details.failed` lists those that failed.

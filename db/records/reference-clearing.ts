@@ -1,0 +1,169 @@
+// Clearing the references to records that are deleted: at once if they are few, by a job otherwise.
+import type { Fragment } from 'postgres';
+import type { Sql } from '../connect.ts';
+import type { Actor } from '../created-by.ts';
+import type { TenantScope } from '../tenant.ts';
+
+/** References that a deletion clears in its own transaction. */
+export const mostClearedAtOnce = 1000;
+
+interface Referring {
+  object: 'leads' | 'customers' | 'deals';
+  column: 'account_id' | 'lead_id' | 'customer_id' | 'converted_customer_id';
+}
+
+/** What refers to the records of an object, in the order in which all transactions lock: leads, accounts, customers, deals. */
+const referringTo: Readonly<Record<string, readonly Referring[]>> = {
+  leads: [
+    { object: 'customers', column: 'lead_id' },
+    { object: 'deals', column: 'lead_id' },
+  ],
+  accounts: [
+    { object: 'customers', column: 'account_id' },
+    { object: 'deals', column: 'account_id' },
+  ],
+  customers: [
+    { object: 'leads', column: 'converted_customer_id' },
+    { object: 'deals', column: 'customer_id' },
+  ],
+};
+
+/** True for objects whose records are referred to by fields of other records. */
+export const isReferredTo = (object: string): boolean => object in referringTo;
+
+/** A record that lost its reference to a deleted one. */
+export interface ClearedReference {
+  object: Referring['object'];
+  id: string;
+  field: Referring['column'];
+  /** The record that is gone. */
+  from: string;
+  changedAt: Date;
+}
+
+const own = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
+  sql`r.company_id = ${companyId} and r.test_mode = ${testMode}`;
+
+/** Locks the leads that became customers that are to be deleted: leads come before customers in the order of locks. Sent at once. */
+export function lockConvertedLeads(sql: Sql, scope: TenantScope, customerIds: readonly string[]): Promise<unknown> {
+  return sql`
+    select r.id from leads r
+    where ${own(sql, scope)} and r.converted_customer_id = any(${[...customerIds]}::uuid[])
+    order by r.id
+    for no key update`.execute();
+}
+
+/** Counts the records that refer to some others, no further than `most`. Sent at once. */
+export async function countReferring(
+  sql: Sql,
+  scope: TenantScope,
+  object: string,
+  ids: readonly string[],
+  most: number,
+): Promise<number> {
+  const parts = (referringTo[object] ?? []).map(
+    ({ object: source, column }) => sql`
+      (select r.id from ${sql(source)} r where ${own(sql, scope)} and r.${sql(column)} = any(${[...ids]}::uuid[]) limit ${most})`,
+  );
+  const rows = await sql<{ count: number }[]>`
+    select count(*)::int as count
+    from (${parts.map((part, index) => (index === 0 ? part : sql` union all ${part}`))}) referring`.execute();
+  return rows[0]?.count ?? 0;
+}
+
+/**
+ * Clears references to deleted records, each with the next version and a later timestamp of the record that had it.
+ * @param ids of deleted records, of one object
+ * @param limit how many at most
+ */
+export async function clearReferences(
+  sql: Sql,
+  scope: TenantScope,
+  object: string,
+  ids: readonly string[],
+  limit: number,
+  now: Date,
+): Promise<ClearedReference[]> {
+  const cleared: ClearedReference[] = [];
+  for (const { object: source, column } of referringTo[object] ?? []) {
+    if (cleared.length >= limit) break;
+    const table = sql(source);
+    const isReferring = sql`${own(sql, scope)} and r.${sql(column)} = any(${[...ids]}::uuid[])`;
+    // Picked by the index of the reference, then locked in the order of the ids as everywhere.
+    const rows = await sql<Omit<ClearedReference, 'object' | 'field'>[]>`
+      with picked as materialized (
+        select r.id from ${table} r where ${isReferring} limit ${limit - cleared.length}
+      ), referring as materialized (
+        select r.id, r.${sql(column)} as gone from ${table} r
+        where ${isReferring} and r.id = any(array(select id from picked))
+        order by r.id
+        for no key update
+      )
+      update ${table} r
+      set ${sql(column)} = null, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
+      from referring
+      where ${own(sql, scope)} and r.id = any(array(select id from referring)) and r.id = referring.id
+      returning r.id, referring.gone as "from", r.updated_at as "changedAt"`;
+    cleared.push(...rows.map((row) => ({ ...row, object: source, field: column })));
+  }
+  return cleared;
+}
+
+/** Who deleted a record, as the audit rows and events of what follows say it. */
+export interface ClearingCause {
+  actor: Actor;
+  apiKeyId: string | null;
+  keyName: string | null;
+  requestId: string;
+  ip: string;
+  userAgent: string | null;
+}
+
+/** A deleted record whose references are still to be cleared. */
+export interface PendingClearing {
+  object: string;
+  recordId: string;
+  causedBy: ClearingCause;
+}
+
+/** Leaves the references to records to the job: from now on this transaction may delete them although others refer to them. Sent at once. */
+export function noteClearings(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  object: string,
+  ids: readonly string[],
+  causedBy: ClearingCause,
+  now: Date,
+): Promise<unknown> {
+  return sql`
+    insert into reference_clearings (company_id, test_mode, object, record_id, caused_by, created_at)
+    select ${companyId}, ${testMode}, ${object}, id, ${sql.json({ ...causedBy } as never)}, ${now}
+    from unnest(${[...ids]}::uuid[]) id
+    where set_config('app.references_are_noted', 'on', true) = 'on'`.execute();
+}
+
+/** Takes a deleted record of a tenant until the transaction ends; one that another server works on is left to it. */
+export async function takeClearing(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+): Promise<PendingClearing | undefined> {
+  const [row] = await sql<PendingClearing[]>`
+    select object, record_id as "recordId", caused_by as "causedBy"
+    from reference_clearings
+    where company_id = ${companyId} and test_mode = ${testMode}
+    order by object, record_id
+    limit 1
+    for update skip locked`;
+  return row;
+}
+
+/** Notes that nothing refers to a deleted record any more. */
+export async function endClearing(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { object, recordId }: PendingClearing,
+): Promise<void> {
+  await sql`
+    delete from reference_clearings
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = ${recordId}`;
+}
