@@ -178,10 +178,13 @@ test('a test of a webhook is not repeated when its page is loaded again', async 
   const { page } = forms['rotating a webhook secret'];
   const tested = await admin.send(page, {}, `${page}/test`);
   expect([tested.status, tested.to?.startsWith(`${page}?tested=`)]).toEqual([303, true]);
-  const deliveries = () => countOf('webhook_deliveries');
-  const before = await deliveries();
+  const tests = async (): Promise<number> =>
+    (
+      await database()`
+        select count(*)::int as count from webhook_deliveries where company_id = ${tenant.companyId} and is_test`
+    )[0]?.count;
   for (let time = 0; time < 2; time += 1) expect((await admin.ask(tested.to ?? '')).text).toContain('The test failed');
-  expect(await deliveries()).toBe(before);
+  expect(await tests()).toBe(1);
 });
 
 const chromium = findProgram('chromium');

@@ -6,6 +6,7 @@ import type { PublishedField } from '../support/arbitraries.ts';
 import { newProfile } from '../support/arranged-ids.ts';
 import { billed, subscribed } from '../support/billing.ts';
 import { expectStatus } from '../support/client.ts';
+import { newSentForm } from '../support/sessions.ts';
 import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
 import { arrangePolicies } from './chores.ts';
 import { arrangeLikeness, arrangeSpares, type Spares } from './spares.ts';
@@ -72,6 +73,8 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   for (let count = 0; count < 25; count += 1) await newKey(tenant, { scopes: ['leads:view'] });
   // The same with seats.
   for (let count = 0; count < 40; count += 1) await newUser(tenant);
+  // Not past its time, so that no sweep touches what its doubles have.
+  await newSentForm(tenant);
   const near = await newUser(tenant);
   await sql`update users set profile_id = ${await newProfile(tenant)} where company_id = ${companyId} and id = ${(await newUser(tenant)).id}`;
   const far = await newUser(tenant, { branchId: branch });
