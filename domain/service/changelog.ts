@@ -145,6 +145,8 @@ export const changelog: readonly ChangelogEntry[] = [
       'createCheckoutSession',
       'getCheckoutSession',
     ],
+  },
+  {
     id: '2026-11-28-records-after-second-audit',
     date: '2026-11-28',
     kind: 'changed',
