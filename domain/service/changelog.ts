@@ -77,7 +77,7 @@ export const changelog: readonly ChangelogEntry[] = [
   {
     id: '2026-11-28-feed-data',
     date: '2026-11-28',
-    kind: 'added',
+    kind: 'changed',
     text: 'Changes of the feed carry the data of their event, as webhooks do: sla.breached names its policy and clock.',
     operations: ['listChanges'],
   },
