@@ -2,7 +2,10 @@
 
 -- null: no look has gone well since it was connected.
 alter table user_calendars alter looked_until drop not null;
+-- The owner's update would otherwise see no row.
+alter table user_calendars no force row level security;
 update user_calendars set looked_until = null where looked_until <= updated_at;
+alter table user_calendars force row level security;
 
 -- First looks do not wait for the looks that come again and again.
 create index user_calendars_unread on user_calendars (due_at) where looked_until is null;
