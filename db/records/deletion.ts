@@ -52,7 +52,7 @@ export async function deleteAndClear(
 }
 
 /** The condition that a row `r` is one of some records within reach. */
-function isWanted(sql: Sql, scope: Scope, object: string, ids: readonly string[]): Fragment {
+function isToBeDeleted(sql: Sql, scope: Scope, object: string, ids: readonly string[]): Fragment {
   const table = recordTable(object);
   return sql`
     ${belongs(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${inReach(sql, scope, table.assigned)}`;
@@ -70,12 +70,12 @@ export async function deleteRecords(
   ids: readonly string[],
 ): Promise<DeletedRecord[]> {
   const table = recordTable(object);
-  const wanted = isWanted(sql, scope, object, ids);
   // In the order of the ids, so that no two calls wait for each other.
-  if (ids.length > 1) await sql`select r.id from ${sql(table.name)} r where ${wanted} order by r.id for update`;
+  if (ids.length > 1)
+    await sql`select r.id from ${sql(table.name)} r where ${isToBeDeleted(sql, scope, object, ids)} order by r.id for update`;
   const rows = await sql`
     delete from ${sql(table.name)} r
-    where ${wanted}
+    where ${isToBeDeleted(sql, scope, object, ids)}
     returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`.values();
   const records = rows.map((row) => {
     const record = fromRow(table, row);
@@ -111,7 +111,7 @@ async function clearReferencesTo(
   const [, rows, referring] = await Promise.all([
     object === 'customers' ? lockConvertedLeads(sql, scope, ids) : undefined,
     sql<{ id: string }[]>`
-      select r.id from ${table} r where ${isWanted(sql, scope, object, ids)} order by r.id for update`.execute(),
+      select r.id from ${table} r where ${isToBeDeleted(sql, scope, object, ids)} order by r.id for update`.execute(),
     countReferring(sql, scope, object, ids, mostClearedAtOnce + 1),
   ]);
   const locked = rows.map(({ id }) => id);

@@ -41,14 +41,14 @@ export interface ClearedReference {
   changedAt: Date;
 }
 
-const own = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
+const isOwnRow = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
   sql`r.company_id = ${companyId} and r.test_mode = ${testMode}`;
 
 /** Locks the leads that became customers that are to be deleted: leads come before customers in the order of locks. Sent at once. */
 export function lockConvertedLeads(sql: Sql, scope: TenantScope, customerIds: readonly string[]): Promise<unknown> {
   return sql`
     select r.id from leads r
-    where ${own(sql, scope)} and r.converted_customer_id = any(${[...customerIds]}::uuid[])
+    where ${isOwnRow(sql, scope)} and r.converted_customer_id = any(${[...customerIds]}::uuid[])
     order by r.id
     for no key update`.execute();
 }
@@ -63,7 +63,7 @@ export async function countReferring(
 ): Promise<number> {
   const parts = (referringTo[object] ?? []).map(
     ({ object: source, column }) => sql`
-      (select r.id from ${sql(source)} r where ${own(sql, scope)} and r.${sql(column)} = any(${[...ids]}::uuid[]) limit ${most})`,
+      (select r.id from ${sql(source)} r where ${isOwnRow(sql, scope)} and r.${sql(column)} = any(${[...ids]}::uuid[]) limit ${most})`,
   );
   const rows = await sql<{ count: number }[]>`
     select count(*)::int as count
@@ -88,7 +88,7 @@ export async function clearReferences(
   for (const { object: source, column } of referringTo[object] ?? []) {
     if (cleared.length >= limit) break;
     const table = sql(source);
-    const isReferring = sql`${own(sql, scope)} and r.${sql(column)} = any(${[...ids]}::uuid[])`;
+    const isReferring = sql`${isOwnRow(sql, scope)} and r.${sql(column)} = any(${[...ids]}::uuid[])`;
     // Picked by the index of the reference, then locked in the order of the ids as everywhere.
     const rows = await sql<Omit<ClearedReference, 'object' | 'field'>[]>`
       with picked as materialized (
@@ -102,7 +102,7 @@ export async function clearReferences(
       update ${table} r
       set ${sql(column)} = null, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
       from referring
-      where ${own(sql, scope)} and r.id = any(array(select id from referring)) and r.id = referring.id
+      where ${isOwnRow(sql, scope)} and r.id = any(array(select id from referring)) and r.id = referring.id
       returning r.id, referring.gone as "from", r.updated_at as "changedAt"`;
     cleared.push(...rows.map((row) => ({ ...row, object: source, field: column })));
   }
