@@ -115,7 +115,7 @@ async function moveOn(move: Combination['move'], pairs: readonly { heard: Tenant
   const tenants = pairs.flatMap(({ heard, other }) => [heard, other]);
   if (move === 'support changes the plan')
     for (const tenant of tenants) world.standIn.books.switchPlan(await world.customerOf(tenant), 'scale');
-  else if (tenants[0]) await world.turnPeriod(tenants[0]);
+  else if (tenants.length > 0) await world.turnPeriod(...tenants);
 }
 
 test.each(Object.keys(pendings))(

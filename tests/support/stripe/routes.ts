@@ -17,7 +17,7 @@ import {
 import { type Form, listOf, mergeMetadata, textOf, textsOf } from './form.ts';
 import { itemTermsInPhase, readItemTerms, readPhaseTerms, termsInPhase } from './phase-terms.ts';
 import { previewInvoice } from './preview.ts';
-import { discountsOf } from './terms.ts';
+import { discountsOf, grantedDiscount } from './terms.ts';
 
 /** A card that was declined, or whose bank wants the person. */
 export class CardRefused extends Error {
@@ -63,7 +63,7 @@ export const routes: readonly Route[] = [
       list(
         newest(books.subscriptions.values())
           .filter(({ customer }) => customer === textOf(form.customer))
-          .map((each) => ({ ...each, discounts: discountsOf(books.terms.get(each.customer) ?? {}) })),
+          .map((each) => ({ ...each, discounts: allDiscounts(books, each) })),
       ),
   },
   { of: pathOf('POST', 'subscriptions/{id}'), answer: updateSubscription },
@@ -276,13 +276,19 @@ function changedItems(books: Books, before: readonly Item[], sent: readonly Form
   return [...kept, ...items];
 }
 
+/** Those of the subscription itself, and that of its customer's terms, which phases may have written into it. */
+function allDiscounts(books: Books, { customer, discounts }: Subscription): unknown[] {
+  const own = discounts.filter((discount) => discount !== grantedDiscount);
+  return [...own, ...discountsOf(books.terms.get(customer) ?? {})];
+}
+
 function updateSchedule(books: Books, form: Form, id: string) {
   const schedule = required(books.schedules.get(id), id);
   if (schedule.status !== 'active') throw new Refused('the schedule is not active');
   const own = schedule.subscription ?? '';
   const subscription = required(books.subscriptions.get(own), own);
   const granted = new Set([
-    ...subscription.discounts,
+    ...[...subscription.discounts, grantedDiscount],
     ...subscription.items.data.flatMap(({ discounts = [] }) => discounts),
   ]);
   let end = 0;

@@ -16,8 +16,11 @@ export interface Adjusted {
 
 export type Discount = ReturnType<typeof discountOf>;
 
+/** The discount that a coupon of the terms has granted. */
+export const grantedDiscount = 'di_standin';
+
 const discountOf = (coupon: NonNullable<Terms['coupon']>, end: number | null) => ({
-  ...{ id: 'di_standin', object: 'discount' as const, end },
+  ...{ id: grantedDiscount, object: 'discount' as const, end },
   source: {
     type: 'coupon' as const,
     coupon: { id: 'co_standin', object: 'coupon' as const, amount_off: null, ...coupon },

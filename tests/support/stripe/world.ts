@@ -138,13 +138,14 @@ export class StripeWorld {
   }
 
   /**
-   * Lets the period of a tenant end at Stripe, one second ago, without looking at anything here. Subscriptions of the same age
-   * turn with it.
+   * Lets the periods of tenants end at Stripe, the last of them one second ago, without looking at anything here. Other
+   * subscriptions that are as old turn with them.
    */
-  async turnPeriod(tenant: Pick<Tenant, 'companyId'>): Promise<void> {
+  async turnPeriod(...tenants: Pick<Tenant, 'companyId'>[]): Promise<void> {
     const { books } = this.standIn;
-    const customer = await this.customerOf(tenant);
-    const ends = [...books.subscriptions.values()].filter((each) => each.customer === customer).map(periodEnd);
+    const customers = await Promise.all(tenants.map((tenant) => this.customerOf(tenant)));
+    const own = [...books.subscriptions.values()].filter(({ customer }) => customers.includes(customer));
+    const ends = own.map(periodEnd);
     const days = (Math.max(...ends) + 1 - seconds()) / 86_400;
     books.age(days);
     await ageBill(days);
