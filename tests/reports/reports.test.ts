@@ -200,7 +200,7 @@ describe('groups', () => {
     await newCustomField(tenant, 'deals', 'size', { type: 'number' });
     await deals(
       key,
-      { tier: 'silver', vip: true, size: 10, stage: 'Won', lost_reason: 'b' },
+      { tier: 'silver', vip: true, size: 10, stage: 'Contacted', lost_reason: 'b' },
       { tier: 'gold', vip: false, size: 9, stage: 'New', lost_reason: 'B', assigned_to: admin.id },
       { size: 2.5, stage: 'New' },
     );
@@ -209,7 +209,7 @@ describe('groups', () => {
     expect(await keys('tier')).toEqual(['gold', 'silver', null]);
     expect(await keys('vip')).toContain('true');
     expect(await keys('size')).toEqual(['2.5', '9', '10']);
-    expect(await keys('stage')).toEqual(['New', 'Won']);
+    expect(await keys('stage')).toEqual(['Contacted', 'New']);
     expect(await keys('lost_reason')).toEqual(['B', 'b', null]);
     expect(await keys('assigned_to')).toEqual([admin.id, null]);
   });

@@ -39,7 +39,7 @@ describe('fields that must have a value', () => {
     const own = await newTenant();
     await newCustomField(own, 'deals', 'seats', { type: 'number' });
     await newCustomField(own, 'deals', 'signed', { type: 'boolean' });
-    const rules = [{ field: 'probability', op: 'gte', value: 90, message: 'Be sure first.' }];
+    const rules = [{ field: 'priority', op: 'lte', value: 2, message: 'Be sure first.' }];
     await askFor(own, 'deals', 'Won', { fields: ['amount_minor', 'seats', 'signed', 'name'], rules });
     const id = await newDeal(own.key);
     const before = await readRecord(own.key, 'deals', id);
@@ -48,14 +48,14 @@ describe('fields that must have a value', () => {
       'amount_minor REQUIRED',
       'seats REQUIRED',
       'signed REQUIRED',
-      'probability RULE_FAILED',
+      'priority RULE_FAILED',
     ]);
     const { fields } = (await move(422, own.key, id, body)).body.error.details;
     expect(fields[3].message).toBe('Be sure first.');
     expect(await readRecord(own.key, 'deals', id)).toEqual(before);
     expect((await leftBehind(id)).audit).toHaveLength(1);
     // 0 and false are values.
-    const good = { amount_minor: 0, seats: 0, signed: false, probability: 90 };
+    const good = { amount_minor: 0, seats: 0, signed: false, priority: 2 };
     expect((await move(200, own.key, id, { stage: 'Won', fields: good })).body.data.changed).toBe(true);
   });
 
