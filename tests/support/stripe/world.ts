@@ -91,14 +91,23 @@ export class StripeWorld {
     if (await this.#awaitLooks()) await this.#runJobs();
   }
 
+  /** Companies whose looks were left, so that nothing waits for them again. */
+  readonly #left = new Set<string>();
+
   /** Waits for looks that the server has begun, unless they were left. @returns true if there were any */
   async #awaitLooks(): Promise<boolean> {
     const end = Date.now() + 5000;
     for (let waited = false; ; waited = true) {
-      const underWay = await database()`
-        select from provider_customers
-        where written < asked and due_at > now() and due_at <= now() + interval '1 minute' limit 1`;
-      if (underWay.length === 0 || Date.now() > end) return waited;
+      const underWay = await database()<{ id: string }[]>`
+        select company_id as id from provider_customers
+        where written < asked and due_at > now() and due_at <= now() + interval '1 minute'
+          and company_id <> all(${[...this.#left]}::uuid[])`;
+      if (underWay.length === 0) return waited;
+      if (Date.now() > end) {
+        // A look that failed leaves its customer like this until it is due again.
+        for (const { id } of underWay) this.#left.add(id);
+        return waited;
+      }
       await sleep(50);
     }
   }
