@@ -135,7 +135,7 @@ function serving(library: Library, offer: Offer): Serving {
   };
   // Answers are sent as a whole: nothing needs to keep a connection awake.
   const handler = library.createMcpHandler(serve, { keepAliveMs: 0, legacy: 'reject' });
-  // The library answers older revisions with event streams unless it is told otherwise here: not every client reads those.
+  // By default the library answers older revisions with event streams, which not every client reads.
   async function answerLegacy(asked: Request, parsedBody: unknown, { request, method }: Sent): Promise<Response> {
     const transport = new library.WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
     const server = catalogue.serverFor(request, method);

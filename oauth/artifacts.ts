@@ -60,7 +60,7 @@ export function artifactsOf(pool: Pool, model: string, endFamily: (consent: Cons
     async destroy(id) {
       if (model === 'Grant') {
         const { accountId, clientId } = (await pool.use((sql) => findArtifact(sql, model, hashOf(id))))?.payload ?? {};
-        // First: while the consent is there, whoever takes it back can try again.
+        // First: while the consent is stored, a revocation that failed can be tried again.
         if (accountId !== undefined) await endFamily({ id, accountId: String(accountId), clientId: String(clientId) });
       }
       await pool.use((sql) => removeArtifact(sql, model, hashOf(id)));

@@ -87,15 +87,6 @@ export function validationFailed(problems: FieldProblem[], status: 400 | 422): A
   );
 }
 
-/**
- * The error for problems that a handler found in a body: 422 if one of them is the name or id of a thing that does not exist,
- * else 400. Schemas are checked before, so the handler finds no unknown field and no wrong type.
- */
-export function bodyRejected(problems: FieldProblem[]): ApiError {
-  const namesMissing = problems.some(({ code }) => code === 'NOT_FOUND' || code === 'INVALID_OPTION');
-  return validationFailed(problems, namesMissing ? 422 : 400);
-}
-
 /** 422 for a batch of which every item had to stand, with those that did not. */
 export function batchRefused(failed: readonly object[], items: number): ApiError {
   const message = `${failed.length} of ${items} items failed, so nothing was written.`;

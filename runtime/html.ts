@@ -92,7 +92,7 @@ export interface Frame {
 }
 
 /**
- * A whole page, without bidirectional control characters, whoever wrote what it shows.
+ * A whole page, without bidirectional control characters from any text that it shows.
  * @param frame of pages that belong together; a page without one stands alone
  */
 export function page(title: string | Html, body: Html, frame?: Frame): string {

@@ -9,7 +9,7 @@ export interface OAuthGrantRow {
   userName: string;
   clientId: string;
   clientName: string;
-  /** What it is for; null: both. */
+  /** The audience of its tokens; null: REST and MCP alike. */
   audience: Audience | null;
   groups: string[];
   /** Single scopes beside those of the groups. */

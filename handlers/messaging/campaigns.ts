@@ -15,12 +15,12 @@ import { placeholderProblems } from '../../domain/objects/placeholders.ts';
 import { builtinOf } from '../../domain/objects/workspace.ts';
 import type { components } from '../../generated/api.ts';
 import { requireCompanyReach } from '../../reads/company-reach.ts';
-import { bodyRejected, conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 
 type Campaign = components['schemas']['Campaign'];
-type WritingCall = Pick<Call, 'sql' | 'caller' | 'workspace' | 'authorize'>;
+type WritingCall = Pick<Call, 'sql' | 'caller' | 'workspace' | 'authorize' | 'refusal'>;
 type ChangingCall = Pick<Call, 'sql' | 'caller' | 'now' | 'record'>;
 
 /** Runs that the detail of a campaign shows. */
@@ -233,7 +233,7 @@ async function writingOf(
       if (text !== null) problems.push(...placeholderProblems(`${at}.${name}`, text, object));
     channels.push(channel);
   }
-  if (problems.length > 0) throw bodyRejected(problems);
+  if (problems.length > 0) throw call.refusal(problems);
   return { object: asked.object, filter: asked.filter, channels };
 }
 

@@ -9,7 +9,7 @@ import { readAddress } from '../../domain/messaging/addresses.ts';
 import { shownDraft } from '../../domain/messaging/draft-view.ts';
 import { draftEvent, longestText, newDraft } from '../../domain/messaging/drafts.ts';
 import { findAboutRecord } from '../../reads/about-record.ts';
-import { bodyRejected, conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
+import { conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 
@@ -112,7 +112,7 @@ async function checkDraft(call: Call<'createMessageDraft'>) {
   }
   const about = await findAboutRecord(call, object === undefined ? {} : call.body);
   if ('problem' in about) problems.push(about.problem);
-  if (problems.length > 0 || recipient === null || 'problem' in about) throw bodyRejected(problems);
+  if (problems.length > 0 || recipient === null || 'problem' in about) throw call.refusal(problems);
   return { recipient, sender, about };
 }
 

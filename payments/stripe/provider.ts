@@ -61,7 +61,7 @@ const pollPatience = 3000;
 async function refreshCheckout(parts: StripeParts, companyId: string, id: string, now: Date): Promise<void> {
   const scope = { companyId, testMode: false };
   if (!(await inTransaction(parts.tenants, scope, patience, (sql) => takeCheckoutLook(sql, scope, id, now)))) return;
-  // Who polls is answered anyway, and asks again.
+  // The caller is answered even if the look fails, and polls again.
   const look = follow(parts, companyId, {}, now).catch((error: Error) =>
     parts.warn(
       { company: companyId, err: { message: error.message } },

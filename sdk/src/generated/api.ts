@@ -5078,7 +5078,7 @@ export interface paths {
         };
         /**
          * Get a checkout
-         * @description What became of a checkout. Ask every 3 to 5 seconds for a couple of minutes, then more and more seldom until `expires_at`. While the
+         * @description Returns the state of a checkout. Poll every 3 to 5 seconds for a couple of minutes, then less and less often until `expires_at`. While the
          *     checkout is open, the payment provider is asked too, at most every 5 seconds, so that a payment is seen at once.
          *
          *     | `status` | what it means | what to do |
