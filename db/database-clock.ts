@@ -1,7 +1,12 @@
-// The clock of a database, told without asking: from what a connection saw of it last.
+// The clock of a database, estimated from the times with which it answered.
 
-/** Milliseconds for which what was seen is good: clocks that run apart by 100 µs a second are 6 ms apart then. */
+/** Milliseconds for which an answer is used. Clocks that drift apart by 100 µs a second differ by 6 ms then. */
 const goodFor = 60_000;
+/**
+ * Milliseconds after which any newer answer replaces it, even a slower one. Much less than `goodFor`: a transaction that has
+ * noted an answer must still know the time when it commits.
+ */
+const replacedAfter = 30_000;
 /** Milliseconds by which this machine's two clocks may part meanwhile: more is a machine that slept, or a clock that was set. */
 const mostParted = 20;
 
@@ -16,12 +21,13 @@ interface Seen {
 export class DatabaseClock {
   #seen: Seen | undefined;
 
-  /** Notes a time with which the database answered. Of what is good the answer counts that came fastest. */
+  /** Notes a time with which the database answered. The fastest of recent answers is used. */
   note(database: Date): void {
     const at = performance.now();
     const ahead = database.getTime() - at;
     const best = this.#good(at);
-    if (!best || ahead >= best.ahead) this.#seen = { ahead, at, parted: Date.now() - at };
+    if (!best || at - best.at > replacedAfter || ahead >= best.ahead)
+      this.#seen = { ahead, at, parted: Date.now() - at };
   }
 
   /**

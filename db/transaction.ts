@@ -22,7 +22,7 @@ const inTime = new Entrance(
   `select case when set_config('app.deadline', $1, true)::timestamptz < clock_timestamp()
      then refuse('the time of the transaction has run out', '57014') end`,
 );
-/** Where the time of the database is not known, since it did not answer. */
+/** The deadline of a transaction whose begin failed: its commit fails. */
 const longAgo = '-infinity';
 
 /** What must hold of a transaction, asked with its first statement. */
@@ -62,6 +62,8 @@ export class Transaction {
   #worked = false;
   /** Resolves with when begin was answered, by performance.now(). */
   #begun: Promise<number> = Promise.resolve(0);
+  /** Milliseconds by which the database's clock was ahead of `performance.now()`, or less, when begin was answered. */
+  #clockAhead: number | undefined;
   #claimed = false;
   /** The key that is held beyond the transaction that claimed it. */
   #held: idempotency.Claim | undefined;
@@ -132,7 +134,9 @@ export class Transaction {
       const { text, parameters } = entrance(this.#scope, credential, claim);
       const before = claim ? beginWith(idempotency.lock(claim)) : begin;
       const answers = await this.#pool.sendChained(lane, before, text, parameters);
-      lane.clock.note((answers[0] as { clock: Date }).clock);
+      const { clock } = answers[0] as { clock: Date };
+      lane.clock.note(clock);
+      this.#clockAhead = clock.getTime() - performance.now();
       return undefined;
     }
     const statements = ['begin'];
@@ -390,12 +394,15 @@ export class Transaction {
     if (failed) throw failed.reason;
   }
 
-  /** The database's time at a moment: as it is known of the connection, or else from the answer to begin. */
+  /**
+   * Returns the database's time at a moment of `performance.now()`. If the connection does not know it, because it is new or
+   * because this machine's clock was set, the answer to begin tells.
+   */
   async #timeAt({ clock }: Lane, moment: number): Promise<string> {
     const known = clock.at(moment);
     if (known !== undefined) return known;
     await this.#begun;
-    return clock.at(moment) ?? longAgo;
+    return this.#clockAhead === undefined ? longAgo : new Date(Math.floor(moment + this.#clockAhead)).toISOString();
   }
 
   endRead(): void {

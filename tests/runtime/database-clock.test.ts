@@ -37,6 +37,17 @@ test('is told by the answer that came fastest', () => {
   expect(isoIn(clock, 0)).toBe('2026-11-28T10:00:02.500Z');
 });
 
+test('is still known after a minute if a slower answer came in its second half', () => {
+  const clock = new DatabaseClock();
+  clock.note(new Date());
+  vi.advanceTimersByTime(59_900);
+  const then = new Date();
+  vi.advanceTimersByTime(90);
+  clock.note(then);
+  vi.advanceTimersByTime(20);
+  expect(isoIn(clock, 0)).toBe(new Date(then.getTime() + 20).toISOString());
+});
+
 test('is forgotten after a minute', () => {
   const clock = new DatabaseClock();
   clock.note(new Date());
