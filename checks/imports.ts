@@ -117,7 +117,7 @@ const rules: Readonly<Record<string, Rule>> = {
   // Who takes payments: what they say is decided in domain/, and kept by db/.
   payments: {
     may: [
-      ...['payments/', 'db/', 'domain/', 'jobs/transactions.ts', responsiveTimeout],
+      ...['payments/', 'db/', 'domain/', 'db/client/job-transactions.ts', responsiveTimeout],
       ...['runtime/screens.ts', 'runtime/html.ts', 'runtime/errors.ts'],
     ],
     packages: ['stripe', 'uuid'],
@@ -163,7 +163,15 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // Providers of messages that call us in a form of their own.
   gateways: {
-    may: ['gateways/', 'writes/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/errors.ts'],
+    may: [
+      'gateways/',
+      'writes/',
+      'db/',
+      'domain/',
+      'db/client/job-transactions.ts',
+      'runtime/screens.ts',
+      'runtime/errors.ts',
+    ],
     mayNot: writingRecords,
     packages: [],
     node: ['crypto'],
@@ -179,7 +187,15 @@ const rules: Readonly<Record<string, Rule>> = {
   // Who brings messages to people: what becomes of an attempt is decided in domain/, and kept by db/.
   senders: {
     may: [
-      ...['senders/', 'writes/', 'db/', 'domain/', 'jobs/transactions.ts', 'runtime/screens.ts', 'runtime/html.ts'],
+      ...[
+        'senders/',
+        'writes/',
+        'db/',
+        'domain/',
+        'db/client/job-transactions.ts',
+        'runtime/screens.ts',
+        'runtime/html.ts',
+      ],
       ...['runtime/outgoing/', 'runtime/credentials/signed-tokens.ts'],
     ],
     mayTypes: ['runtime/config.ts'],
@@ -202,7 +218,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'senders/',
       'oauth/',
       // What screens call, and no operation does.
-      'writes/draft-approvals.ts',
+      'services/messaging/draft-approvals.ts',
       'gateways/',
       'mcp/',
       'checks/',

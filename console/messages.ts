@@ -11,7 +11,7 @@ import {
   draftsToApprove,
   rejectDraft,
   rejectRun,
-} from '../writes/draft-approvals.ts';
+} from '../services/messaging/draft-approvals.ts';
 import { consolePage } from './frame.ts';
 import { type ConsoleParts, inMode, type PersonalRequest } from './requests.ts';
 

@@ -4,6 +4,7 @@ import { findDueSubscriptions, findLeftOrders } from '../db/billing/due.ts';
 import { findDueCustomers } from '../db/billing/provider-customers.ts';
 import * as purge from '../db/billing/purge.ts';
 import { lockSubscription, saveSubscription } from '../db/billing/subscriptions.ts';
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import type { TenantScope } from '../db/tenant.ts';
 import { ownAuditRow } from '../db/traces.ts';
@@ -11,11 +12,10 @@ import { type BillingMail, nextStep } from '../domain/billing/life-cycle.ts';
 import type { PaymentProvider, Settlement } from '../domain/billing/provider.ts';
 import type { Change, Subscription } from '../domain/billing/subscription.ts';
 import { storageKey } from '../domain/records/file-names.ts';
-import { tellAdmins } from '../payments/mails.ts';
-import { type OrderParts, placeOrder, resumeOrder } from '../payments/orders.ts';
 import type { Log } from '../runtime/log.ts';
+import { tellAdmins } from '../services/billing/mails.ts';
+import { type OrderParts, placeOrder, resumeOrder } from '../services/billing/orders.ts';
 import { everyRound } from './rounds.ts';
-import { inTransaction } from './transactions.ts';
 
 export interface BillingParts {
   /** Finds whose turn it is. */

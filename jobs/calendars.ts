@@ -1,5 +1,6 @@
 // Calendars outside: looks at each every five minutes, and has events written and removed.
 
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { findBookingTimes } from '../db/scheduling/bookings.ts';
 import * as orders from '../db/scheduling/calendar-orders.ts';
@@ -23,7 +24,6 @@ import {
 } from '../domain/scheduling/calendars.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';
-import { inTransaction } from './transactions.ts';
 
 export interface CalendarParts {
   /** Finds whose turn it is. */

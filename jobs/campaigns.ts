@@ -1,5 +1,6 @@
 // Campaigns: begins scheduled runs, prepares their drafts, withdraws those of cancelled ones.
 import { v7 as uuidv7 } from 'uuid';
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import * as runs from '../db/messaging/campaign-runs.ts';
 import * as campaigns from '../db/messaging/campaigns.ts';
@@ -15,7 +16,6 @@ import { readFilter } from '../domain/objects/filter.ts';
 import { buildWorkspace } from '../domain/objects/workspace.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';
-import { inTransaction } from './transactions.ts';
 
 export interface CampaignParts {
   /** Finds whose turn it is. */

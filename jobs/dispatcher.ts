@@ -1,11 +1,12 @@
 // The dispatcher: gives events their positions in their company’s feed once they are committed.
+
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { type FeedEvent, moveFeed, takeFeed, takeWaiting } from '../db/records/feed.ts';
 import type { TenantScope } from '../db/tenant.ts';
 import { findWaiting } from '../db/waiting.ts';
 import type { Log } from '../runtime/log.ts';
 import { type FeedRounds, patience, startFeedRounds } from './feed-rounds.ts';
-import { inTransaction } from './transactions.ts';
 
 export interface DispatcherPools {
   /** Finds whose events wait. */

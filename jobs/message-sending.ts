@@ -1,5 +1,6 @@
 // Sends approved drafts, all companies by turns, and notes what became of each.
 import { v7 as uuidv7 } from 'uuid';
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { addDnc } from '../db/messaging/do-not-call.ts';
 import * as db from '../db/messaging/draft-sending.ts';
@@ -26,7 +27,6 @@ import {
 } from '../domain/messaging/senders.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';
-import { inTransaction } from './transactions.ts';
 
 export interface MessageParts {
   /** Finds whose turn it is. */

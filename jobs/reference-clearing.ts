@@ -1,4 +1,6 @@
 // Clears the references to deleted records that too many others referred to for one transaction.
+
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
 import { retag } from '../db/records/applied-tags.ts';
@@ -17,7 +19,6 @@ import { clearingOf } from '../domain/records/view.ts';
 import { recordsToRetag } from '../domain/settings/tags.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';
-import { inTransaction } from './transactions.ts';
 
 export interface ClearingPools {
   /** Finds whose references are to be cleared. */

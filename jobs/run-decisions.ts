@@ -1,4 +1,6 @@
 // What people decided about runs of campaigns, carried out draft by draft.
+
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import * as db from '../db/messaging/draft-decisions.ts';
 import type { TenantScope } from '../db/tenant.ts';
@@ -6,7 +8,6 @@ import { type AuditRow, type EventRow, ownAuditRow } from '../db/traces.ts';
 import { draftEvent } from '../domain/messaging/drafts.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';
-import { inTransaction } from './transactions.ts';
 
 export interface DecisionParts {
   /** Finds whose turn it is. */

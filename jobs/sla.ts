@@ -1,4 +1,6 @@
 // SLA clocks whose time has come: breaches, reminders and escalations.
+
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import type { ClockScope } from '../db/settings/sla-clocks.ts';
 import * as due from '../db/settings/sla-due.ts';
@@ -14,7 +16,6 @@ import {
 import { dueSteps } from '../domain/settings/sla-tracking.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';
-import { inTransaction } from './transactions.ts';
 
 export interface SlaPools {
   /** Finds whose clocks are due. */

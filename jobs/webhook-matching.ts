@@ -7,6 +7,7 @@ import {
   insertDeliveriesOfEvents,
 } from '../db/automation/webhook-deliveries.ts';
 import { findSubscribed, type SubscribedRow, wakeWebhooks } from '../db/automation/webhooks.ts';
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { findEvents } from '../db/records/feed.ts';
 import type { TenantScope } from '../db/tenant.ts';
@@ -17,7 +18,6 @@ import { matcherOf } from '../domain/automation/webhook-matching.ts';
 import type { Log } from '../runtime/log.ts';
 import { type FeedRounds, patience, startFeedRounds } from './feed-rounds.ts';
 import type { Pace } from './pace.ts';
-import { inTransaction } from './transactions.ts';
 
 export interface MatcherParts {
   /** Finds whose deliveries are to be made. */

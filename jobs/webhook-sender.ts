@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { cancelDeliveries } from '../db/automation/webhook-deliveries.ts';
 import * as db from '../db/automation/webhook-sending.ts';
 import { removeWebhook } from '../db/automation/webhooks.ts';
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { insertMail } from '../db/messaging/mails.ts';
 import { findAdmins } from '../db/people/users.ts';
@@ -26,7 +27,6 @@ import type { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { type PostOutcome, postSigned } from '../runtime/outgoing/signed-posts.ts';
 import type { Pace } from './pace.ts';
 import { everyRound } from './rounds.ts';
-import { inTransaction } from './transactions.ts';
 
 export interface SenderParts {
   /** Finds whose subscriptions are due. */

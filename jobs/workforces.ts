@@ -2,6 +2,7 @@
 
 import * as runs from '../db/automation/workforce-runs.ts';
 import { holdWorkforce, type WorkforceRow } from '../db/automation/workforces.ts';
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../db/connect.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
 import type { Scope } from '../db/reach.ts';
@@ -20,7 +21,6 @@ import { type Filter, readFilter } from '../domain/objects/filter.ts';
 import { buildWorkspace, type WorkspaceObject } from '../domain/objects/workspace.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';
-import { inTransaction } from './transactions.ts';
 
 /** A call of the API in the name of a workforce. */
 export interface Deed extends StepCall {

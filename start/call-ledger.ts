@@ -1,9 +1,9 @@
 // The months of companies in the database, for what a process charges ahead.
 import { randomUUID } from 'node:crypto';
 import { chargeCalls, renewBlock, returnBlock, saveBlock, sweepBlocksOf } from '../db/access/quota.ts';
+import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool } from '../db/connect.ts';
 import { callsPerMonth, extraCalls } from '../domain/billing/plans.ts';
-import { inTransaction } from '../jobs/transactions.ts';
 import type { CallLedger } from '../runtime/limits/call-blocks.ts';
 
 /**

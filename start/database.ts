@@ -10,6 +10,7 @@ import {
 } from '../db/access/credentials.ts';
 import { findKeyPlaces, findUserPlaces } from '../db/access/places.ts';
 import { findQuota, refundCalls } from '../db/access/quota.ts';
+import { inTransaction } from '../db/client/job-transactions.ts';
 import { grace, isOutage, isOverdue, isRace, Pool, type Sql } from '../db/connect.ts';
 import { findInboundDoor } from '../db/messaging/inbound-secrets.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
@@ -21,7 +22,6 @@ import { Transaction as DatabaseTransaction } from '../db/transaction.ts';
 import { callsPerMonth, extraCalls } from '../domain/billing/plans.ts';
 import { buildWorkspace, type Workspace } from '../domain/objects/workspace.ts';
 import { type DispatcherPools, feedsAtOnce } from '../jobs/dispatcher.ts';
-import { inTransaction } from '../jobs/transactions.ts';
 import { companiesAtOnce } from '../jobs/webhook-matching.ts';
 import type { Config } from '../runtime/config.ts';
 import type {

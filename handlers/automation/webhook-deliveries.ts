@@ -4,10 +4,10 @@ import * as db from '../../db/automation/webhook-deliveries.ts';
 import { findWebhook, lockWebhook, wakeWebhooks } from '../../db/automation/webhooks.ts';
 import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
 import { type StoredDelivery, shownDelivery } from '../../domain/automation/webhook-view.ts';
-import { requireCompanyReach } from '../../reads/company-reach.ts';
 import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
+import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 /** Deliveries of one call. */
 const mostRecovered = 10_000;

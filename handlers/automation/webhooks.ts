@@ -9,11 +9,11 @@ import { shownDelivery } from '../../domain/automation/webhook-view.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { settingChanges } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
-import { requireCompanyReach } from '../../reads/company-reach.ts';
 import { conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { newSigningSecret, postSigned } from '../../runtime/outgoing/signed-posts.ts';
 import { pageOf } from '../../runtime/paging.ts';
+import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 type Webhook = components['schemas']['WebhookSubscription'];
 

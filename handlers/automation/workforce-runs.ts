@@ -7,10 +7,10 @@ import { holdRecord } from '../../db/records/records.ts';
 import { type GivenStep, objectOf, type SubjectType } from '../../domain/automation/workforces.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import type { components } from '../../generated/api.ts';
-import { requireCompanyReach } from '../../reads/company-reach.ts';
 import { conflict, found, notFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
+import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 type Item = components['schemas']['WorkforceRunItem'];
 type Run = components['schemas']['WorkforceRun'];

@@ -14,12 +14,12 @@ import {
 } from '../../domain/automation/workforces.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import { requireCompanyReach } from '../../reads/company-reach.ts';
 import { found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
-import { resolve } from '../../writes/preparing.ts';
-import { recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+import { requireCompanyReach } from '../../services/people/company-reach.ts';
+import { resolve } from '../../services/records/preparation.ts';
+import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 type Item = components['schemas']['WorkforceItem'];
 type Workforce = components['schemas']['Workforce'];

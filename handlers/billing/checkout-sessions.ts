@@ -13,11 +13,11 @@ import { refusalOf } from '../../domain/billing/changes.ts';
 import { isPaid } from '../../domain/billing/subscription.ts';
 import { toStatus } from '../../domain/billing/subscription-view.ts';
 import type { components } from '../../generated/api.ts';
-import { readSubscription } from '../../reads/subscription.ts';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { type FieldProblem, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { errorOf } from '../../writes/subscription-orders.ts';
+import { readSubscription } from '../../services/billing/subscription.ts';
+import { errorOf } from '../../services/billing/subscription-orders.ts';
 
 type Shown = components['schemas']['CheckoutSession'];
 

@@ -3,9 +3,9 @@ import { listInvoices as findInvoices, type InvoiceRow } from '../../db/billing/
 import { findProviderBill } from '../../db/billing/provider-bills.ts';
 import { findPending } from '../../domain/billing/bills.ts';
 import type { components } from '../../generated/api.ts';
-import { readSubscription } from '../../reads/subscription.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
+import { readSubscription } from '../../services/billing/subscription.ts';
 
 /** Invoices that are shown. */
 const newest = 24;

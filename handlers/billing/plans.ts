@@ -2,9 +2,9 @@
 import { addOns, billingCurrency, plans } from '../../domain/billing/catalogue.ts';
 import { isPaid } from '../../domain/billing/subscription.ts';
 import { leavesAt, moduleStatus } from '../../domain/billing/subscription-view.ts';
-import { readSubscription } from '../../reads/subscription.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
+import { readSubscription } from '../../services/billing/subscription.ts';
 
 export const listPlans: Handler<'listPlans'> = async (call) => {
   const subscription = await readSubscription(call);

@@ -1,9 +1,9 @@
 // The portal: where a person changes the card on file.
 import { insertPortalSession } from '../../db/billing/portal-sessions.ts';
-import { readSubscription } from '../../reads/subscription.ts';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { ApiError } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
+import { readSubscription } from '../../services/billing/subscription.ts';
 
 /** Milliseconds in which the page can be opened and used. */
 const openFor = 5 * 60_000;

@@ -8,10 +8,10 @@ import { addOns, plans } from '../../domain/billing/catalogue.ts';
 import { isAddOn } from '../../domain/billing/changes.ts';
 import { shownSubscription } from '../../domain/billing/subscription-view.ts';
 import { findWarnings } from '../../domain/billing/warnings.ts';
-import { readSubscription } from '../../reads/subscription.ts';
 import { notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { changeSubscription, type Told } from '../../writes/subscription-orders.ts';
+import { readSubscription } from '../../services/billing/subscription.ts';
+import { changeSubscription, type Told } from '../../services/billing/subscription-orders.ts';
 
 export const getSubscription: Handler<'getSubscription'> = async (call) => {
   const { sql, caller, now } = call;

@@ -4,9 +4,9 @@ import { callsByDay, callsByKey, storedBytes } from '../../db/billing/usage.ts';
 import { walletBalance } from '../../db/billing/wallet.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { callsPerMonth, extraCalls, seatAllowance } from '../../domain/billing/plans.ts';
-import { readSubscription } from '../../reads/subscription.ts';
 import { found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
+import { readSubscription } from '../../services/billing/subscription.ts';
 
 export const getUsage: Handler<'getUsage'> = async (call) => {
   const { caller, now, query } = call;

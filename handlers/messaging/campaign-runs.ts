@@ -6,10 +6,10 @@ import { countDrafts, findCampaign, lockCampaign, updateCampaign } from '../../d
 import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
 import { shownRun } from '../../domain/messaging/campaign-view.ts';
 import { begun, contentOf, newRun } from '../../domain/messaging/campaigns.ts';
-import { requireCompanyReach } from '../../reads/company-reach.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
+import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 export const listCampaignRuns: Handler<'listCampaignRuns'> = async (call) => {
   const { sql, caller, path } = call;

@@ -14,10 +14,10 @@ import { readFilter } from '../../domain/objects/filter.ts';
 import { placeholderProblems } from '../../domain/objects/placeholders.ts';
 import { builtinOf } from '../../domain/objects/workspace.ts';
 import type { components } from '../../generated/api.ts';
-import { requireCompanyReach } from '../../reads/company-reach.ts';
 import { conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
+import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 type Campaign = components['schemas']['Campaign'];
 type WritingCall = Pick<Call, 'sql' | 'caller' | 'workspace' | 'authorize' | 'refusal'>;

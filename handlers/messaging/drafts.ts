@@ -8,10 +8,10 @@ import { isActiveUser } from '../../db/people/users.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { shownDraft } from '../../domain/messaging/draft-view.ts';
 import { draftEvent, longestText, newDraft } from '../../domain/messaging/drafts.ts';
-import { findAboutRecord } from '../../reads/about-record.ts';
 import { conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
+import { findAboutRecord } from '../../services/records/about-record.ts';
 
 export const listMessageDrafts: Handler<'listMessageDrafts'> = async (call) => {
   const { sql, caller, query } = call;

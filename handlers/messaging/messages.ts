@@ -1,8 +1,8 @@
 // The timeline of messages of a record.
 import { listMessages, type MessageRow } from '../../db/messaging/messages.ts';
 import type { components } from '../../generated/api.ts';
-import { pageOfRecord } from '../../reads/open-record.ts';
 import type { Handler } from '../../runtime/handler.ts';
+import { pageOfRecord } from '../../services/records/open-record.ts';
 
 export const listRecordMessages: Handler<'listRecordMessages'> = async (call) => {
   const { sql, caller, path } = call;

@@ -9,7 +9,7 @@ import type { components } from '../../generated/api.ts';
 import { alreadyExists, conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
-import { recordChange, refuseFull } from '../../writes/settings.ts';
+import { recordChange, refuseFull } from '../../services/settings/setting-changes.ts';
 
 export const listPhoneNumbers: Handler<'listPhoneNumbers'> = async (call) => {
   const { status, search } = call.query;

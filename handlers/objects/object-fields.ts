@@ -12,7 +12,7 @@ import {
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { alreadyExists, found, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { lockSettings, refuseFull } from '../../writes/settings.ts';
+import { lockSettings, refuseFull } from '../../services/settings/setting-changes.ts';
 
 export const createField: Handler<'createField'> = async (call) => {
   const { sql, now } = call;

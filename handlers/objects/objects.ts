@@ -12,7 +12,7 @@ import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { alreadyExists, conflict, found, validationFailed } from '../../runtime/errors.ts';
 import type { Handler, Result } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
-import { lockSettings, refuseFull } from '../../writes/settings.ts';
+import { lockSettings, refuseFull } from '../../services/settings/setting-changes.ts';
 
 type CustomObject = Result<'updateObject'>['data']['object'];
 

@@ -12,11 +12,11 @@ import {
 import { hasRecord } from '../../db/records/records.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
 import type { components } from '../../generated/api.ts';
-import { openRecord, pageOfRecord } from '../../reads/open-record.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { found, notFound, serviceUnavailable } from '../../runtime/errors.ts';
 import { linkLifetime } from '../../runtime/files/files.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
+import { openRecord, pageOfRecord } from '../../services/records/open-record.ts';
 
 export const listAttachments: Handler<'listAttachments'> = async (call) => {
   const { sql, caller, path } = call;

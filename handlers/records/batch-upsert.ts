@@ -17,10 +17,10 @@ import { builtinValues, showRecord } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { settle } from '../../writes/batches.ts';
-import { openObject, type Place } from '../../writes/place.ts';
-import { holdReferences, prepareEachChange, prepareEachNew, resolveEach } from '../../writes/preparing.ts';
-import { writeChanges, writeNew } from '../../writes/writing.ts';
+import { settle } from '../../services/records/batches.ts';
+import { holdReferences, prepareEachChange, prepareEachNew, resolveEach } from '../../services/records/preparation.ts';
+import { openObject, type Place } from '../../services/records/record-target.ts';
+import { writeChanges, writeNew } from '../../services/records/record-writes.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
 type Upsert = Call<'upsertRecordBatch'>;

@@ -10,10 +10,10 @@ import { builtinValues, showRecord } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
 import { problem, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { settle } from '../../writes/batches.ts';
-import { openObject } from '../../writes/place.ts';
-import { holdReferences, prepareEachChange, prepareEachNew, resolveEach } from '../../writes/preparing.ts';
-import { deleteEach, noteDeletions, writeChanges, writeNew } from '../../writes/writing.ts';
+import { settle } from '../../services/records/batches.ts';
+import { holdReferences, prepareEachChange, prepareEachNew, resolveEach } from '../../services/records/preparation.ts';
+import { openObject } from '../../services/records/record-target.ts';
+import { deleteEach, noteDeletions, writeChanges, writeNew } from '../../services/records/record-writes.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
 

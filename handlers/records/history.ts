@@ -1,8 +1,8 @@
 // The history of a record: the rows of the audit log that are about it.
 import { type AuditPlace, listAuditLogs } from '../../db/access/audit-logs.ts';
 import { toAuditLog } from '../../domain/access/audit-view.ts';
-import { pageOfRecord } from '../../reads/open-record.ts';
 import type { Handler } from '../../runtime/handler.ts';
+import { pageOfRecord } from '../../services/records/open-record.ts';
 
 export const listRecordHistory: Handler<'listRecordHistory'> = async (call) => {
   const { sql, caller, path } = call;

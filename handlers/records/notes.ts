@@ -3,8 +3,8 @@ import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/created-by.ts';
 import { insertNote, listNotes as listStored, type NoteRow } from '../../db/records/notes.ts';
 import type { components } from '../../generated/api.ts';
-import { openRecord, pageOfRecord } from '../../reads/open-record.ts';
 import type { Handler } from '../../runtime/handler.ts';
+import { openRecord, pageOfRecord } from '../../services/records/open-record.ts';
 
 export const listNotes: Handler<'listNotes'> = async (call) => {
   const { sql, caller, path } = call;

@@ -6,10 +6,10 @@ import { fieldProblem } from '../../domain/objects/field-values.ts';
 import { closest } from '../../domain/objects/suggestions.ts';
 import { findByName } from '../../domain/objects/workspace.ts';
 import { tagsOfChanged } from '../../domain/settings/tags.ts';
-import { openRecord } from '../../reads/open-record.ts';
 import { conflict, found, notFound, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
+import { openRecord } from '../../services/records/open-record.ts';
 
 export const listRecordTags: Handler<'listRecordTags'> = async (call) => {
   const { sql, caller, path } = call;

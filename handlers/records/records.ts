@@ -12,9 +12,9 @@ import { maxCounted } from '../../domain/service/request-limits.ts';
 import { found, validationFailed, versionMismatch } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
-import { openObject } from '../../writes/place.ts';
-import { change, create } from '../../writes/single-record.ts';
-import { deleteEach, noteDeletions } from '../../writes/writing.ts';
+import { openObject } from '../../services/records/record-target.ts';
+import { deleteEach, noteDeletions } from '../../services/records/record-writes.ts';
+import { change, create } from '../../services/records/single-record.ts';
 
 export const listRecords: Handler<'listRecords'> = async (call) => {
   const { caller, query } = call;

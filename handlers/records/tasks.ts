@@ -3,11 +3,11 @@ import { holdRecord, listRecords } from '../../db/records/records.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
 import { checkTask, showTask, tasksOf } from '../../domain/records/tasks.ts';
 import { etagOf } from '../../domain/records/version.ts';
-import { pageOfRecord } from '../../reads/open-record.ts';
 import { found, notFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { prepareNew, resolve } from '../../writes/preparing.ts';
-import { writeNewRecord } from '../../writes/writing.ts';
+import { pageOfRecord } from '../../services/records/open-record.ts';
+import { prepareNew, resolve } from '../../services/records/preparation.ts';
+import { writeNewRecord } from '../../services/records/record-writes.ts';
 
 export const listRecordTasks: Handler<'listRecordTasks'> = async (call) => {
   const { sql, caller, path, now } = call;

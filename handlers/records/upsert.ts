@@ -7,8 +7,8 @@ import { etagOf } from '../../domain/records/version.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { conflict, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { openObject, type Writing } from '../../writes/place.ts';
-import { change, create } from '../../writes/single-record.ts';
+import { openObject, type Writing } from '../../services/records/record-target.ts';
+import { change, create } from '../../services/records/single-record.ts';
 
 export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
   const place = { ...(await openObject(call)), inside: 'record' };

@@ -15,8 +15,8 @@ import type { components } from '../../generated/api.ts';
 import { found, notFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageLimit, pageOf } from '../../runtime/paging.ts';
-import { prepareChange, prepareNew, resolve } from '../../writes/preparing.ts';
-import { writeChange, writeNewRecord } from '../../writes/writing.ts';
+import { prepareChange, prepareNew, resolve } from '../../services/records/preparation.ts';
+import { writeChange, writeNewRecord } from '../../services/records/record-writes.ts';
 
 export const listActivities: Handler<'listActivities'> = async (call) => {
   const { sql, caller, query } = call;

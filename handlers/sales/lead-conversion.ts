@@ -10,9 +10,9 @@ import { type ShownRecord, showRecord } from '../../domain/records/view.ts';
 import { accountOf, checkDeal, convertedStatus, customerOf, matchKeys } from '../../domain/sales/lead-conversion.ts';
 import { type ApiError, conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import type { Place } from '../../writes/place.ts';
-import { prepareChange, prepareNew, type ResolvedRecord, resolve } from '../../writes/preparing.ts';
-import { type Traced, writeChange, writeNewRecord } from '../../writes/writing.ts';
+import { prepareChange, prepareNew, type ResolvedRecord, resolve } from '../../services/records/preparation.ts';
+import type { Place } from '../../services/records/record-target.ts';
+import { type Traced, writeChange, writeNewRecord } from '../../services/records/record-writes.ts';
 
 type Convert = Call<'convertLead'>;
 

@@ -7,8 +7,8 @@ import { checkLead } from '../../domain/sales/lead-intake.ts';
 import type { components } from '../../generated/api.ts';
 import { problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { prepareNew, resolve, searchDuplicate } from '../../writes/preparing.ts';
-import { writeLead } from '../../writes/writing.ts';
+import { prepareNew, resolve, searchDuplicate } from '../../services/records/preparation.ts';
+import { writeLead } from '../../services/records/record-writes.ts';
 
 export const createLead: Handler<'createLead'> = async (call) => {
   const { body, caller, sql, now } = call;

@@ -1,8 +1,8 @@
 // The activities of a record.
 import { listActivitiesOf } from '../../db/sales/record-activities.ts';
 import { showActivity } from '../../domain/sales/activities.ts';
-import { pageOfRecord } from '../../reads/open-record.ts';
 import type { Handler } from '../../runtime/handler.ts';
+import { pageOfRecord } from '../../services/records/open-record.ts';
 
 export const listRecordActivities: Handler<'listRecordActivities'> = async (call) => {
   const { sql, caller, path } = call;

@@ -10,9 +10,9 @@ import { checkMove, statusField } from '../../domain/sales/status-moves.ts';
 import { statusItem } from '../../domain/settings/status-effects.ts';
 import { conflict, found, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import type { Place } from '../../writes/place.ts';
-import { holdReferences, type PreparedChange, prepareChange, resolve } from '../../writes/preparing.ts';
-import { writeChange } from '../../writes/writing.ts';
+import { holdReferences, type PreparedChange, prepareChange, resolve } from '../../services/records/preparation.ts';
+import type { Place } from '../../services/records/record-target.ts';
+import { writeChange } from '../../services/records/record-writes.ts';
 
 type MoveCall = Call<'updateDealStage'> | Call<'updateLeadStatus'>;
 

@@ -4,11 +4,11 @@ import { countTurn, findTurns, insertAssignment, lockTurns } from '../../db/sche
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
 import { canTake, type Refusal, type SlotDemand } from '../../domain/scheduling/slots.ts';
 import type { components } from '../../generated/api.ts';
-import { aboutRecord } from '../../reads/about-record.ts';
-import { demandOf, type Person } from '../../reads/scheduling.ts';
-import { type OpenPool, openPool } from '../../reads/slot-offers.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
+import { aboutRecord } from '../../services/records/about-record.ts';
+import { demandOf, type Person } from '../../services/scheduling/availability.ts';
+import { type OpenPool, openPool } from '../../services/scheduling/slot-offers.ts';
 
 type Reason = components['schemas']['UnavailableReason'];
 

@@ -14,10 +14,10 @@ import { type BookingProvider, meetingUrl, type StoredBooking } from '../../doma
 import type { FreeSlot } from '../../domain/scheduling/slots.ts';
 import { isKnown } from '../../domain/scheduling/user-availability.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
-import { aboutRecord } from '../../reads/about-record.ts';
-import { filterOf, phoneOf, refuseOtherTime } from '../../reads/booking-requests.ts';
-import { askCalendar, type LiveTimes, readAhead } from '../../reads/calendars.ts';
-import { aheadOf, liveTimes, takenThen, withBuffers } from '../../reads/live-alternatives.ts';
+import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+import { aboutRecord } from '../../services/records/about-record.ts';
 import {
   demandOf,
   type Person,
@@ -27,7 +27,11 @@ import {
   unknownUsers,
   usersIn,
   windowOf,
-} from '../../reads/scheduling.ts';
+} from '../../services/scheduling/availability.ts';
+import { type BookingCall, tellOf } from '../../services/scheduling/booking-changes.ts';
+import { filterOf, phoneOf, refuseOtherTime } from '../../services/scheduling/booking-requests.ts';
+import { aheadOf, liveTimes, takenThen, withBuffers } from '../../services/scheduling/live-alternatives.ts';
+import { askCalendar, type LiveTimes, readAhead } from '../../services/scheduling/outside-calendars.ts';
 import {
   alternativesFrom,
   claimOf,
@@ -38,12 +42,8 @@ import {
   slotsWithin,
   slotThatIs,
   unknownAmong,
-} from '../../reads/slot-offers.ts';
-import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
-import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
-import { type BookingCall, tellOf } from '../../writes/bookings.ts';
-import { takeFor } from '../../writes/taking-times.ts';
+} from '../../services/scheduling/slot-offers.ts';
+import { takeFor } from '../../services/scheduling/taking-times.ts';
 
 type CreateCall = Call<'createBooking'>;
 

@@ -4,9 +4,9 @@ import { findUser } from '../../db/people/users.ts';
 import * as db from '../../db/scheduling/calendars.ts';
 import { CalendarFault, openConnection, type SealedConnection } from '../../domain/scheduling/calendars.ts';
 import type { components } from '../../generated/api.ts';
-import { openUser } from '../../reads/own-user.ts';
 import { calendarFailed, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
+import { openUser } from '../../services/people/own-user.ts';
 
 type Shown = components['schemas']['UserCalendar'];
 

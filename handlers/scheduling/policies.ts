@@ -7,7 +7,7 @@ import type { components } from '../../generated/api.ts';
 import { conflict, found, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
-import { recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 export const listSchedulingPolicies: Handler<'listSchedulingPolicies'> = async (call) => {
   const policies = await db.listPolicies(call.sql, call.caller.companyId);

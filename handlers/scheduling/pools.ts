@@ -5,12 +5,12 @@ import * as db from '../../db/scheduling/pools.ts';
 import { countHeld } from '../../db/scheduling/reservations.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import { requireCompanyReach } from '../../reads/company-reach.ts';
-import { unknownUsers } from '../../reads/scheduling.ts';
 import { conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
-import { recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+import { requireCompanyReach } from '../../services/people/company-reach.ts';
+import { unknownUsers } from '../../services/scheduling/availability.ts';
+import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 type Pool = components['schemas']['SchedulingPool'];
 type WritingCall = Call<'createSchedulingPool'> | Call<'updateSchedulingPool'>;

@@ -5,11 +5,11 @@ import { findPolicy } from '../../db/scheduling/policies.ts';
 import * as db from '../../db/scheduling/reservations.ts';
 import { extendTime, freeTime } from '../../db/scheduling/taken-times.ts';
 import type { components } from '../../generated/api.ts';
-import { demandOf } from '../../reads/scheduling.ts';
-import { alternativesFrom, claimOf, openPool } from '../../reads/slot-offers.ts';
 import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { type SlotToTake, takeForSomebody } from '../../writes/taking-times.ts';
+import { demandOf } from '../../services/scheduling/availability.ts';
+import { alternativesFrom, claimOf, openPool } from '../../services/scheduling/slot-offers.ts';
+import { type SlotToTake, takeForSomebody } from '../../services/scheduling/taking-times.ts';
 
 const minute = 60_000;
 

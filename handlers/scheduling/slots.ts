@@ -1,7 +1,9 @@
 // Slots: times at which somebody can be met, to look at, or with tokens to hold and book.
 
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
-import { idsIn, policiesOf, usersIn, windowOf } from '../../reads/scheduling.ts';
+import { validationFailed } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { idsIn, policiesOf, usersIn, windowOf } from '../../services/scheduling/availability.ts';
 import {
   alternativesFrom,
   firstStretch,
@@ -9,9 +11,7 @@ import {
   offersOf,
   openPool,
   slotsWithin,
-} from '../../reads/slot-offers.ts';
-import { validationFailed } from '../../runtime/errors.ts';
-import type { Handler } from '../../runtime/handler.ts';
+} from '../../services/scheduling/slot-offers.ts';
 
 const mostPlainSlots = 500;
 

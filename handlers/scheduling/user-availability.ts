@@ -5,8 +5,8 @@ import { type Availability, describeAvailability } from '../../domain/scheduling
 import type { Interval } from '../../domain/service/intervals.ts';
 import { ZoneClocks } from '../../domain/service/zone-clocks.ts';
 import type { components } from '../../generated/api.ts';
-import { idsIn, type Person, peopleOf, usersIn, windowOf } from '../../reads/scheduling.ts';
 import type { Handler } from '../../runtime/handler.ts';
+import { idsIn, type Person, peopleOf, usersIn, windowOf } from '../../services/scheduling/availability.ts';
 
 export const getUserAvailability: Handler<'getUserAvailability'> = async (call) => {
   const { query, now } = call;

@@ -4,10 +4,10 @@ import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
 import { dayOffProblems, timezoneProblems, windowProblems } from '../../domain/scheduling/policies.ts';
 import { settingChanges } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
-import { openUser } from '../../reads/own-user.ts';
-import { hoursOf } from '../../reads/scheduling.ts';
 import { found, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
+import { openUser } from '../../services/people/own-user.ts';
+import { hoursOf } from '../../services/scheduling/availability.ts';
 
 type Hours = components['schemas']['WorkingHours'];
 

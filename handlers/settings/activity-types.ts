@@ -12,7 +12,7 @@ import type { components } from '../../generated/api.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
-import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 type ActivityType = Workspace['activityTypes'][number];
 

@@ -7,7 +7,7 @@ import type { components } from '../../generated/api.ts';
 import { problem } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
-import { lockSettings } from '../../writes/settings.ts';
+import { lockSettings } from '../../services/settings/setting-changes.ts';
 
 export const listDuplicateChecks: Handler<'listDuplicateChecks'> = async (call) => {
   const { duplicateChecks } = await call.workspace();

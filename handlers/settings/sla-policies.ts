@@ -7,7 +7,7 @@ import type { components } from '../../generated/api.ts';
 import { conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
-import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../writes/settings.ts';
+import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 type Settings = Omit<db.SlaPolicyRow, 'id' | 'created_at' | 'updated_at'>;
 

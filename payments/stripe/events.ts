@@ -1,8 +1,8 @@
 // Where Stripe tells of events: a doorbell, which says no more than whom to look at.
 import type Stripe from 'stripe';
 import { findCompanyOfCustomer, takeEvent } from '../../db/billing/provider-customers.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
 import type { Pool } from '../../db/connect.ts';
-import { inTransaction } from '../../jobs/transactions.ts';
 import { ApiError, providerFailed } from '../../runtime/errors.ts';
 import type { Screen, ScreenRequest } from '../../runtime/screens.ts';
 

@@ -2,6 +2,7 @@
 import type Stripe from 'stripe';
 import { takeCheckoutLook } from '../../db/billing/checkout-sessions.ts';
 import { findCustomer, findPayer, keepCustomer } from '../../db/billing/provider-customers.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
 import { consequenceOf } from '../../domain/billing/changes.ts';
 import type {
   NewCheckout,
@@ -12,7 +13,6 @@ import type {
   Settled,
 } from '../../domain/billing/provider.ts';
 import { isPaid } from '../../domain/billing/subscription.ts';
-import { inTransaction } from '../../jobs/transactions.ts';
 import { conflict, providerFailed } from '../../runtime/errors.ts';
 import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import { change } from './changes.ts';

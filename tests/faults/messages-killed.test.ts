@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { migrate } from '../../db/migrate.ts';
-import { approveRun } from '../../writes/draft-approvals.ts';
+import { approveRun } from '../../services/messaging/draft-approvals.ts';
 import { openPeople } from '../support/approvals.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';

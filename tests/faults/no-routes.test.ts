@@ -1,7 +1,7 @@
 // A server without routes: every call to another machine fails at once, and none ends the process.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { approveDraft, draftsToApprove } from '../../writes/draft-approvals.ts';
+import { approveDraft, draftsToApprove } from '../../services/messaging/draft-approvals.ts';
 import { openPeople } from '../support/approvals.ts';
 import { newOwner } from '../support/calendar-jobs.ts';
 import { call, expectStatus, useServer } from '../support/client.ts';

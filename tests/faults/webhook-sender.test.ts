@@ -3,10 +3,10 @@
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { findSubscribed } from '../../db/automation/webhooks.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
 import { Pool } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
 import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
-import { inTransaction } from '../../jobs/transactions.ts';
 import { deliver } from '../../jobs/webhook-matching.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { Receiver } from '../support/receivers.ts';

@@ -13,7 +13,7 @@ import { fixedParts, type Probe, varied } from './probe.ts';
 export const isAboutRecords = (operation: DeclaredOperation): boolean =>
   operation.path.startsWith('/v1/objects/{object}/records');
 
-/** Who may see what hangs on a record is decided by the record, for all objects by the same lines (`reads/open-record.ts`). */
+/** Who may see what hangs on a record is decided by the record, for all objects by the same lines (`services/records/open-record.ts`). */
 const isBelowRecords = ({ path }: DeclaredOperation): boolean => path.includes('/records/{id}/');
 
 /** The object at which everything is tried that is the same for all; at others, once. */

@@ -2,12 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { dropBacklog, noteStretch, settleStretch, takeStretch } from '../../db/automation/webhook-backlog.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
 import { Pool } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
 import { startDispatcher } from '../../jobs/dispatcher.ts';
 import type { FeedRounds } from '../../jobs/feed-rounds.ts';
 import { Pace } from '../../jobs/pace.ts';
-import { inTransaction } from '../../jobs/transactions.ts';
 import { startWebhookMatcher } from '../../jobs/webhook-matching.ts';
 import { openLog } from '../../runtime/log.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';

@@ -5,7 +5,13 @@ import { Pool } from '../../db/connect.ts';
 import { runCampaigns } from '../../jobs/campaigns.ts';
 import { carryOutDecisions, type DecisionParts } from '../../jobs/run-decisions.ts';
 import { openLog } from '../../runtime/log.ts';
-import { approveDraft, approveRun, draftsToApprove, rejectDraft, rejectRun } from '../../writes/draft-approvals.ts';
+import {
+  approveDraft,
+  approveRun,
+  draftsToApprove,
+  rejectDraft,
+  rejectRun,
+} from '../../services/messaging/draft-approvals.ts';
 import { openPeople, type PersonOptions } from '../support/approvals.ts';
 import { expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';

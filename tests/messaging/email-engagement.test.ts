@@ -6,7 +6,7 @@ import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { clickPath, engagementScreens, openPath } from '../../senders/engagement.ts';
 import { htmlOf } from '../../senders/html-part.ts';
-import { approveDraft, draftsToApprove } from '../../writes/draft-approvals.ts';
+import { approveDraft, draftsToApprove } from '../../services/messaging/draft-approvals.ts';
 import { openPeople } from '../support/approvals.ts';
 import { expectStatus, type Json, useServer } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';

@@ -4,7 +4,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../runtime/config.ts';
-import { approveDraft, draftsToApprove } from '../../writes/draft-approvals.ts';
+import { approveDraft, draftsToApprove } from '../../services/messaging/draft-approvals.ts';
 import { accessibilityProblems } from '../support/accessibility.ts';
 import { openPeople } from '../support/approvals.ts';
 import { openBrowser } from '../support/browser.ts';

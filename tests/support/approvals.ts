@@ -1,15 +1,15 @@
 // Decisions about drafts as screens make them: in process, by a person, in a real transaction.
 import { randomUUID } from 'node:crypto';
+import { inTransaction } from '../../db/client/job-transactions.ts';
 import { Pool } from '../../db/connect.ts';
 import type { AuditRow, EventRow } from '../../db/traces.ts';
 import { ownAuditRow } from '../../db/traces.ts';
 import { grantsOf } from '../../domain/access/scopes.ts';
 import { moduleState, modulesOfWorkspace } from '../../domain/billing/plans.ts';
-import { inTransaction } from '../../jobs/transactions.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { requireScope } from '../../runtime/credentials/authorization.ts';
 import type { Change } from '../../runtime/handler.ts';
-import type { Approving } from '../../writes/draft-approvals.ts';
+import type { Approving } from '../../services/messaging/draft-approvals.ts';
 import type { Tenant } from './tenants.ts';
 
 export interface PersonOptions {

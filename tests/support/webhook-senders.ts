@@ -2,12 +2,12 @@
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
 import { findSubscribed } from '../../db/automation/webhooks.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
 import { Pool } from '../../db/connect.ts';
 import { migrate } from '../../db/migrate.ts';
 import type { TenantScope } from '../../db/tenant.ts';
 import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
 import { Pace } from '../../jobs/pace.ts';
-import { inTransaction } from '../../jobs/transactions.ts';
 import { deliver } from '../../jobs/webhook-matching.ts';
 import { type SenderParts, WebhookSender } from '../../jobs/webhook-sender.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';

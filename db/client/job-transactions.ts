@@ -1,8 +1,9 @@
 // Transactions of jobs: bound to one tenant, and given up when the database hangs.
-import type { Pool, Sql } from '../db/connect.ts';
-import type { AuditRow, EventRow } from '../db/traces.ts';
-import { type Scope, Transaction } from '../db/transaction.ts';
-import { responsiveNow, startResponsiveTimeout } from '../runtime/responsive-timeout.ts';
+
+import { responsiveNow, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
+import type { Pool, Sql } from '../connect.ts';
+import type { AuditRow, EventRow } from '../traces.ts';
+import { type Scope, Transaction } from '../transaction.ts';
 
 /**
  * Runs work in a transaction of its own; what it throws undoes all of it.

@@ -1,9 +1,9 @@
 // What people decide about message drafts, for screens: no operation of the API leads here.
-import * as db from '../db/messaging/draft-decisions.ts';
-import { whoSaidStop } from '../db/messaging/said-stop.ts';
-import { draftEvent, listOf, stopped } from '../domain/messaging/drafts.ts';
-import { ApiError, conflict, found } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
+import * as db from '../../db/messaging/draft-decisions.ts';
+import { whoSaidStop } from '../../db/messaging/said-stop.ts';
+import { draftEvent, listOf, stopped } from '../../domain/messaging/drafts.ts';
+import { ApiError, conflict, found } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 /** What is needed of a call. */
 export type Approving = Pick<Call, 'sql' | 'caller' | 'now' | 'authorize' | 'record'>;

@@ -1,11 +1,11 @@
 // The pre-conditions of the statuses that changes move records into.
-import { countFacts } from '../db/settings/pre-condition-facts.ts';
-import type { Status } from '../domain/objects/configuration.ts';
-import type { StoredRecord } from '../domain/records/draft.ts';
-import { neededFacts, noFacts, unmetPreConditions } from '../domain/settings/pre-conditions.ts';
-import { enteredStatus, statusItem } from '../domain/settings/status-effects.ts';
-import type { FieldProblem } from '../runtime/errors.ts';
-import type { Place, Writing } from './place.ts';
+import { countFacts } from '../../db/settings/pre-condition-facts.ts';
+import type { Status } from '../../domain/objects/configuration.ts';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import { neededFacts, noFacts, unmetPreConditions } from '../../domain/settings/pre-conditions.ts';
+import { enteredStatus, statusItem } from '../../domain/settings/status-effects.ts';
+import type { FieldProblem } from '../../runtime/errors.ts';
+import type { Place, Writing } from './record-target.ts';
 
 /** A locked record as it is, and as it is to be. */
 export interface ChangedRecord {

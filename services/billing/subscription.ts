@@ -1,8 +1,8 @@
 // The subscription of the caller's mode, as operations that only show it read it.
-import { findBeginning, findSubscription } from '../db/billing/subscriptions.ts';
-import { type Subscription, shadowSubscription } from '../domain/billing/subscription.ts';
-import { found } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
+import { findBeginning, findSubscription } from '../../db/billing/subscriptions.ts';
+import { type Subscription, shadowSubscription } from '../../domain/billing/subscription.ts';
+import { found } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 /** Test keys that changed nothing yet are shown what they begin with. */
 export async function readSubscription({

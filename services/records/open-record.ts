@@ -1,9 +1,9 @@
 // The record that a path names, opened for what is to hang on it, and pages of what does.
-import { hasRecord, holdRecord } from '../db/records/records.ts';
-import type { Workspace, WorkspaceObject } from '../domain/objects/workspace.ts';
-import { found, notFound } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
-import { type CursorValue, type Page, pageOf } from '../runtime/paging.ts';
+import { hasRecord, holdRecord } from '../../db/records/records.ts';
+import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { found, notFound } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
+import { type CursorValue, type Page, pageOf } from '../../runtime/paging.ts';
 
 type RecordCall = Pick<Call, 'sql' | 'caller' | 'workspace'> & { path: { object: string; id: string } };
 

@@ -1,17 +1,16 @@
 // Slots of a pool with their tokens: what a search answers, and what is offered in place of one.
-import { findMembers, type MemberRow } from '../db/scheduling/members.ts';
-import { findPool, type PoolRow } from '../db/scheduling/pools.ts';
-import { type AssignmentStrategy, type Candidate, chooseMember } from '../domain/scheduling/assignment.ts';
-import type { Exposure } from '../domain/scheduling/policies.ts';
-import { readClaim, type SlotClaim, writeClaim } from '../domain/scheduling/slot-claims.ts';
-import { canTake, type FreeSlot, findSlots } from '../domain/scheduling/slots.ts';
-import { isKnown } from '../domain/scheduling/user-availability.ts';
-import type { Interval } from '../domain/service/intervals.ts';
-import { ZoneClocks } from '../domain/service/zone-clocks.ts';
-import type { components } from '../generated/api.ts';
-import { ApiError, conflict, found } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
-import type { LiveTimes } from './calendars.ts';
+import { findMembers, type MemberRow } from '../../db/scheduling/members.ts';
+import { findPool, type PoolRow } from '../../db/scheduling/pools.ts';
+import { type AssignmentStrategy, type Candidate, chooseMember } from '../../domain/scheduling/assignment.ts';
+import type { Exposure } from '../../domain/scheduling/policies.ts';
+import { readClaim, type SlotClaim, writeClaim } from '../../domain/scheduling/slot-claims.ts';
+import { canTake, type FreeSlot, findSlots } from '../../domain/scheduling/slots.ts';
+import { isKnown } from '../../domain/scheduling/user-availability.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
+import { ZoneClocks } from '../../domain/service/zone-clocks.ts';
+import type { components } from '../../generated/api.ts';
+import { ApiError, conflict, found } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
 import {
   candidatesOf,
   type Person,
@@ -20,7 +19,8 @@ import {
   policiesOf,
   type ReadingOptions,
   rulesOf,
-} from './scheduling.ts';
+} from './availability.ts';
+import type { LiveTimes } from './outside-calendars.ts';
 
 type SlotOffer = components['schemas']['SlotOffer'];
 type OfferingCall = Pick<Call, 'sql' | 'caller' | 'now' | 'signedTokens'>;

@@ -1,18 +1,18 @@
 // Orders that no call waits for: of pages, of the calendar, and those that were left.
-import { findCheckout } from '../db/billing/checkout-sessions.ts';
-import { openAmount } from '../db/billing/invoices.ts';
-import * as db from '../db/billing/orders.ts';
-import { isCompanyOpen } from '../db/billing/purge.ts';
-import { openSubscription } from '../db/billing/subscriptions.ts';
-import type { Pool, Sql } from '../db/connect.ts';
-import { findSeats } from '../db/people/users.ts';
-import type { TenantScope } from '../db/tenant.ts';
-import { type AuditRow, ownAuditRow } from '../db/traces.ts';
-import { type Refusal, refusalOf } from '../domain/billing/changes.ts';
-import { nextStep } from '../domain/billing/life-cycle.ts';
-import type { Order, PaymentProvider, Settlement } from '../domain/billing/provider.ts';
-import { type Change, type Subscription, shadowSubscription } from '../domain/billing/subscription.ts';
-import { inTransaction } from '../jobs/transactions.ts';
+import { findCheckout } from '../../db/billing/checkout-sessions.ts';
+import { openAmount } from '../../db/billing/invoices.ts';
+import * as db from '../../db/billing/orders.ts';
+import { isCompanyOpen } from '../../db/billing/purge.ts';
+import { openSubscription } from '../../db/billing/subscriptions.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/connect.ts';
+import { findSeats } from '../../db/people/users.ts';
+import type { TenantScope } from '../../db/tenant.ts';
+import { type AuditRow, ownAuditRow } from '../../db/traces.ts';
+import { type Refusal, refusalOf } from '../../domain/billing/changes.ts';
+import { nextStep } from '../../domain/billing/life-cycle.ts';
+import type { Order, PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
+import { type Change, type Subscription, shadowSubscription } from '../../domain/billing/subscription.ts';
 
 export interface OrderParts {
   /** Apart from what requests wait on. */

@@ -1,6 +1,6 @@
 // How batches of writes end.
-import type { components } from '../generated/api.ts';
-import { batchRefused } from '../runtime/errors.ts';
+import type { components } from '../../generated/api.ts';
+import { batchRefused } from '../../runtime/errors.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
 

@@ -1,10 +1,10 @@
 // What requests about bookings ask for, checked beyond what the OpenAPI document says.
-import type { BookingFilter, BookingRow } from '../db/scheduling/bookings.ts';
-import { readAddress } from '../domain/messaging/addresses.ts';
-import { bookingStatuses } from '../domain/scheduling/bookings.ts';
-import { timezoneProblems } from '../domain/scheduling/policies.ts';
-import { type FieldProblem, problem, validationFailed } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
+import type { BookingFilter, BookingRow } from '../../db/scheduling/bookings.ts';
+import { readAddress } from '../../domain/messaging/addresses.ts';
+import { bookingStatuses } from '../../domain/scheduling/bookings.ts';
+import { timezoneProblems } from '../../domain/scheduling/policies.ts';
+import { type FieldProblem, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 type CreateCall = Call<'createBooking'>;
 

@@ -1,9 +1,9 @@
 // The record that a body refers to by `object` and `record_id`.
 
-import { holdRecord } from '../db/records/records.ts';
-import { isVisible } from '../domain/records/reading.ts';
-import { type FieldProblem, problem, validationFailed } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
+import { holdRecord } from '../../db/records/records.ts';
+import { isVisible } from '../../domain/records/reading.ts';
+import { type FieldProblem, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 type ReadingCall = Pick<Call, 'sql' | 'caller' | 'workspace'>;
 interface Named {

@@ -1,6 +1,6 @@
 // A change of the subscription as a call asks for it: committed, carried out, finished.
 import { v7 as uuidv7 } from 'uuid';
-import { openAmount } from '../db/billing/invoices.ts';
+import { openAmount } from '../../db/billing/invoices.ts';
 import {
   type AskedBy,
   type ChangeResult,
@@ -11,14 +11,14 @@ import {
   leaveOrder,
   type OrderRow,
   takeOrder,
-} from '../db/billing/orders.ts';
-import { openSubscription } from '../db/billing/subscriptions.ts';
-import { findSeats } from '../db/people/users.ts';
-import { consequenceOf, type Refusal, refusalOf } from '../domain/billing/changes.ts';
-import type { Order, Settled } from '../domain/billing/provider.ts';
-import { type AskedChange, type Subscription, shadowSubscription } from '../domain/billing/subscription.ts';
-import { ApiError, conflict, found, stillRunning } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
+} from '../../db/billing/orders.ts';
+import { openSubscription } from '../../db/billing/subscriptions.ts';
+import { findSeats } from '../../db/people/users.ts';
+import { consequenceOf, type Refusal, refusalOf } from '../../domain/billing/changes.ts';
+import type { Order, Settled } from '../../domain/billing/provider.ts';
+import { type AskedChange, type Subscription, shadowSubscription } from '../../domain/billing/subscription.ts';
+import { ApiError, conflict, found, stillRunning } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 /** What is needed of a call. */
 type BillingCall = Pick<Call, 'sql' | 'caller' | 'now' | 'retryKey' | 'outside' | 'payments' | 'record'>;

@@ -1,7 +1,7 @@
 // Where records are written, and what their writers need of the call.
-import type { Workspace, WorkspaceObject } from '../domain/objects/workspace.ts';
-import { notFound } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
+import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { notFound } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 export type Writing = Pick<Call, 'sql' | 'caller' | 'now' | 'currentTime' | 'record' | 'expect'>;
 

@@ -1,14 +1,14 @@
 // One record, created or changed by the rules of its object; what is wrong is refused beforehand.
-import { lockRecord } from '../db/records/records.ts';
-import { lockEntity } from '../db/sales/activity-effects.ts';
-import type { StoredRecord } from '../domain/records/draft.ts';
-import { checkRecord } from '../domain/records/values.ts';
-import { isMatch } from '../domain/records/version.ts';
-import { builtinValues } from '../domain/records/view.ts';
-import { notFound, versionMismatch } from '../runtime/errors.ts';
-import type { Place, Writing } from './place.ts';
-import { holdReferences, prepareChange, prepareNew, resolve } from './preparing.ts';
-import { writeChange, writeNewRecord } from './writing.ts';
+import { lockRecord } from '../../db/records/records.ts';
+import { lockEntity } from '../../db/sales/activity-effects.ts';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import { checkRecord } from '../../domain/records/values.ts';
+import { isMatch } from '../../domain/records/version.ts';
+import { builtinValues } from '../../domain/records/view.ts';
+import { notFound, versionMismatch } from '../../runtime/errors.ts';
+import { holdReferences, prepareChange, prepareNew, resolve } from './preparation.ts';
+import type { Place, Writing } from './record-target.ts';
+import { writeChange, writeNewRecord } from './record-writes.ts';
 
 /** @throws ApiError 422 listing every problem of the body, 409 for a duplicate */
 export async function create(call: Writing, place: Place, body: Record<string, unknown>): Promise<StoredRecord> {

@@ -1,15 +1,15 @@
 // What becomes of a provider's report: stored once, linked, told, and a stop word obeyed.
 import { v7 as uuidv7 } from 'uuid';
-import type { Sql } from '../db/connect.ts';
-import { addDnc } from '../db/messaging/do-not-call.ts';
-import { addSuppressed } from '../db/messaging/email-suppression.ts';
-import { type EngagedStatus, findMessage, insertMessage, markEngaged } from '../db/messaging/messages.ts';
-import { addReport, findContact, type ReportRow } from '../db/messaging/received-reports.ts';
-import { holdRecord } from '../db/records/records.ts';
-import type { TenantScope } from '../db/tenant.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/traces.ts';
-import { channelOf, type Link, type Report, reportEvent, stopReason } from '../domain/messaging/reports.ts';
-import type { Change } from '../runtime/handler.ts';
+import type { Sql } from '../../db/connect.ts';
+import { addDnc } from '../../db/messaging/do-not-call.ts';
+import { addSuppressed } from '../../db/messaging/email-suppression.ts';
+import { type EngagedStatus, findMessage, insertMessage, markEngaged } from '../../db/messaging/messages.ts';
+import { addReport, findContact, type ReportRow } from '../../db/messaging/received-reports.ts';
+import { holdRecord } from '../../db/records/records.ts';
+import type { TenantScope } from '../../db/tenant.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../../db/traces.ts';
+import { channelOf, type Link, type Report, reportEvent, stopReason } from '../../domain/messaging/reports.ts';
+import type { Change } from '../../runtime/handler.ts';
 
 /** Who does it: nobody of the workspace. */
 export const inboundActor = { kind: 'system', id: 'inbound', name: null } as const;

@@ -1,6 +1,6 @@
 // What people may see and set of themselves, and an administrator of everybody.
-import { ApiError } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
+import { ApiError } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 /** The role that looks after everybody. */
 const adminRole = 'Company_Admin';

@@ -1,9 +1,9 @@
 // Taking a time of somebody: the first of those who can be met then, by strategy.
-import { type Attempt, takeTime } from '../db/scheduling/taken-times.ts';
-import { type AssignmentStrategy, type Candidate, chooseMember } from '../domain/scheduling/assignment.ts';
-import { canTake, type Member, type SlotDemand } from '../domain/scheduling/slots.ts';
-import { dayAround } from '../domain/service/zone-clocks.ts';
-import type { Call } from '../runtime/handler.ts';
+import { type Attempt, takeTime } from '../../db/scheduling/taken-times.ts';
+import { type AssignmentStrategy, type Candidate, chooseMember } from '../../domain/scheduling/assignment.ts';
+import { canTake, type Member, type SlotDemand } from '../../domain/scheduling/slots.ts';
+import { dayAround } from '../../domain/service/zone-clocks.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 type TakingCall = Pick<Call, 'sql' | 'caller' | 'now'>;
 

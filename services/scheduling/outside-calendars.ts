@@ -1,10 +1,10 @@
 // Calendars outside of the server, read right before something is booked.
-import { findBookingTimes } from '../db/scheduling/bookings.ts';
-import { findConnection } from '../db/scheduling/calendars.ts';
-import { blockedTimes, CalendarFault, openConnection } from '../domain/scheduling/calendars.ts';
-import type { Interval } from '../domain/service/intervals.ts';
-import { calendarFailed } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
+import { findBookingTimes } from '../../db/scheduling/bookings.ts';
+import { findConnection } from '../../db/scheduling/calendars.ts';
+import { blockedTimes, CalendarFault, openConnection } from '../../domain/scheduling/calendars.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
+import { calendarFailed } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 export type AskingCall = Pick<Call, 'caller' | 'sql' | 'secrets' | 'calendars' | 'outside'>;
 

@@ -1,18 +1,18 @@
 // Who can be met, by which policy and when, as operations of scheduling read it.
-import { type CalendarState, findCalendars } from '../db/scheduling/calendars.ts';
-import { findMembers, type MemberRow } from '../db/scheduling/members.ts';
-import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/policies.ts';
-import { findTurns, type PoolMember, type PoolRow } from '../db/scheduling/pools.ts';
-import { countAhead, findMeetingStarts, findTakenTimes } from '../db/scheduling/taken-times.ts';
-import type { AssignmentStrategy, Candidate } from '../domain/scheduling/assignment.ts';
-import type { Busy, Member, SlotDemand, SlotRules } from '../domain/scheduling/slots.ts';
-import type { CalendarStatus } from '../domain/scheduling/user-availability.ts';
-import type { WorkingHours } from '../domain/scheduling/working-time.ts';
-import type { Interval } from '../domain/service/intervals.ts';
-import { schedulingLimits } from '../domain/service/request-limits.ts';
-import { ApiError, conflict, found, problem, validationFailed } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
-import type { LiveTimes } from './calendars.ts';
+import { type CalendarState, findCalendars } from '../../db/scheduling/calendars.ts';
+import { findMembers, type MemberRow } from '../../db/scheduling/members.ts';
+import { findDefaultPolicy, findPolicy, type PolicyRow } from '../../db/scheduling/policies.ts';
+import { findTurns, type PoolMember, type PoolRow } from '../../db/scheduling/pools.ts';
+import { countAhead, findMeetingStarts, findTakenTimes } from '../../db/scheduling/taken-times.ts';
+import type { AssignmentStrategy, Candidate } from '../../domain/scheduling/assignment.ts';
+import type { Busy, Member, SlotDemand, SlotRules } from '../../domain/scheduling/slots.ts';
+import type { CalendarStatus } from '../../domain/scheduling/user-availability.ts';
+import type { WorkingHours } from '../../domain/scheduling/working-time.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
+import { schedulingLimits } from '../../domain/service/request-limits.ts';
+import { ApiError, conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
+import type { LiveTimes } from './outside-calendars.ts';
 
 type SchedulingCall = Pick<Call, 'sql' | 'caller' | 'now'>;
 

@@ -1,6 +1,6 @@
 // For what concerns the whole company, whichever branch or team the caller is in.
-import { ApiError } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
+import { ApiError } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 /** @throws ApiError 403 for a credential that sees only a part of the company */
 export function requireCompanyReach({ caller }: Pick<Call, 'caller'>): void {

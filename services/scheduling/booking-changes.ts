@@ -1,11 +1,11 @@
 // What every change of a booking leaves: an audit row, an event, a mail, an order to a calendar.
 
-import { insertMail } from '../db/messaging/mails.ts';
-import type { BookingRow } from '../db/scheduling/bookings.ts';
-import { placeCalendarOrder } from '../db/scheduling/calendar-orders.ts';
-import { appointmentEvent } from '../domain/scheduling/bookings.ts';
-import { invitationOf } from '../domain/scheduling/invitation.ts';
-import type { Call } from '../runtime/handler.ts';
+import { insertMail } from '../../db/messaging/mails.ts';
+import type { BookingRow } from '../../db/scheduling/bookings.ts';
+import { placeCalendarOrder } from '../../db/scheduling/calendar-orders.ts';
+import { appointmentEvent } from '../../domain/scheduling/bookings.ts';
+import { invitationOf } from '../../domain/scheduling/invitation.ts';
+import type { Call } from '../../runtime/handler.ts';
 
 export type BookingCall = Call<'createBooking'> | Call<'rescheduleBooking'> | Call<'cancelBooking'>;
 

@@ -1,18 +1,18 @@
 // What may be written: records that passed the references, pre-conditions and duplicates of here.
 import { v7 as uuidv7 } from 'uuid';
-import { type Duplicate, findDuplicate } from '../db/records/duplicates.ts';
-import { findReferences } from '../db/records/references.ts';
-import { invalid, repeated, unfulfilled } from '../domain/records/batch.ts';
-import type { CheckedRecord, NewRecord, StoredRecord } from '../domain/records/draft.ts';
-import { type DuplicateField, duplicateSets } from '../domain/records/duplicates.ts';
-import { repeatsOf } from '../domain/records/duplicates-in-batch.ts';
-import { namedReferences } from '../domain/records/named-references.ts';
-import { mergedRecord, newRecord, resolveReferences } from '../domain/records/writes.ts';
-import { unmetByNew } from '../domain/settings/pre-conditions.ts';
-import type { components } from '../generated/api.ts';
-import { alreadyExists, type FieldProblem, preConditionsNotMet, validationFailed } from '../runtime/errors.ts';
-import type { Place, Writing } from './place.ts';
+import { type Duplicate, findDuplicate } from '../../db/records/duplicates.ts';
+import { findReferences } from '../../db/records/references.ts';
+import { invalid, repeated, unfulfilled } from '../../domain/records/batch.ts';
+import type { CheckedRecord, NewRecord, StoredRecord } from '../../domain/records/draft.ts';
+import { type DuplicateField, duplicateSets } from '../../domain/records/duplicates.ts';
+import { repeatsOf } from '../../domain/records/duplicates-in-batch.ts';
+import { namedReferences } from '../../domain/records/named-references.ts';
+import { mergedRecord, newRecord, resolveReferences } from '../../domain/records/writes.ts';
+import { unmetByNew } from '../../domain/settings/pre-conditions.ts';
+import type { components } from '../../generated/api.ts';
+import { alreadyExists, type FieldProblem, preConditionsNotMet, validationFailed } from '../../runtime/errors.ts';
 import { type ChangedRecord, unmetByChanges } from './pre-conditions.ts';
+import type { Place, Writing } from './record-target.ts';
 
 // The steps are classes with a protected member, and leave this file as types alone: nothing else can make one.
 

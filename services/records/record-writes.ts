@@ -1,21 +1,21 @@
 // What every write of records does: rows, tags, SLA clocks, what activities tell, and traces.
-import { retag, setAutomaticTags } from '../db/records/applied-tags.ts';
-import { type Deletion, deleteAndClear } from '../db/records/deletion.ts';
-import { insertRecords, updateRecords, type WrittenRecords } from '../db/records/writing.ts';
-import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../db/sales/activity-effects.ts';
-import { insertLead } from '../db/sales/lead-writing.ts';
-import { answerClocks, changeClocks, startClocks } from '../db/settings/sla-clocks.ts';
-import { builtinOf, type Workspace } from '../domain/objects/workspace.ts';
-import type { StoredRecord } from '../domain/records/draft.ts';
-import { changeTime } from '../domain/records/version.ts';
-import { changesBetween, clearingOf, creationOf, deletionOf, showRecord, updateOf } from '../domain/records/view.ts';
-import { changedContact, contactOf } from '../domain/records/writes.ts';
-import { clockChange, clocksEndedWith, clocksOfNew, findResponses } from '../domain/settings/sla-tracking.ts';
-import { moveEvent } from '../domain/settings/status-effects.ts';
-import { leadsToRetag, recordsToRetag, tagsOfChanged, tagsOfNew } from '../domain/settings/tags.ts';
-import type { Change } from '../runtime/handler.ts';
-import type { Place, Writing } from './place.ts';
-import type { PreparedChange, PreparedRecord } from './preparing.ts';
+import { retag, setAutomaticTags } from '../../db/records/applied-tags.ts';
+import { type Deletion, deleteAndClear } from '../../db/records/deletion.ts';
+import { insertRecords, updateRecords, type WrittenRecords } from '../../db/records/writing.ts';
+import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../../db/sales/activity-effects.ts';
+import { insertLead } from '../../db/sales/lead-writing.ts';
+import { answerClocks, changeClocks, startClocks } from '../../db/settings/sla-clocks.ts';
+import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import { changeTime } from '../../domain/records/version.ts';
+import { changesBetween, clearingOf, creationOf, deletionOf, showRecord, updateOf } from '../../domain/records/view.ts';
+import { changedContact, contactOf } from '../../domain/records/writes.ts';
+import { clockChange, clocksEndedWith, clocksOfNew, findResponses } from '../../domain/settings/sla-tracking.ts';
+import { moveEvent } from '../../domain/settings/status-effects.ts';
+import { leadsToRetag, recordsToRetag, tagsOfChanged, tagsOfNew } from '../../domain/settings/tags.ts';
+import type { Change } from '../../runtime/handler.ts';
+import type { PreparedChange, PreparedRecord } from './preparation.ts';
+import type { Place, Writing } from './record-target.ts';
 
 /** What the audit log says otherwise, or more, of a write than of any. */
 export type Traced = Pick<Change, 'metadata'> & { action?: string };

@@ -1,12 +1,12 @@
 // Other times that are offered once the calendar of a user was found to have changed.
-import type { BookingRow } from '../db/scheduling/bookings.ts';
-import { findDefaultPolicy, findPolicy, type PolicyRow } from '../db/scheduling/policies.ts';
-import type { FreeSlot } from '../domain/scheduling/slots.ts';
-import type { Interval } from '../domain/service/intervals.ts';
-import { conflict } from '../runtime/errors.ts';
-import type { Call } from '../runtime/handler.ts';
-import { type AskingCall, type LiveTimes, readAhead } from './calendars.ts';
-import { usersIn } from './scheduling.ts';
+import type { BookingRow } from '../../db/scheduling/bookings.ts';
+import { findDefaultPolicy, findPolicy, type PolicyRow } from '../../db/scheduling/policies.ts';
+import type { FreeSlot } from '../../domain/scheduling/slots.ts';
+import type { Interval } from '../../domain/service/intervals.ts';
+import { conflict } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
+import { usersIn } from './availability.ts';
+import { type AskingCall, type LiveTimes, readAhead } from './outside-calendars.ts';
 import { horizonOf, nextSlots } from './slot-offers.ts';
 
 export function withBuffers({ start, end }: Interval, policy: PolicyRow): Interval {
