@@ -4,10 +4,10 @@ import type { Pool } from '../db/connect.ts';
 import { closeMail, type MailRow, postponeMail, takeMails } from '../db/messaging/mails.ts';
 import { composeMail } from '../domain/messaging/mails.ts';
 import { isInvitation } from '../domain/scheduling/invitation.ts';
+import { messageIdOf, openMailTransport } from '../integrations/smtp/transport.ts';
 import type { MailServer } from '../runtime/config.ts';
 import type { Secrets } from '../runtime/credentials/secrets.ts';
 import type { Log } from '../runtime/log.ts';
-import { messageIdOf, openMailTransport } from '../runtime/outgoing/mail-transport.ts';
 import { everyRound } from './rounds.ts';
 
 export interface MailSettings {

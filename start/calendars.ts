@@ -1,5 +1,5 @@
 // Joins calendars outside of the server to settings, pools and secrets.
-import { openCalendars } from '../calendars/chosen-calendars.ts';
+import { openCalendars } from '../app/calendar-provider.ts';
 import type { Pool } from '../db/connect.ts';
 import { startCalendars } from '../jobs/calendars.ts';
 import type { Config } from '../runtime/config.ts';

@@ -1,7 +1,9 @@
 // Joins the jobs of messages to providers, pools and the metrics.
 import { Counter, Gauge, Registry } from 'prom-client';
+import { openSenders } from '../app/message-senders.ts';
 import type { Pool } from '../db/connect.ts';
 import { countDueMessages } from '../db/messaging/draft-sending.ts';
+import { openMailTransport } from '../integrations/smtp/transport.ts';
 import { startMessageSending } from '../jobs/message-sending.ts';
 import { startRunDecisions } from '../jobs/run-decisions.ts';
 import type { Config } from '../runtime/config.ts';
@@ -10,10 +12,8 @@ import { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
 import type { Log } from '../runtime/log.ts';
 import type { MetricValues } from '../runtime/metrics.ts';
 import { OutgoingClient } from '../runtime/outgoing/client.ts';
-import { openMailTransport } from '../runtime/outgoing/mail-transport.ts';
-import { openSenders } from '../senders/chosen-senders.ts';
-import { clickPath, openPath } from '../senders/engagement.ts';
-import { unsubscribePath } from '../senders/unsubscribe.ts';
+import { clickPath, openPath } from '../web/recipients/engagement.ts';
+import { unsubscribePath } from '../web/recipients/unsubscribe.ts';
 import { type DatabaseSettings, openMessagesPool } from './database.ts';
 
 export interface MessageJobs {

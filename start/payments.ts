@@ -1,12 +1,12 @@
 // Joins payment providers to settings and pools.
 import type Stripe from 'stripe';
+import { chosenProvider } from '../app/payment-provider.ts';
 import type { Pool } from '../db/connect.ts';
 import type { PaymentProvider } from '../domain/billing/provider.ts';
-import { chosenProvider } from '../payments/chosen-provider.ts';
-import type { FollowParts } from '../payments/stripe/follow.ts';
-import { openStripe } from '../payments/stripe/open.ts';
-import { stripeProvider } from '../payments/stripe/provider.ts';
-import { testProvider } from '../payments/test-provider.ts';
+import type { FollowParts } from '../integrations/stripe/follow.ts';
+import { openStripe } from '../integrations/stripe/open.ts';
+import { stripeProvider } from '../integrations/stripe/provider.ts';
+import { testProvider } from '../integrations/test-mode/payments.ts';
 import type { Config } from '../runtime/config.ts';
 import { type Log, raiseAlert } from '../runtime/log.ts';
 

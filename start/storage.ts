@@ -1,10 +1,10 @@
 // Opens where files are kept: a folder of this machine, or any service that speaks S3.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { S3Storage } from '../integrations/s3/storage.ts';
 import type { Config } from '../runtime/config.ts';
 import type { FileStorage } from '../runtime/files/storage.ts';
 import { DiskStorage } from '../runtime/files/storage-disk.ts';
-import { S3Storage } from '../runtime/files/storage-s3.ts';
 
 /** Where uploads are while they arrive. */
 export function uploadFolder(config: Config): string {

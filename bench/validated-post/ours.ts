@@ -1,5 +1,5 @@
 // The runtime alone: everything it does for a public operation, with a database that opens nothing.
-import { openCalendars } from '../../calendars/chosen-calendars.ts';
+import { openCalendars } from '../../app/calendar-provider.ts';
 import { noLoad } from '../../runtime/connections.ts';
 import { BearerTokens } from '../../runtime/credentials/bearer-tokens.ts';
 import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';

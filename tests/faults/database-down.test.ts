@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type EmbeddedDatabase, startEmbedded } from '../../db/embedded.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
-import { clickPath, openPath } from '../../senders/engagement.ts';
+import { clickPath, openPath } from '../../web/recipients/engagement.ts';
 import { type Answer, type CallOptions, call, useServer } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { readMetrics, seriesValue } from '../support/metrics.ts';

@@ -2,11 +2,11 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/connect.ts';
+import { htmlOf } from '../../integrations/smtp/html-part.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
-import { clickPath, engagementScreens, openPath } from '../../senders/engagement.ts';
-import { htmlOf } from '../../senders/html-part.ts';
 import { approveDraft, draftsToApprove } from '../../services/messaging/draft-approvals.ts';
+import { clickPath, engagementScreens, openPath } from '../../web/recipients/engagement.ts';
 import { openPeople } from '../support/approvals.ts';
 import { expectStatus, type Json, useServer } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';

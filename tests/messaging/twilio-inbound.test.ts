@@ -1,7 +1,7 @@
 // What Twilio tells of numbers of the workspace: signed, and stored as all that comes in.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { twilioSignature } from '../../gateways/twilio.ts';
+import { twilioSignature } from '../../integrations/twilio/inbound.ts';
 import { anyAddress, expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';
 import { listChildren } from '../support/record-children.ts';

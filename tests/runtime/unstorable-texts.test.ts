@@ -1,7 +1,7 @@
 // Texts that the database cannot hold, at entrances outside the OpenAPI document: never 500.
 import Stripe from 'stripe';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { twilioSignature } from '../../gateways/twilio.ts';
+import { twilioSignature } from '../../integrations/twilio/inbound.ts';
 import { anyAddress, type Json, useServer } from '../support/client.ts';
 import { furnishedTenant, pagesOf } from '../support/console.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';

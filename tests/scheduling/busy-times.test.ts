@@ -1,8 +1,8 @@
 // When somebody is taken by events, compared with a reference that goes day by day.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { busyTimesIn } from '../../calendars/caldav/busy-times.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
+import { busyTimesIn } from '../../integrations/caldav/busy-times.ts';
 
 const minute = 60_000;
 const day = 1440 * minute;

@@ -1,6 +1,6 @@
 // Calendars on a real CalDAV server: asked and told.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openCalendars } from '../../calendars/chosen-calendars.ts';
+import { openCalendars } from '../../app/calendar-provider.ts';
 import {
   type CalendarEvent,
   CalendarFault,

@@ -1,16 +1,16 @@
 // What the jobs of messages work with, and drafts for them, without a server.
 import { v7 as uuidv7 } from 'uuid';
+import { openSenders } from '../../app/message-senders.ts';
 import { Pool } from '../../db/connect.ts';
 import { decideDraft } from '../../db/messaging/draft-decisions.ts';
 import { insertDraft } from '../../db/messaging/drafts.ts';
 import { insertPhoneNumber } from '../../db/messaging/phone-numbers.ts';
 import { type DraftChannel, newDraft } from '../../domain/messaging/drafts.ts';
+import { openMailTransport } from '../../integrations/smtp/transport.ts';
 import type { MessageParts } from '../../jobs/message-sending.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { openLog } from '../../runtime/log.ts';
 import { OutgoingClient } from '../../runtime/outgoing/client.ts';
-import { openMailTransport } from '../../runtime/outgoing/mail-transport.ts';
-import { openSenders } from '../../senders/chosen-senders.ts';
 import { database, type Tenant } from './tenants.ts';
 
 /** @param url of the database @param smtpUrl as SMTP_URL @param messagingUrl as MESSAGING_URL */

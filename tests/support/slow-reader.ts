@@ -1,6 +1,7 @@
 // A process that reads one calendar and says what came of it; a test stops it meanwhile.
-import { Reader } from '../../calendars/caldav/reader.ts';
+
 import { CalendarFault } from '../../domain/scheduling/calendars.ts';
+import { Reader } from '../../integrations/caldav/reader.ts';
 
 const events = Array.from({ length: 20 }, (_, index) => [
   ...['BEGIN:VEVENT', `UID:${index}`, 'DTSTART:20261102T090000Z', 'DURATION:PT1H'],

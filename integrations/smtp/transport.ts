@@ -1,6 +1,6 @@
 // The way to the mail server: how it is opened, and what is told of a mail that it did not take.
 import type { Transporter } from 'nodemailer';
-import type { MailServer } from '../config.ts';
+import type { MailServer } from '../../runtime/config.ts';
 
 /** Opens connections when there is something to send; close ends them. */
 export async function openMailTransport(server: MailServer): Promise<Transporter> {

@@ -1,8 +1,8 @@
 // Which provider is asked about whose calendar.
 import type { Calendars, Connection } from '../domain/scheduling/calendars.ts';
+import { testCalendar } from '../integrations/test-mode/calendar.ts';
 import { lazily } from '../runtime/lazily.ts';
 import type { OutgoingClient } from '../runtime/outgoing/client.ts';
-import { testCalendar } from './test-calendar.ts';
 
 type Provider = Omit<Calendars, 'refusalOf'>;
 
@@ -12,7 +12,9 @@ type Provider = Omit<Calendars, 'refusalOf'>;
  */
 export function openCalendars(client: OutgoingClient, longestWait?: number): Calendars {
   // Loaded with the first: a server without such calendars starts sooner, and is smaller.
-  const caldav = lazily(async () => (await import('./caldav/calendar.ts')).caldavCalendars(client, longestWait));
+  const caldav = lazily(async () =>
+    (await import('../integrations/caldav/calendar.ts')).caldavCalendars(client, longestWait),
+  );
   const of = ({ provider }: Connection): Provider | Promise<Provider> => {
     if (provider === 'test') return testCalendar;
     return caldav();

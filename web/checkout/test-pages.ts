@@ -1,19 +1,19 @@
 // The pages of the test provider: the checkout, and the portal where the card is changed.
 import { v7 as uuidv7 } from 'uuid';
-import { type CheckoutSession, findCheckout } from '../db/billing/checkout-sessions.ts';
-import { listInvoices } from '../db/billing/invoices.ts';
-import { findPortalSession } from '../db/billing/portal-sessions.ts';
-import { openSubscription, savePaymentMethod } from '../db/billing/subscriptions.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { TenantScope } from '../db/tenant.ts';
-import { type CardForm, readCard } from '../domain/billing/cards.ts';
-import { addOns, plans } from '../domain/billing/catalogue.ts';
-import { money } from '../domain/billing/money.ts';
-import { extraSeats } from '../domain/billing/proration.ts';
-import { type Change, shadowSubscription } from '../domain/billing/subscription.ts';
-import { type Html, html, page } from '../runtime/html.ts';
-import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
-import { type OrderParts, type Placed, placeOrder } from '../services/billing/orders.ts';
+import { type CheckoutSession, findCheckout } from '../../db/billing/checkout-sessions.ts';
+import { listInvoices } from '../../db/billing/invoices.ts';
+import { findPortalSession } from '../../db/billing/portal-sessions.ts';
+import { openSubscription, savePaymentMethod } from '../../db/billing/subscriptions.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { TenantScope } from '../../db/tenant.ts';
+import { type CardForm, readCard } from '../../domain/billing/cards.ts';
+import { addOns, plans } from '../../domain/billing/catalogue.ts';
+import { money } from '../../domain/billing/money.ts';
+import { extraSeats } from '../../domain/billing/proration.ts';
+import { type Change, shadowSubscription } from '../../domain/billing/subscription.ts';
+import { type Html, html, page } from '../../runtime/html.ts';
+import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/screens.ts';
+import { type OrderParts, type Placed, placeOrder } from '../../services/billing/orders.ts';
 
 /** Milliseconds after which a transaction is given up. */
 const patience = 5000;

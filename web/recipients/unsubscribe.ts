@@ -1,14 +1,14 @@
 // The page behind the link in emails: asked for it shows a button, told to it stops.
 import { v7 as uuidv7 } from 'uuid';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool } from '../db/connect.ts';
-import { findMailedDraft, type MailedDraft } from '../db/messaging/draft-sending.ts';
-import { addSuppressed } from '../db/messaging/email-suppression.ts';
-import type { TenantScope } from '../db/tenant.ts';
-import { ownAuditRow } from '../db/traces.ts';
-import type { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
-import { html, isolated, page } from '../runtime/html.ts';
-import type { Screen, ScreenAnswer } from '../runtime/screens.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool } from '../../db/connect.ts';
+import { findMailedDraft, type MailedDraft } from '../../db/messaging/draft-sending.ts';
+import { addSuppressed } from '../../db/messaging/email-suppression.ts';
+import type { TenantScope } from '../../db/tenant.ts';
+import { ownAuditRow } from '../../db/traces.ts';
+import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
+import { html, isolated, page } from '../../runtime/html.ts';
+import type { Screen, ScreenAnswer } from '../../runtime/screens.ts';
 
 /** The policy of the addresses that the page is asked from, by its name: programs of mail providers click for many people. */
 export const unsubscribePolicy = { unsubscribe: [{ limit: 600, window: 60_000 }] };

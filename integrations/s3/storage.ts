@@ -3,9 +3,9 @@ import { openAsBlob } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { AwsClient } from 'aws4fetch';
 import { contentDisposition } from '../../domain/records/file-names.ts';
-import type { S3Settings } from '../config.ts';
-import { startResponsiveTimeout } from '../responsive-timeout.ts';
-import type { FileStorage } from './storage.ts';
+import type { S3Settings } from '../../runtime/config.ts';
+import type { FileStorage } from '../../runtime/files/storage.ts';
+import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 
 /** Milliseconds that the store has for one call. */
 const timeout = 30_000;

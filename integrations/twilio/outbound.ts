@@ -1,7 +1,12 @@
 // Text and WhatsApp messages through Twilio, which knows no idempotency key.
-import { type OutgoingMessage, type Sender, SendingFault, type SendingFaultKind } from '../domain/messaging/senders.ts';
-import type { MessagingProvider } from '../runtime/config.ts';
-import { type OutgoingAnswer, type OutgoingClient, OutgoingError } from '../runtime/outgoing/client.ts';
+import {
+  type OutgoingMessage,
+  type Sender,
+  SendingFault,
+  type SendingFaultKind,
+} from '../../domain/messaging/senders.ts';
+import type { MessagingProvider } from '../../runtime/config.ts';
+import { type OutgoingAnswer, type OutgoingClient, OutgoingError } from '../../runtime/outgoing/client.ts';
 
 /** Of an answer: a message is well below; a page of messages is as long as its bodies. */
 const mostBytes = { message: 64 * 1024, page: 4 * 1024 * 1024 };

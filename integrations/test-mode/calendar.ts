@@ -1,5 +1,5 @@
 // The calendar of whoever tries things out: always free, and remembers nothing.
-import type { Calendars } from '../domain/scheduling/calendars.ts';
+import type { Calendars } from '../../domain/scheduling/calendars.ts';
 
 export const testCalendar: Omit<Calendars, 'refusalOf'> = {
   async verify() {},

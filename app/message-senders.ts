@@ -1,10 +1,10 @@
 // Who sends messages of which channel.
 import type { Transporter } from 'nodemailer';
 import type { Senders } from '../domain/messaging/senders.ts';
+import { smtpSender } from '../integrations/smtp/outbound.ts';
+import { twilioSender } from '../integrations/twilio/outbound.ts';
 import type { MessagingProvider } from '../runtime/config.ts';
 import type { OutgoingClient } from '../runtime/outgoing/client.ts';
-import { smtpSender } from './smtp.ts';
-import { twilioSender } from './twilio.ts';
 
 export interface SenderSettings {
   /** undefined: emails are kept. */

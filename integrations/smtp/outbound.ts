@@ -1,7 +1,7 @@
 // Emails: from the address of the service, with a link to say stop.
 import type { Transporter } from 'nodemailer';
-import { type OutgoingMessage, type Sender, SendingFault, textWithLink } from '../domain/messaging/senders.ts';
-import { messageIdOf } from '../runtime/outgoing/mail-transport.ts';
+import { type OutgoingMessage, type Sender, SendingFault, textWithLink } from '../../domain/messaging/senders.ts';
+import { messageIdOf } from './transport.ts';
 
 /** @param from the address of the service, which its mail server sends from */
 export function smtpSender(transport: Transporter, from: string): Sender {
