@@ -156,7 +156,7 @@ const rules: Readonly<Record<string, Rule>> = {
         ...['credentials/bearer-tokens', 'credentials/secrets'],
       ].map((name) => `runtime/${name}.ts`),
     ],
-    mayTypes: ['console/requests.ts'],
+    mayTypes: ['web/console/requests.ts'],
     packages: ['oidc-provider', 'jose'],
     node: ['crypto', 'http', 'net'],
     mustNotUse: [...environment, ...network],

@@ -2,11 +2,11 @@
 // Loaded with the first request that needs it.
 import type { JWK } from 'jose';
 import Provider, { type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider';
-import type { AskedConsent } from '../console/requests.ts';
 import type { Pool } from '../db/connect.ts';
 import { familyClaim, grantClaim } from '../runtime/credentials/bearer-tokens.ts';
 import { html, page } from '../runtime/html.ts';
 import type { OutgoingClient } from '../runtime/outgoing/client.ts';
+import type { AskedConsent } from '../web/console/requests.ts';
 import { artifactsOf, type Consent } from './artifacts.ts';
 import { documentFetcher } from './client-documents.ts';
 import { noteFault } from './requests.ts';

@@ -1,7 +1,6 @@
 // The addresses of the OAuth server, and the questions that the console answers for it.
 import { randomUUID } from 'node:crypto';
 import { decodeJwt } from 'jose';
-import type { AskedConsent, Consents } from '../console/requests.ts';
 import type { BearerVerdict } from '../runtime/credentials/bearer-tokens.ts';
 import { sameText } from '../runtime/credentials/secrets.ts';
 import { withoutBidiControls } from '../runtime/html.ts';
@@ -9,6 +8,7 @@ import { lazily } from '../runtime/lazily.ts';
 import type { Allowance } from '../runtime/limits/rate-limits.ts';
 import { http } from '../runtime/node-http.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
+import type { AskedConsent, Consents } from '../web/console/requests.ts';
 import { readMetadata } from './client-metadata.ts';
 import type { ProviderParts } from './provider.ts';
 import { answerOf, libraryRequest, type Passed } from './requests.ts';

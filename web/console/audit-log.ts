@@ -1,7 +1,7 @@
 // The audit log: who did what and when, and all that one request did.
-import { type Html, html, isolated } from '../runtime/html.ts';
-import { field, further, moment, orAgain, refusal, type Typed, table } from './forms.ts';
-import { consolePage } from './frame.ts';
+import { type Html, html, isolated } from '../../runtime/html.ts';
+import { field, further, moment, orAgain, refusal, type Typed, table } from '../pages/forms.ts';
+import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
 
 type AuditLog = Data<'listAuditLogs'>['audit_logs'][number];

@@ -1,6 +1,6 @@
 // Webhook subscriptions: who is told of which events, how that goes, and sending it again.
-import { type Html, hostOf, html, isolated } from '../runtime/html.ts';
-import type { ScreenAnswer } from '../runtime/screens.ts';
+import { type Html, hostOf, html, isolated } from '../../runtime/html.ts';
+import type { ScreenAnswer } from '../../runtime/screens.ts';
 import {
   done,
   facts,
@@ -14,10 +14,10 @@ import {
   type Typed,
   table,
   tick,
-} from './forms.ts';
-import { consolePage } from './frame.ts';
+} from '../pages/forms.ts';
+import { consolePage } from '../pages/layout.ts';
+import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
-import { formKey, type Made, makeOnce, showOnce } from './shown-once.ts';
 import { deliveriesTable, statuses } from './webhook-deliveries.ts';
 
 type Subscription = Data<'getWebhookSubscription'>['subscription'];

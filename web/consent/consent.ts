@@ -6,11 +6,17 @@ import {
   listAdminNames,
   type OAuthGrantRow,
   saveGrant,
-} from '../db/access/oauth-grants.ts';
-import { askedScopes, type ConsentGroup, groupsFor, outsideOf } from '../domain/access/oauth-groups.ts';
-import { type Html, hostOf, html, isolated, page } from '../runtime/html.ts';
-import type { ScreenAnswer } from '../runtime/screens.ts';
-import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, toSignIn } from './requests.ts';
+} from '../../db/access/oauth-grants.ts';
+import { askedScopes, type ConsentGroup, groupsFor, outsideOf } from '../../domain/access/oauth-groups.ts';
+import { type Html, hostOf, html, isolated, page } from '../../runtime/html.ts';
+import type { ScreenAnswer } from '../../runtime/screens.ts';
+import {
+  type AskedConsent,
+  type ConsoleParts,
+  type PersonalRequest,
+  plainPage,
+  toSignIn,
+} from '../console/requests.ts';
 
 interface GroupText {
   title: string;

@@ -1,11 +1,23 @@
 // The plan: what the workspace has, uses and pays, and its changes. Cards go to the provider alone.
-import { money } from '../domain/billing/money.ts';
-import { type ApiError, notFound } from '../runtime/errors.ts';
-import { type Html, hostOf, html } from '../runtime/html.ts';
-import { newRequestId } from '../runtime/request-ids.ts';
-import type { ScreenAnswer } from '../runtime/screens.ts';
-import { changing, done, facts, field, form, moment, numberOf, orAgain, refusal, type Typed, table } from './forms.ts';
-import { consolePage } from './frame.ts';
+import { money } from '../../domain/billing/money.ts';
+import { type ApiError, notFound } from '../../runtime/errors.ts';
+import { type Html, hostOf, html } from '../../runtime/html.ts';
+import { newRequestId } from '../../runtime/request-ids.ts';
+import type { ScreenAnswer } from '../../runtime/screens.ts';
+import {
+  changing,
+  done,
+  facts,
+  field,
+  form,
+  moment,
+  numberOf,
+  orAgain,
+  refusal,
+  type Typed,
+  table,
+} from '../pages/forms.ts';
+import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
 
 type Subscription = Data<'getSubscription'>['subscription'];

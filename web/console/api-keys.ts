@@ -1,7 +1,7 @@
 // API keys: what programs of the workspace sign in with. A key is shown once, when it is minted.
-import { moduleActions } from '../domain/access/scopes.ts';
-import { type Html, html, isolated } from '../runtime/html.ts';
-import type { ScreenAnswer } from '../runtime/screens.ts';
+import { moduleActions } from '../../domain/access/scopes.ts';
+import { type Html, html, isolated } from '../../runtime/html.ts';
+import type { ScreenAnswer } from '../../runtime/screens.ts';
 import {
   done,
   facts,
@@ -15,10 +15,10 @@ import {
   refusal,
   type Typed,
   table,
-} from './forms.ts';
-import { consolePage } from './frame.ts';
+} from '../pages/forms.ts';
+import { consolePage } from '../pages/layout.ts';
+import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
-import { formKey, type Made, makeOnce, showOnce } from './shown-once.ts';
 
 type ApiKey = Data<'getApiKey'>['api_key'];
 

@@ -1,9 +1,9 @@
 // What stands around every page of the console: where one can go, who is signed in, the mode.
-import type { Caller } from '../runtime/caller.ts';
-import { type Frame, type Html, html, isolated, page } from '../runtime/html.ts';
-import type { PageAnswer } from '../runtime/screens.ts';
-import { colors } from '../runtime/theme.ts';
-import { homeIn, inMode, type PersonalRequest } from './requests.ts';
+import type { Caller } from '../../runtime/caller.ts';
+import { type Frame, type Html, html, isolated, page } from '../../runtime/html.ts';
+import type { PageAnswer } from '../../runtime/screens.ts';
+import { colors } from '../../runtime/theme.ts';
+import { homeIn, inMode, type PersonalRequest } from '../console/requests.ts';
 import { script } from './script.ts';
 
 /** A part of the console, as the menu and the overview list it. */

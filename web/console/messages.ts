@@ -1,9 +1,9 @@
 // Messages that wait for a person: single drafts, and the runs of campaigns as one.
-import { actorOf } from '../db/created-by.ts';
-import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../db/messaging/draft-decisions.ts';
-import { found } from '../runtime/errors.ts';
-import { type Html, html, isolated } from '../runtime/html.ts';
-import type { ScreenAnswer } from '../runtime/screens.ts';
+import { actorOf } from '../../db/created-by.ts';
+import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../../db/messaging/draft-decisions.ts';
+import { found } from '../../runtime/errors.ts';
+import { type Html, html, isolated } from '../../runtime/html.ts';
+import type { ScreenAnswer } from '../../runtime/screens.ts';
 import {
   approveDraft,
   approveRun,
@@ -11,8 +11,8 @@ import {
   draftsToApprove,
   rejectDraft,
   rejectRun,
-} from '../services/messaging/draft-approvals.ts';
-import { consolePage } from './frame.ts';
+} from '../../services/messaging/draft-approvals.ts';
+import { consolePage } from '../pages/layout.ts';
 import { type ConsoleParts, inMode, type PersonalRequest } from './requests.ts';
 
 /** On a page. */

@@ -1,13 +1,13 @@
 // A forgotten password: a mail with a link that works once, for an hour, and the page behind it.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { endSessionsOf, findSignIn, lockSignInOf, type SignInRow, updatePassword } from '../db/access/sessions.ts';
-import { insertMail } from '../db/messaging/mails.ts';
-import { hashPassword } from '../runtime/credentials/passwords.ts';
-import { sha256 } from '../runtime/credentials/secrets.ts';
-import { validationFailed } from '../runtime/errors.ts';
-import { html, page } from '../runtime/html.ts';
-import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
-import { field, refusal, type Typed } from './forms.ts';
+import { endSessionsOf, findSignIn, lockSignInOf, type SignInRow, updatePassword } from '../../db/access/sessions.ts';
+import { insertMail } from '../../db/messaging/mails.ts';
+import { hashPassword } from '../../runtime/credentials/passwords.ts';
+import { sha256 } from '../../runtime/credentials/secrets.ts';
+import { validationFailed } from '../../runtime/errors.ts';
+import { html, page } from '../../runtime/html.ts';
+import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../../runtime/screens.ts';
+import { field, refusal, type Typed } from '../pages/forms.ts';
 import { passwordFields, passwordProblem } from './password.ts';
 import { type ConsoleParts, factsOf } from './requests.ts';
 

@@ -1,13 +1,13 @@
 // The console: what the API rightly leaves to people. Its pages, and who may see them.
-import { ApiError } from '../runtime/errors.ts';
-import { type Html, html, isolated } from '../runtime/html.ts';
-import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
+import { ApiError } from '../../runtime/errors.ts';
+import { type Html, html, isolated } from '../../runtime/html.ts';
+import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/screens.ts';
+import { consent } from '../consent/consent.ts';
+import { consolePage, placesFor } from '../pages/layout.ts';
 import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys, showNewKey } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
-import { consent } from './consent.ts';
 import { forgottenPassword, newPassword } from './forgotten-password.ts';
-import { consolePage, placesFor } from './frame.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import { showOverview } from './overview.ts';
 import { changePassword, showPassword } from './password.ts';
