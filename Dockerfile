@@ -13,10 +13,10 @@ ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data MALLOC_ARENA_MAX=2
 WORKDIR /app
 COPY --from=packages /app/node_modules node_modules
 COPY . .
-RUN mkdir /data && chown node:node /data && node start/strip.ts
+RUN mkdir /data && chown node:node /data && node cli/strip.ts
 USER node
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=15s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/v1/health').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # As make start does.
-CMD ["node", "--import", "./start/stripped.js", "--max-semi-space-size=16", "--max-old-space-size=1024", "main.ts"]
+CMD ["node", "--import", "./app/stripped.js", "--max-semi-space-size=16", "--max-old-space-size=1024", "main.ts"]

@@ -17,7 +17,7 @@ server_sources := main.ts $(shell find $(filter-out bench checks docs node_modul
 # A bounded heap with a young generation of moderate size, and two heaps of the C library for all threads (docs/performance.md has settings for less memory).
 # The types were taken out beforehand; compiled code is kept nowhere, since each process would hold its bytes as well.
 node_flags := --max-semi-space-size=16 --max-old-space-size=1024
-run := MALLOC_ARENA_MAX=2 node --import ./start/stripped.js $(node_flags)
+run := MALLOC_ARENA_MAX=2 node --import ./app/stripped.js $(node_flags)
 
 help: ## Print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,26 +60,26 @@ format: $(packages) ## Format all code
 	@biome check --write . >/dev/null
 
 migrate: $(packages) ## Apply the migrations to DATABASE_URL, or to the embedded database
-	@node start/migrate.ts
+	@node cli/migrate.ts
 
 docs: $(packages) ## Write the documentation page as one file to docs/api.html, for the address in BASE_URL
-	@node start/docs-page.ts
+	@node cli/docs-page.ts
 
 platform-key: $(packages) ## Mint an operator's key with the scope onboarding, or revoke one with REVOKE=<its id>
-	@REVOKE='$(REVOKE)' node start/platform-key.ts
+	@REVOKE='$(REVOKE)' node cli/platform-key.ts
 
 rotate-signing-key: $(packages) ## Change the key that signs tokens, by STEP=publish, sign and retire (docs/operations.md)
-	@STEP='$(STEP)' node start/rotate-signing-key.ts
+	@STEP='$(STEP)' node cli/rotate-signing-key.ts
 
 $(packages): package.json package-lock.json $(wildcard patches/*)
 	@rm -rf $(foreach patch,$(wildcard patches/*),node_modules/$(firstword $(subst +, ,$(notdir $(patch)))))
-	@node start/install.js
+	@node cli/install.js
 	@patch-package --error-on-fail >/dev/null
 	@touch $@
 
 # A folder that cannot be written keeps nobody from a start, which then does it for itself.
 $(stripped): $(packages) $(server_sources)
 	@echo 'Preparing the code, some seconds ...' >&2
-	@node --disable-warning=ExperimentalWarning start/strip.ts && touch $@ || echo 'Each start takes the types out for itself.'
+	@node --disable-warning=ExperimentalWarning cli/strip.ts && touch $@ || echo 'Each start takes the types out for itself.'
 
 .PHONY: help start test torture mutants bench seed-large check generate sdk sdks format migrate docs platform-key rotate-signing-key

@@ -1,7 +1,19 @@
 // The composition root: reads the settings, prepares the database, and serves, or starts workers.
 import { AggregatorRegistry } from 'prom-client';
+import { openBilling } from './app/billing-jobs.ts';
+import { openCalendarJobs } from './app/calendar-jobs.ts';
+import { compileNothingMore } from './app/compiling.ts';
+import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './app/database.ts';
+import { ensureDemo, greeting } from './app/demo.ts';
+import { type Dispatching, openDispatcher } from './app/dispatcher.ts';
+import { KeptDatabase, type Watcher } from './app/embedded-postgres/keeper.ts';
+import { openMessageJobs } from './app/message-jobs.ts';
+import { type Prepared, serve } from './app/serve.ts';
+import { whyNot } from './app/start-failure.ts';
+import { openStorage, uploadFolder } from './app/storage.ts';
+import { openSender } from './app/webhook-jobs.ts';
+import { startWorkers } from './app/workers.ts';
 import { isOutage } from './db/connect.ts';
-import { KeptDatabase, type Watcher } from './db/embedded-keeper.ts';
 import { migrate } from './db/migrate.ts';
 import { openServerSecrets } from './db/server-secrets.ts';
 import type { TenantScope } from './db/tenant.ts';
@@ -19,18 +31,6 @@ import { Secrets } from './runtime/credentials/secrets.ts';
 import { newSigningKey } from './runtime/credentials/session-tokens.ts';
 import { type OpenLog, openLog, raiseAlert, watchUncaught } from './runtime/log.ts';
 import { serveMetrics } from './runtime/metrics-server.ts';
-import { openBilling } from './start/billing.ts';
-import { openCalendarJobs } from './start/calendars.ts';
-import { compileNothingMore } from './start/compiling.ts';
-import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './start/database.ts';
-import { ensureDemo, greeting } from './start/demo.ts';
-import { type Dispatching, openDispatcher } from './start/dispatcher.ts';
-import { openMessageJobs } from './start/messages.ts';
-import { type Prepared, serve } from './start/serve.ts';
-import { whyNot } from './start/start-failure.ts';
-import { openStorage, uploadFolder } from './start/storage.ts';
-import { openSender } from './start/webhooks.ts';
-import { startWorkers } from './start/workers.ts';
 
 /** The embedded database, once it runs: it is a process of its own, and a start that fails must not leave it behind. */
 let embedded: KeptDatabase | undefined;

@@ -2,12 +2,12 @@
 // It is kept, since filling it takes minutes.
 import { resolve } from 'node:path';
 import postgres from 'postgres';
-import { startEmbedded } from '../db/embedded.ts';
+import { openBackgroundPool, openBackgroundTenantPool } from '../app/database.ts';
+import { startEmbedded } from '../app/embedded-postgres/database.ts';
 import { migrate } from '../db/migrate.ts';
 import type { WaitingChanges } from '../db/reports/search-blocks.ts';
 import { runSearchRound } from '../jobs/search.ts';
 import { openLog } from '../runtime/log.ts';
-import { openBackgroundPool, openBackgroundTenantPool } from '../start/database.ts';
 import { addCompany, addKey, folder } from './workspace.ts';
 
 export interface LargeDatabase {

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
-import { type EmbeddedDatabase, startEmbedded } from '../db/embedded.ts';
+import { type EmbeddedDatabase, startEmbedded } from '../app/embedded-postgres/database.ts';
 import { migrate } from '../db/migrate.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
 import { recordsOfBlock } from '../db/reports/signature.ts';

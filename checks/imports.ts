@@ -226,14 +226,14 @@ const rules: Readonly<Record<string, Rule>> = {
       'generated/',
       'bench/counted.ts',
       // What joins the quota's rules to its tables: each has little to be tested without the other.
-      'start/call-ledger.ts',
+      'app/call-ledger.ts',
     ],
     packages: 'any',
     node: 'any',
   },
   // A program of its own, put together as the server is.
   'tests/mcp/fixture-server.ts': {
-    may: ['start/serve.ts', 'db/server-secrets.ts', 'runtime/', 'tests/mcp/fixtures.ts'],
+    may: ['app/serve.ts', 'db/server-secrets.ts', 'runtime/', 'tests/mcp/fixtures.ts'],
     packages: [],
     node: [],
   },

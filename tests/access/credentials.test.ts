@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { type EmbeddedDatabase, startEmbedded } from '../../db/embedded.ts';
+import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 import { call, expectStatus } from '../support/client.ts';
 import { startServer, type TestServer } from '../support/servers.ts';

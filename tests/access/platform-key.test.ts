@@ -4,13 +4,13 @@ import { randomUUID } from 'node:crypto';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, inject, test } from 'vitest';
-import { findRunning } from '../../db/embedded.ts';
+import { findRunning } from '../../app/embedded-postgres/database.ts';
 import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { expectStatus } from '../support/client.ts';
 import { compileCache, startServer } from '../support/servers.ts';
 import { database } from '../support/tenants.ts';
 
-const command = fileURLToPath(new URL('../../start/platform-key.ts', import.meta.url));
+const command = fileURLToPath(new URL('../../cli/platform-key.ts', import.meta.url));
 
 /** Runs the command to its end. */
 function run(env: Record<string, string>): Promise<{ code: number | null; out: string; err: string }> {

@@ -34,7 +34,7 @@ async function shownKeys(): Promise<string[]> {
 }
 
 const rotate = (step: string) =>
-  promisify(execFile)(process.execPath, ['start/rotate-signing-key.ts'], {
+  promisify(execFile)(process.execPath, ['cli/rotate-signing-key.ts'], {
     env: { PATH: process.env.PATH, ...settings, STEP: step },
   });
 

@@ -29,7 +29,7 @@ describe('imports', () => {
     ['runtime/limits/a.ts', "import { getHealth } from '../../handlers/service/health.ts';"],
     ['runtime/limits/a.ts', "import { plans } from '../../domain/billing/plans.ts';"],
     ['runtime/limits/a.ts', "import { Pool } from '../../db/connect.ts';"],
-    ['runtime/limits/a.ts', "import { buildDatabase } from '../../start/database.ts';"],
+    ['runtime/limits/a.ts', "import { buildDatabase } from '../../app/database.ts';"],
     ['runtime/limits/a.ts', "import { createServer } from 'node:http';"],
     ['oauth/a.ts', "import http from 'node:http';"],
     ['start/a.ts', "import { createServer } from 'node:http';"],

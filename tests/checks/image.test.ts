@@ -12,10 +12,10 @@ import { testSettings } from '../support/setup.ts';
 const root = resolve(import.meta.dirname, '../..');
 
 const files = {
-  'main.ts': "import './start/serve.ts';\nimport postgres from 'postgres';",
-  'start/serve.ts':
+  'main.ts': "import './app/serve.ts';\nimport postgres from 'postgres';",
+  'app/serve.ts':
     "import { pool } from '../db/pool.ts';\nconst file = new URL('../generated/openapi.json', import.meta.url);\nconst worker = new URL('./worker.ts', import.meta.url);",
-  'start/worker.ts': "import '../jobs/mail.ts';",
+  'app/worker.ts': "import '../jobs/mail.ts';",
   'jobs/mail.ts': '',
   'db/pool.ts': "const folder = new URL('./migrations/', import.meta.url);",
   'db/migrations/0001-a.sql': '',
@@ -52,7 +52,7 @@ describe('an image', () => {
   test.each([
     ['copies what is left out', { '.dockerignore': 'package.json' }, 'Dockerfile copies package.json'],
     ['copies it elsewhere', { Dockerfile: 'COPY . ./app\nCMD ["node", "main.ts"]' }, 'Dockerfile needs main.ts'],
-    ['copies some of it', { Dockerfile: 'COPY main.ts ./\nCMD ["node", "main.ts"]' }, 'main.ts needs start/serve.ts'],
+    ['copies some of it', { Dockerfile: 'COPY main.ts ./\nCMD ["node", "main.ts"]' }, 'main.ts needs app/serve.ts'],
     ['starts what there is not', { Dockerfile: 'COPY . .\nCMD ["node", "serve.ts"]' }, 'Dockerfile needs serve.ts'],
     ['starts nothing', { Dockerfile: 'COPY . .\n' }, 'Dockerfile has no CMD'],
     ['imports what there is not', { 'jobs/mail.ts': "import './sweeps.ts';" }, 'jobs/mail.ts needs jobs/sweeps.ts'],

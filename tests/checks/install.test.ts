@@ -20,7 +20,7 @@ async function install(npm: string): Promise<{ code: number; said: string }> {
   mkdirSync(bin);
   writeFileSync(join(bin, 'npm'), `#!/bin/sh\n${npm}\n`);
   chmodSync(join(bin, 'npm'), 0o755);
-  const run = spawn(process.execPath, [join(root, 'start/install.js'), '0.02'], {
+  const run = spawn(process.execPath, [join(root, 'cli/install.js'), '0.02'], {
     cwd: folder,
     env: { PATH: [bin, dirname(process.execPath), '/usr/bin', '/bin'].join(delimiter) },
   });
@@ -55,7 +55,7 @@ test('shows what npm complains about, and fails with it', async () => {
 
 test('the README and the installation name the same sizes', () => {
   const [, onDisk, downloaded] = /onDisk: (\d+), downloaded: (\d+)/.exec(
-    readFileSync(join(root, 'start/install.js'), 'utf8'),
+    readFileSync(join(root, 'cli/install.js'), 'utf8'),
   ) as unknown as [string, string, string];
   const readme = readFileSync(join(root, 'README.md'), 'utf8');
   expect(readme).toContain(`${onDisk} MB`);

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { isPossiblePhoneNumber } from 'libphonenumber-js';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { type EmbeddedDatabase, startEmbedded } from '../../db/embedded.ts';
+import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { demoData, demoSeed, leadCount } from '../../domain/demo/data.ts';
 import { exampleIds } from '../../domain/demo/ids.ts';

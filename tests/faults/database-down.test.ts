@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type EmbeddedDatabase, startEmbedded } from '../../db/embedded.ts';
+import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { clickPath, openPath } from '../../web/recipients/engagement.ts';

@@ -3,7 +3,7 @@ import { renameSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
-import { findRunning } from '../../db/embedded.ts';
+import { findRunning } from '../../app/embedded-postgres/database.ts';
 import { call, expectStatus, useServer } from '../support/client.ts';
 import { createRecord, readRecord } from '../support/records.ts';
 import { startServer, type TestServer } from '../support/servers.ts';

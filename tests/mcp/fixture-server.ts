@@ -1,11 +1,12 @@
 // A server that offers assistants the fixtures of the conformance suite; tests start it.
+
+import { serve } from '../../app/serve.ts';
 import { openServerSecrets } from '../../db/server-secrets.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { readSecretKey } from '../../runtime/credentials/secret-key.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { newSigningKey } from '../../runtime/credentials/session-tokens.ts';
 import { openLog } from '../../runtime/log.ts';
-import { serve } from '../../start/serve.ts';
 import { fixtures } from './fixtures.ts';
 
 const config = readConfig(process.env);

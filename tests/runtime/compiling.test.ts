@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
 
-const module = new URL('../../start/compiling.ts', import.meta.url).href;
+const module = new URL('../../app/compiling.ts', import.meta.url).href;
 /** How many functions V8 compiles of fifty that are called often. */
 const compiledAfter = (first: string): number => {
   const script = `

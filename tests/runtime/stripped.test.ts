@@ -48,7 +48,7 @@ test('a server that starts and answers takes no types out', async () => {
 
 test('all that a server ever loads is stripped', () => {
   const needed = [...neededBy(['main.ts'], readSources(root)).keys()].filter((path) => path.endsWith('.ts'));
-  expect(needed).toContain('start/worker.ts');
+  expect(needed).toContain('app/worker.ts');
   expect(needed).toContain('oauth/provider.ts');
   const strippedOf = (path: string): string =>
     `${root}/node_modules/.cache/stripped/${hash('sha256', readFileSync(`${root}/${path}`))}.js`;

@@ -1,6 +1,6 @@
 // A PostgreSQL that keeps every statement that is sent to it, for what must hold of all of them.
 import postgres, { type Sql } from 'postgres';
-import { type EmbeddedDatabase, startEmbedded } from '../../db/embedded.ts';
+import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 
 /** The database that is asked for the statements of all of them. */
 const name = 'noted_statements';

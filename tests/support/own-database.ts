@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type EmbeddedDatabase, startEmbedded } from '../../db/embedded.ts';
+import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 
 /** Milliseconds that a start may take, while what was killed still gives its memory back. */
 const patience = 20_000;

@@ -18,7 +18,7 @@ export interface TestServer {
 export const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
 
 /** For Node, as make start has it. */
-const stripped = `--import=${new URL('../../start/stripped.js', import.meta.url)}`;
+const stripped = `--import=${new URL('../../app/stripped.js', import.meta.url)}`;
 
 /** As make start has it. More room would spare a start some collecting, and cost 16,000 page faults, of 18 µs on some machines. */
 const serviceFlags = ['--max-semi-space-size=16'];

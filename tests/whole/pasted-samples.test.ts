@@ -72,7 +72,7 @@ beforeAll(async () => {
   const minted = await post('/v1/api-keys', { name: 'Settings', scopes: ['*'] }, kept.session);
   kept.live = (minted.data as { key: string }).key;
   kept.inbound = await inboundSecret();
-  const command = fileURLToPath(new URL('../../start/platform-key.ts', import.meta.url));
+  const command = fileURLToPath(new URL('../../cli/platform-key.ts', import.meta.url));
   const env = { PATH: process.env.PATH ?? '', DATA_DIR: join(folder, 'data') };
   kept.platform = (await run(process.execPath, [command], { env })).stdout.trim();
 });

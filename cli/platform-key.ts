@@ -1,15 +1,15 @@
 // Behind `make platform-key`: mints a platform key for onboarding and prints it, or revokes one.
 import { validate as isUuid, v7 as uuidv7 } from 'uuid';
+import { type DatabaseSettings, databaseSettings } from '../app/database.ts';
+import { borrowEmbedded } from '../app/embedded-postgres/database.ts';
 import { insertApiKey, revokeApiKey } from '../db/access/api-keys.ts';
 import { Pool } from '../db/connect.ts';
-import { borrowEmbedded } from '../db/embedded.ts';
 import { migrate } from '../db/migrate.ts';
 import { type AuditRow, ownAuditRow } from '../db/traces.ts';
 import { Transaction } from '../db/transaction.ts';
 import { platformScope } from '../domain/access/scopes.ts';
 import { readConfig } from '../runtime/config.ts';
 import { newApiKey } from '../runtime/credentials/secrets.ts';
-import { type DatabaseSettings, databaseSettings } from './database.ts';
 
 const platformCompany = '00000000-0000-7000-8000-000000000000';
 

@@ -1,6 +1,6 @@
 // Keeps the embedded PostgreSQL running: starts it again when it dies, for as long as that helps.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type EmbeddedDatabase, startEmbedded } from './embedded.ts';
+import { type EmbeddedDatabase, startEmbedded } from './database.ts';
 
 /** Milliseconds before it is started again: after the first death in a row, and at most. */
 const backoff = { first: 100, most: 5000 };

@@ -1,6 +1,5 @@
 // Joins payment providers to settings and pools.
 import type Stripe from 'stripe';
-import { chosenProvider } from '../app/payment-provider.ts';
 import type { Pool } from '../db/connect.ts';
 import type { PaymentProvider } from '../domain/billing/provider.ts';
 import type { FollowParts } from '../integrations/stripe/follow.ts';
@@ -9,6 +8,7 @@ import { stripeProvider } from '../integrations/stripe/provider.ts';
 import { testProvider } from '../integrations/test-mode/payments.ts';
 import type { Config } from '../runtime/config.ts';
 import { type Log, raiseAlert } from '../runtime/log.ts';
+import { chosenProvider } from './payment-provider.ts';
 
 export interface Payments {
   provider: PaymentProvider;

@@ -1,6 +1,6 @@
 // Behind `make rotate-signing-key`: one step of a change of the key that signs tokens.
 import type { JWK } from 'jose';
-import { findRunning } from '../db/embedded.ts';
+import { findRunning } from '../app/embedded-postgres/database.ts';
 import { changeSigningKeys } from '../db/server-secrets.ts';
 import { readConfig } from '../runtime/config.ts';
 import { readSecretKey } from '../runtime/credentials/secret-key.ts';

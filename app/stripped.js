@@ -1,4 +1,4 @@
-// Gives node the files of a server as start/strip.ts has left them: `node --import`.
+// Gives node the files of a server as cli/strip.ts has left them: `node --import`.
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';

@@ -1,8 +1,9 @@
 // What to tell an operator when the server, or a command beside it, cannot start.
-import { EmbeddedDatabaseError } from '../db/embedded.ts';
+
 import { MigrationError } from '../db/migrate.ts';
 import { SecretKeyError } from '../db/server-secrets.ts';
 import { ConfigError } from '../runtime/config.ts';
+import { EmbeddedDatabaseError } from './embedded-postgres/database.ts';
 
 /** By the code of the error: of the system, of the driver, or of PostgreSQL. */
 const sentences: Record<string, string> = {

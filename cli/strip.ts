@@ -1,4 +1,4 @@
-// Takes the types out of all that a server is made of, for start/stripped.js.
+// Takes the types out of all that a server is made of, for app/stripped.js.
 import { hash } from 'node:crypto';
 import { globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';

@@ -1,16 +1,16 @@
 // Writes the documentation page as one file that loads nothing, for publishing.
 // BASE_URL is the address that its samples show.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { whyNot } from '../app/start-failure.ts';
 import { readConfig } from '../runtime/config.ts';
 import { docsFile } from '../runtime/document/docs-page.ts';
-import { whyNot } from './start-failure.ts';
 
 const file = new URL('../docs/api.html', import.meta.url);
 
 try {
   const { baseUrl } = readConfig(process.env);
   const json = JSON.parse(readFileSync(new URL('../generated/openapi.json', import.meta.url), 'utf8'));
-  mkdirSync(new URL('.', file), { recursive: true });
+  mkdirSync(new URL('../start', file), { recursive: true });
   writeFileSync(file, docsFile(json, baseUrl));
   process.stdout.write(`Wrote docs/api.html for ${baseUrl}\n`);
 } catch (error) {

@@ -1,6 +1,5 @@
 // Joins the jobs of messages to providers, pools and the metrics.
 import { Counter, Gauge, Registry } from 'prom-client';
-import { openSenders } from '../app/message-senders.ts';
 import type { Pool } from '../db/connect.ts';
 import { countDueMessages } from '../db/messaging/draft-sending.ts';
 import { openMailTransport } from '../integrations/smtp/transport.ts';
@@ -15,6 +14,7 @@ import { OutgoingClient } from '../runtime/outgoing/client.ts';
 import { clickPath, openPath } from '../web/recipients/engagement.ts';
 import { unsubscribePath } from '../web/recipients/unsubscribe.ts';
 import { type DatabaseSettings, openMessagesPool } from './database.ts';
+import { openSenders } from './message-senders.ts';
 
 export interface MessageJobs {
   readMetrics(): Promise<MetricValues>;

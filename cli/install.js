@@ -1,5 +1,5 @@
 // Installs the packages, and shows how far that is. Plain JavaScript for the caller's Node.
-// Usage: node start/install.js [seconds between two lines]
+// Usage: node cli/install.js [seconds between two lines]
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

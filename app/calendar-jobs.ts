@@ -1,11 +1,12 @@
 // Joins calendars outside of the server to settings, pools and secrets.
-import { openCalendars } from '../app/calendar-provider.ts';
+
 import type { Pool } from '../db/connect.ts';
 import { startCalendars } from '../jobs/calendars.ts';
 import type { Config } from '../runtime/config.ts';
 import type { Secrets } from '../runtime/credentials/secrets.ts';
 import type { Log } from '../runtime/log.ts';
 import { OutgoingClient } from '../runtime/outgoing/client.ts';
+import { openCalendars } from './calendar-provider.ts';
 import { type DatabaseSettings, openCalendarsPool } from './database.ts';
 
 /** What calls calendars. */
